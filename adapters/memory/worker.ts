@@ -65,7 +65,10 @@ export class Worker {
   constructor(private readonly host: WorkerHost) {}
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
-    if (this.#handlers) throw new Error('work() was called already: an engine has one worker')
+    if (this.#handlers) {
+      throw new Error('createTasks: this engine has a worker already, because work() was called before. '
+        + 'Each createTasks needs its own engine: call memory() again')
+    }
     this.#options = options
     this.#handlers = handlers
     this.#removeFiles()

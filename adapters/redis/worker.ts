@@ -46,7 +46,10 @@ export class Worker {
   }
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
-    if (this.work) throw new Error('work() was called before: an engine has one worker')
+    if (this.work) {
+      throw new Error('createTasks: this engine has a worker already, because work() was called before. '
+        + 'Each createTasks needs its own engine: call redis() again')
+    }
     const work: LeasedWork = this.work = new LeasedWork(options, handlers, {
       leaseMs: this.leaseMs, renew: (runs) => this.renew(runs), look: () => this.look(work),
     })

@@ -1,7 +1,7 @@
 // JSON Web Tokens of an OpenID Connect provider as a scheme for `authenticate`.
 import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
 import { bearer, type Scheme } from 'longhaul/policies'
-import { upstreamError, type Principal } from 'longhaul'
+import { httpError, upstreamError, type Principal } from 'longhaul'
 
 /** The sender of a request, as named by the token. */
 export interface User extends Principal {
@@ -18,7 +18,7 @@ export interface JwtOptions {
 
 /** Errors of jose that mean an invalid token. Its other errors concern the keys, or the request for them. */
 const INVALID = [
-  errors.JWTInvalid, errors.JWTExpired, errors.JWTClaimValidationFailed, errors.JWSInvalid, errors.JWSSignatureVerificationFailed,
+  errors.JWTInvalid, errors.JWTClaimValidationFailed, errors.JWSInvalid, errors.JWSSignatureVerificationFailed,
   errors.JWKSNoMatchingKey, errors.JWKSMultipleMatchingKeys, errors.JOSENotSupported, errors.JOSEAlgNotAllowed,
 ]
 
@@ -33,6 +33,12 @@ export function jwt({ keys, issuer, audience }: JwtOptions): Scheme<User> {
         const { sub, scope } = payload
         return typeof sub === 'string' && sub !== '' ? { subject: sub, scopes: typeof scope === 'string' ? scope.split(' ') : [] } : undefined
       } catch (error) {
+        if (error instanceof errors.JWTExpired) {
+          throw httpError('unauthorized', {
+            message: 'The token has expired.',
+            headers: { 'www-authenticate': 'Bearer error="invalid_token", error_description="The token has expired"' },
+          })
+        }
         if (INVALID.some((kind) => error instanceof kind)) return undefined
         throw upstreamError(error instanceof errors.JWKSTimeout ? Object.assign(error, { name: 'TimeoutError' }) : error)
       }

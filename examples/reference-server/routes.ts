@@ -1,4 +1,4 @@
-import { compose, jobFormat, router, taskEndpoints, type Handler, type Tasks } from 'longhaul'
+import { compose, jobFormat, router, taskEndpoints, type Handler, type HttpRequest, type Tasks } from 'longhaul'
 import { operatorEndpoints, type RetryTasks } from 'longhaul/operators'
 import { idempotent } from 'longhaul/policies'
 import { strictQuery } from 'longhaul/resources'
@@ -45,12 +45,12 @@ export interface Parts {
 export function routes({
   store, tasks, users, ndjson, bulk, words, retries, document, demoTokens, kinds, trace,
 }: Parts): Handler<Context> {
-  const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
+  const owner = ({ context }: HttpRequest<Context>): string | undefined => context.principal?.subject
   const common = { owner, callback: 'callbackUrl', startAt, remove: 'forget' } as const
   // A job has no callback and no start for later: properties of those names are job data.
-  const task = taskEndpoints<Context>(tasks, { ...common, statusPath: '/api/status/{id}' })
-  const job = taskEndpoints<Context>(tasks, { owner, remove: 'forget', statusPath: '/job-status/{id}', format: jobFormat })
-  const started = taskEndpoints<Context>(tasks, { ...common, statusPath: '/task-status/{id}' })
+  const task = taskEndpoints(tasks, { ...common, statusPath: '/api/status/{id}' })
+  const job = taskEndpoints(tasks, { owner, remove: 'forget', statusPath: '/job-status/{id}', format: jobFormat })
+  const started = taskEndpoints(tasks, { ...common, statusPath: '/task-status/{id}' })
 
   const operators = operatorEndpoints<Context>(tasks, {
     statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.principal?.role === 'admin', remove: 'forget', retries,

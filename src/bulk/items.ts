@@ -4,7 +4,7 @@ import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest } from '../http/exchange.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import { operation, parameter, response } from '../openapi/operation.js'
-import { checkNames } from '../runtime/option-names.js'
+import { readOptions, value, type OptionTable } from '../runtime/options.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { isFinalStatus } from '../engine/task.js'
@@ -26,7 +26,14 @@ export interface BulkItemsOptions<C> {
   readonly blobs: Blobs
 }
 
-const ITEMS = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions<unknown>, 0>
+const ITEMS = {
+  endpoints: value('what taskEndpoints returned', (given) => (
+    typeof (given as Partial<TaskEndpoints> | null)?.find === 'function'
+  ), { required: true }),
+  blobs: value('the blobs of the bulk task', (given) => (
+    typeof (given as Partial<Blobs> | null)?.open === 'function'
+  ), { required: true }),
+} satisfies OptionTable<BulkItemsOptions<never>>
 
 /**
  * Creates a handler for GET and HEAD at `{status}/items`, below the status path of the endpoints.
@@ -45,11 +52,10 @@ const ITEMS = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions
  * const tasks = createTasks({ engine, store, definitions: [] })
  * const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
  * export const handler = router({ '/tasks/{id}/items': bulkItems({ endpoints, blobs }) })
- * @throws {TypeError} An option is unknown.
+ * @throws {TypeError} An option is missing, not valid or unknown.
  */
 export function bulkItems<C = unknown>(options: BulkItemsOptions<C>): Handler<C> {
-  checkNames('bulkItems', options, ITEMS)
-  const { endpoints, blobs } = options
+  const { endpoints, blobs } = readOptions('bulkItems', options, ITEMS)
   const serve = content<C>((request) => findReport(endpoints, blobs, request))
   const items = response('The items, one on each line', {
     schema: { type: 'string', description: `Each line: ${JSON.stringify(itemSchema('index'))}` },

@@ -6,7 +6,9 @@ import type { Backoff } from '../tasks/definition/define.js'
 export interface CallbackOptions {
   /**
    * Returns the secrets that sign requests for this owner's tasks, newest first; several while one
-   * is being replaced. Each is base64, with or without `whsec_` (Standard Webhooks).
+   * is being replaced. Each is base64, with or without `whsec_` (Standard Webhooks). Called only when
+   * a task gets a callback URL, and for each delivery. So a malformed secret does not fail at start:
+   * the request with the URL gets a 500.
    */
   readonly secrets: (owner: string | undefined) => MaybePromise<readonly string[]>
   /** Sends the requests. Default: `httpSender()`. */

@@ -71,7 +71,7 @@ export interface ExportTaskOptions<
   readonly format?: ExportFormat
   /**
    * Name of the files, without number and extension; or a function that returns the name of a part
-   * (from 1) without extension. Default: the name of the task.
+   * (from 1) without extension. The extension is that of `format`. Default: the name of the task.
    */
   readonly fileName?: string | ((part: number) => string)
   /**
@@ -81,15 +81,15 @@ export interface ExportTaskOptions<
    */
   readonly partRecords?: number
   /**
-   * Schema of a record, for `ndjson` and `json`: a JSON Schema, or a Standard Schema that can
+   * Schema of a record, only for `ndjson` and `json`: a JSON Schema, or a Standard Schema that can
    * return its JSON Schema. A compiled serialiser leaves out other properties. Default:
    * `JSON.stringify`.
    */
   readonly schema?: Schema | Readonly<Record<string, unknown>>
-  /** Columns of `csv`, in order. Default: the properties of the first record. */
+  /** Columns, in order. Only for `csv`. Default: the properties of the first record. */
   readonly columns?: readonly (string | ExportColumn)[]
   /**
-   * In `csv`, writes `'` before a text that a spreadsheet would execute as a formula: one that
+   * Only for `csv`. Writes `'` before a text that a spreadsheet would execute as a formula: one that
    * begins with `=`, `+`, `-`, `@`, a tab or a line break. Set it to `false` only if no user opens
    * the file in such a program. Default: true.
    */
@@ -151,7 +151,7 @@ const EXPORT = {
  * const exportUsers = exportTask({
  *   name: 'export-users', format: 'csv', partRecords: 100_000, records: () => users(),
  * })
- * @throws {TypeError} An option is unknown or not valid.
+ * @throws {TypeError} An option is unknown, not valid, or of another format. `fileName` has an extension.
  */
 export function exportTask<
   I = unknown, T extends object = object, C = unknown, In = I, N extends string = string,
@@ -162,6 +162,7 @@ export function exportTask<
     records, total, format = 'ndjson', fileName: _, partRecords, schema, columns,
     escapeFormulas = true, ...task
   } = options
+  checkFormat(where, options)
   checkFileName(namesOf(options)(1))
   if (columns !== undefined) checkColumns(where, columns)
   const jsonSchema = schema && jsonSchemaOf(where, schema)
@@ -205,6 +206,27 @@ export function exportTask<
   }
   // The compiler cannot know that `ExportResult` is its own JSON form.
   return defineTask(definition as unknown as TaskOptions<I, ExportResult, C, In, unknown, N, never>)
+}
+
+const FORMATS_OF = {
+  columns: ['csv'], escapeFormulas: ['csv'], schema: ['ndjson', 'json'],
+} satisfies Partial<Record<keyof ExportTaskOptions<never, object>, ExportFormat[]>>
+
+function checkFormat(
+  where: string,
+  { format = 'ndjson', fileName, ...options }: Pick<
+    ExportTaskOptions<never, object>, 'format' | 'fileName' | keyof typeof FORMATS_OF
+  >,
+): void {
+  for (const [option, formats] of Object.entries(FORMATS_OF)) {
+    const isGiven = options[option as keyof typeof FORMATS_OF] !== undefined
+    if (!isGiven || (formats as ExportFormat[]).includes(format)) continue
+    throw new TypeError(`${where}: ${option} has no effect on ${format}; it is for ${formats.join(' and ')}`)
+  }
+  const name = typeof fileName === 'function' ? fileName(1) : fileName
+  if (name?.endsWith?.(`.${format}`) === true) {
+    throw new TypeError(`${where}: fileName must have no extension, because .${format} is added`)
+  }
 }
 
 const COLUMN = { key: 0, header: 0 } satisfies Record<keyof ExportColumn, 0>

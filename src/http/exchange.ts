@@ -190,7 +190,7 @@ export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler
     if (typeof part === 'function') return
     const advice = Array.isArray(part)
       ? 'an array; spread it: compose(...policies, handler)'
-      : 'not a function'
+      : `not a function${backgroundAdvice(part)}`
     throw new TypeError(
       `compose takes policies and, last, a handler; argument ${at + 1} is ${advice}`
     )
@@ -229,7 +229,14 @@ function checked<C>(handler: Handler<C>): Handler<C> {
 export function checkHandler(handler: unknown): void {
   if (typeof handler === 'function') return
   const advice = 'Pass a handler, such as submit(report) or status of taskEndpoints'
-  throw new TypeError(`${advice}, not ${handler === null ? 'null' : typeof handler}`)
+  const given = handler === null ? 'null' : typeof handler
+  throw new TypeError(`${advice}, not ${given}${backgroundAdvice(handler)}`)
+}
+
+/** Returns the end of a message: what to pass in place of what `bulkCreate` with `background` returns. */
+export function backgroundAdvice(given: unknown): string {
+  const { handler } = (given ?? {}) as { readonly handler?: unknown }
+  return typeof handler === 'function' ? '; an endpoint with background has its handler in .handler(endpoints)' : ''
 }
 
 function checkOrder(places: readonly PolicyPlace[]): void {

@@ -68,8 +68,10 @@ const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: AFTER_ID }
 /**
  * Identifies the sender of a request from its headers. Handlers behind it call
  * `principalOf(request)`. Without valid credentials the client gets 401 `unauthorized` with a
- * challenge for each scheme (RFC 9110 section 15.5.2). A `verify` that throws causes a 503 or 500,
- * never a 401. The context of your framework must be a plain object or absent.
+ * challenge for each scheme (RFC 9110 section 15.5.2). If `verify` throws an `HttpError`, that is the
+ * response, such as a 401 with your message: `httpError('unauthorized', { message, headers })` with a
+ * `WWW-Authenticate` header. Other errors of `verify` cause a 500, 502, 503 or 504. The context of your framework
+ * must be a plain object or absent.
  * @example
  * const verify = tokens({ s3cret: { subject: 'ann' } })
  * compose(authenticate({ schemes: [bearer({ verify })] }), handler)

@@ -30,6 +30,9 @@ export class Spool implements BodyStore {
     readonly retentionMs = WEEK_MS,
   ) {
     if (!blobs) throw new TypeError(`${caller}: background.blobs is required`)
+    if (typeof blobs.put !== 'function') {
+      throw new TypeError(`${caller}: background.blobs must be blobs, such as those of memory()`)
+    }
     if (!(retentionMs >= 1000)) {
       throw new TypeError(`${caller}: background.blobRetentionMs must be 1000 or more`)
     }

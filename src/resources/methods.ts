@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
-import type {
-  Handler, HttpRequest, HttpResponse, Operation, ResponseHeaders,
+import {
+  backgroundAdvice, type Handler, type HttpRequest, type HttpResponse, type Operation, type ResponseHeaders,
 } from '../http/exchange.js'
 import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { nearest } from '../runtime/option-names.js'
@@ -90,7 +90,9 @@ export class MethodTable<C> {
   /** Adds a handler for a method, or for any method. `where` starts the message of an error. */
   add(where: string, method: string | undefined, handler: Handler<C>): void {
     if (method !== undefined) checkMethod(where, method)
-    if (typeof handler !== 'function') throw new TypeError(`${where} needs a handler, a function`)
+    if (typeof handler !== 'function') {
+      throw new TypeError(`${where} needs a handler, a function${backgroundAdvice(handler)}`)
+    }
     if (method === undefined ? this.#any : this.#byMethod.has(method)) {
       const taken = `${method ?? 'any method'} already has a handler there`
       throw new TypeError(`${where}: ${taken}; leave one out`)

@@ -190,7 +190,7 @@ export class ServedTasks implements OwnedTasks {
 
   /** Throws a `TypeError` for an option `owner`, which a call for all owners would not obey. */
   #checkOwner(call: string, options: object): void {
-    if (this.#of !== 'all' || !('owner' in options)) return
+    if (this.#of !== 'all' || !('owner' in Object(options))) return
     throw new TypeError(`tasks.${call}: there is no option "owner", because this call sees the tasks of all owners; `
       + `write tasks.ownedBy(owner).${call}(…)`)
   }

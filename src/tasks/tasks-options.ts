@@ -100,8 +100,15 @@ export interface PoolOptions {
 const DAY_MS = 86_400_000
 const isCallbacks = (given: unknown): boolean => typeof (given as Callbacks | null)?.open === 'function'
 
+const SPREAD = ', not all of memory(): write createTasks({ ...memory(), definitions })'
+const has = (method: string) => (given: unknown): boolean => (
+  typeof (given as Readonly<Record<string, unknown>> | null)?.[method] === 'function'
+)
+
 const OPTIONS = {
-  engine: value(), store: value(), blobs: value(), definitions: value(), worker: value(), pools: value(),
+  engine: value(`a task engine${SPREAD}`, has('work')), store: value(`a store${SPREAD}`, has('increment')),
+  blobs: value('the blobs of memory() or postgres(), or those of longhaul/files', has('put')),
+  definitions: value(), worker: value(), pools: value(),
   direct: oneOf(['request', 'task']),
   concurrency: whole({ min: 1, default: 10 }),
   retentionMs: duration({ min: 1000, default: DAY_MS }),

@@ -1,9 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { UNDECLARED, checkpointText } from '../tasks/definition/json-values.js'
-import type { AnyTaskDefinition } from '../tasks/definition/define.js'
+import type { AnyTaskDefinition, ContextOf } from '../tasks/definition/define.js'
 import { readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import { digestField } from '../http/fields/digests.js'
-import { fileBytes, fileTypeOf } from '../tasks/definition/file-content.js'
+import { fileBytes, fileTypeOf, NO_FILES } from '../tasks/definition/file-content.js'
 import type { TaskFile, TaskFiles } from '../tasks/definition/run-context.js'
 
 type RunContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
@@ -18,11 +18,16 @@ export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinit
   readonly owner?: string | undefined
   /** Name of its external resource. Default: a new one, if the definition has `external`. */
   readonly external?: string | undefined
-  /** The `context` that `run` receives. Default: none. */
+  /** The `context` that `run` receives. Required if `run` declares a context. Default: none. */
   readonly context?: RunContextOf<D>['context']
   /** Checkpoint of an earlier run. Default: none. */
   readonly checkpoint?: RunContextOf<D>['checkpoint']['value']
 }
+
+/** The options of `testContext`. They are required, with `context`, if the definition needs one. */
+export type TestContextArguments<D extends AnyTaskDefinition> =
+  unknown extends ContextOf<D> ? [options?: TestContextOptions<D>]
+    : [options: TestContextOptions<D> & { readonly context: ContextOf<D> }]
 
 /** One call of `progress`. */
 export interface ProgressReport {
@@ -50,7 +55,8 @@ const OPTIONS = {
 } satisfies OptionTable<TestContextOptions>
 
 /**
- * Creates the second argument for `run` of a definition, so that a test can call `run`.
+ * Creates the second argument for `run` of a definition, so that a test can call `run`. `files` and
+ * `checkpoint` reject what a run of a task rejects.
  *
  * @example
  * const context = testContext(report, { attempt: 2 })
@@ -60,7 +66,7 @@ const OPTIONS = {
  * @throws {TypeError} `definition` is no definition, or an option is unknown or not valid.
  */
 export function testContext<D extends AnyTaskDefinition>(
-  definition: D, options: TestContextOptions<D> = {},
+  definition: D, ...[options = {}]: TestContextArguments<D>
 ): TestContext<D> {
   const { attempt, owner, external, context } = readOptions('testContext', options, OPTIONS)
   const { name, attempts } = definition
@@ -88,7 +94,7 @@ export function testContext<D extends AnyTaskDefinition>(
         return controller.signal.throwIfAborted()
       },
     },
-    files,
+    files: definition.files === true ? files : NO_FILES,
     reports, saved, written: files.written,
     abort: (reason) => { controller.abort(reason) },
   }

@@ -26,11 +26,14 @@ export interface DeprecationOptions {
   readonly format?: 'rfc9745' | 'http-date'
 }
 
-const isDate = (given: unknown): boolean => !Number.isNaN(new Date(given as string).getTime())
+const isDate = (given: unknown): boolean => (
+  (given instanceof Date || typeof given === 'string') && !Number.isNaN(new Date(given).getTime())
+)
+const DATE = 'a Date, or the string of one, such as 2026-07-01'
 
 export const DEPRECATION = {
-  deprecated: value('a date', isDate, { required: true }),
-  sunset: value('a date', isDate),
+  deprecated: value(DATE, isDate, { required: true }),
+  sunset: value(DATE, isDate),
   link: text(), sunsetLink: text(), successor: text(),
   format: oneOf(['rfc9745', 'http-date'], { default: 'rfc9745' }),
 } satisfies OptionTable<DeprecationOptions>

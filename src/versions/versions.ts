@@ -66,7 +66,9 @@ interface Served<C> {
 
 const uses = channel('longhaul:version')
 const SELECT = value('a list of ways to select, such as [byPath()]', (select) => (
-  Array.isArray(select) && select.length > 0
+  Array.isArray(select) && select.length > 0 && select.every((each: Partial<Selector> | null) => (
+    typeof each?.ask === 'function'
+  ))
 ), { required: true })
 const OPTIONS = {
   select: SELECT,

@@ -1,9 +1,10 @@
 // Types of the option `context`, compiled by `npm run types`, and by scripts/check-package.mjs on older compilers.
 import type { Server } from 'node:http'
-import type { Handler, Policy } from 'longhaul'
+import { defineTask, type Handler, type Policy, type TaskContext } from 'longhaul'
 import { toFastify } from 'longhaul/fastify'
 import { toFetch } from 'longhaul/fetch'
 import { toKoa } from 'longhaul/koa'
+import { testContext } from 'longhaul/testing'
 import { attach, toMiddleware, toNode, type NodeHandler } from 'longhaul/node'
 
 interface Context { readonly tenant: string }
@@ -54,4 +55,15 @@ export function missingFetchContext(readsUser: Handler<{ readonly user: string }
   void toFetch(handler, { mountPath: '/api' })(request, { mountPath: '/api' })
   // @ts-expect-error the context is missing
   void toFetch(readsUser)(request)
+}
+
+/** `testContext` requires the context that `run` declares. */
+export function contextOfTests(): void {
+  const greet = defineTask({ name: 'greet', run: (_input, { context }: TaskContext<Context>) => context.tenant })
+  testContext(greet, { context: { tenant: 'acme' } })
+  testContext(defineTask({ name: 'plain', run: () => 1 }))
+  // @ts-expect-error the context is missing
+  testContext(greet)
+  // @ts-expect-error the context is missing
+  testContext(greet, { attempt: 1 })
 }

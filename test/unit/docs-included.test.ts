@@ -30,3 +30,12 @@ describe('code of the guide that is taken from files', () => {
   }
   test('there is some', () => { assert.ok(shown >= 4) })
 })
+
+test('taskEndpoints has no type argument in samples, because the compiler then accepts unregistered definitions', () => {
+  const pages = ['README.md', ...readdirSync(guide).map((name) => `docs/guide/${name}`)]
+  const given = pages.filter((page) => {
+    const blocks = readFileSync(join(root, page), 'utf8').matchAll(/^```(?:ts|typescript)\n([^]*?)^```$/gm)
+    return [...blocks].some(([, code]) => /\b(?:task|operator)Endpoints</.test(code ?? ''))
+  })
+  assert.deepEqual(given, [])
+})

@@ -103,7 +103,10 @@ export class PostgresTaskEngine implements TaskEngine {
 
   /** @throws {Error} `work` was called before. */
   work(options: WorkOptions, handlers: WorkHandlers): void {
-    if (this.worker) throw new Error('work() was called before: an engine has one worker')
+    if (this.worker) {
+      throw new Error('createTasks: this engine has a worker already, because work() was called before. '
+        + 'Each createTasks needs its own engine: call postgres() again')
+    }
     this.worker = new Worker(this.database, this.notices, this.settings.leaseMs, options, handlers)
   }
 

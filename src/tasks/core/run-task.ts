@@ -15,7 +15,8 @@ import {
 } from '../record/details.js'
 import { publishStep, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
-import { NO_FILES, RunFiles } from '../run/run-files.js'
+import { NO_FILES } from '../definition/file-content.js'
+import { RunFiles } from '../run/run-files.js'
 import { deleteBlobs } from '../../stores/blob-rules.js'
 import {
   errorOf, failedOutcome, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,

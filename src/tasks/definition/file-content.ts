@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { Turns } from '../../runtime/timers.js'
-import type { FileContent, WriteFileOptions } from './run-context.js'
+import type { FileContent, TaskFiles, WriteFileOptions } from './run-context.js'
 import { isFieldValue } from '../../http/fields/reader.js'
 import { parseMediaType } from '../../http/fields/accept.js'
 import { readOptions, value, type OptionTable } from '../../runtime/options.js'
@@ -74,4 +74,11 @@ const WRITE_FILE = {
 export function fileTypeOf(name: string, options: WriteFileOptions): string {
   checkFileName(name)
   return readOptions('files.write', options, WRITE_FILE).type
+}
+
+/** For runs whose definition does not have `files: true`. */
+export const NO_FILES: TaskFiles = {
+  write: async () => {
+    throw new TypeError('files.write: set files: true in the options of defineTask')
+  },
 }

@@ -12,7 +12,7 @@ import { unsavedCheckpoint } from '../definition/json-values.js'
 import { bodyOf, resultText, toTaskError, type TaskSnapshot } from '../record/view.js'
 import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { shuttingDown } from '../run/failure.js'
-import { NO_FILES } from '../run/run-files.js'
+import { NO_FILES } from '../definition/file-content.js'
 import {
   errorOf, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,
 } from '../run/run.js'

@@ -189,9 +189,3 @@ export class RunFiles implements KeepableFiles {
     })
   }
 }
-
-export const NO_FILES: TaskFiles = {
-  write: async () => {
-    throw new TypeError('files.write: set files: true in the options of defineTask')
-  },
-}

@@ -7,7 +7,9 @@ import { serve } from '@hono/node-server'
 import express from 'express'
 import { fastify } from 'fastify'
 import { Hono } from 'hono'
-import { createTasks, defineTask, json, reportErrorsTo, router, taskEndpoints, type Handler } from 'longhaul'
+import {
+  createTasks, defineTask, json, reportErrorsTo, router, taskEndpoints, type Handler, type HttpRequest,
+} from 'longhaul'
 import { fastifyLonghaul } from 'longhaul/fastify'
 import { toFetch } from 'longhaul/fetch'
 import { memory } from 'longhaul/memory'
@@ -26,9 +28,9 @@ function setUp() {
   // #region owner
   interface Context { readonly user?: User }
 
-  const { submit, status } = taskEndpoints<Context>(tasks, {
+  const { submit, status } = taskEndpoints(tasks, {
     statusPath: '/tasks/{id}',
-    owner: ({ context }) => context.user?.id,
+    owner: ({ context }: HttpRequest<Context>) => context.user?.id,
   })
   const api = router<Context>({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })
   // #endregion

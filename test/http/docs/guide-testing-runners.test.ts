@@ -58,12 +58,12 @@ describe('the tests of the guide run under other test runners', () => {
   test('vitest', async () => {
     await bundle('guide.vitest.test.mjs', 'esm', 'vitest')
     const output = await run('vitest', 'run', '--root', folder, 'guide.vitest')
-    assert.match(output, /Tests\s+6 passed \(6\)/)
+    assert.match(output, /Tests\s+7 passed \(7\)/)
   })
 
   test('jest', async () => {
     await bundle('guide.jest.test.cjs', 'cjs')
     const output = await run('jest', '--ci', '--rootDir', folder, '--testMatch', '**/guide.jest.test.cjs')
-    assert.match(output, /Tests:\s+6 passed, 6 total/)
+    assert.match(output, /Tests:\s+7 passed, 7 total/)
   })
 })

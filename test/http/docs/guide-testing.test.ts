@@ -98,6 +98,34 @@ test('a failed run is retried after ten minutes', async () => {
 })
 // #endregion
 
+// #region partial
+import { partialResults } from 'longhaul/partial'
+
+test('what a task emits', async () => {
+  const { engine, store } = memory()
+  const words = partialResults<string>({ store })
+  const speak = defineTask({
+    name: 'speak',
+    external: words.external,
+    run: words.run(async (_input: unknown, { emit }) => { for (const word of ['Hello', 'world']) await emit(word) }),
+  })
+  const tasks = createTasks({ engine, store, definitions: [speak] })
+  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+  const api = router({
+    'POST /speak': endpoints.submit(speak, { respond: 'always' }),
+    'GET /tasks/{id}/partial-results': words.endpoint(endpoints),
+  })
+
+  const accepted = await inject(api, { method: 'POST', path: '/speak', body: {} })
+  const { taskId } = await accepted.json<{ taskId: string }>()
+  await tasks.wait(taskId, { timeoutMs: 5000 })
+  const shown = await inject(api, { path: `/tasks/${taskId}/partial-results` })
+  const { results } = await shown.json<{ results: { value: string }[] }>()
+  assert.deepEqual(results.map(({ value }) => value), ['Hello', 'world'])
+  await tasks.close()
+})
+// #endregion
+
 // #region failures
 test('what clients see of a failure', async () => {
   const broken = defineTask({ name: 'broken', run: () => { throw new Error('password=123') } })

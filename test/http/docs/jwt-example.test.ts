@@ -84,6 +84,8 @@ describe('JSON Web Tokens', () => {
       assert.match(String(headers['www-authenticate']), /error="invalid_token"/, what)
     }
     assert.deepEqual(heard, [])
+    assert.match((await ask(`Bearer ${bad['expired']}`)).body as string, /The token has expired\./)
+    assert.doesNotMatch((await ask('Bearer nonsense')).body as string, /expired/)
     assert.equal((await ask(`Bearer ${good}`)).status, 200)
   })
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { inject } from 'longhaul/testing'
 // #region files
-import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
+import { createTasks, defineTask, router, taskEndpoints, type HttpRequest } from 'longhaul'
 import { memory } from 'longhaul/memory'
 
 interface HostContext { readonly user?: { readonly id: string } }
@@ -24,9 +24,9 @@ const totals = defineTask({
 })
 
 const tasks = createTasks({ ...memory(), definitions: [totals] })
-const endpoints = taskEndpoints<HostContext>(tasks, {
+const endpoints = taskEndpoints(tasks, {
   statusPath: '/tasks/{id}',
-  owner: ({ context }) => context.user?.id,
+  owner: ({ context }: HttpRequest<HostContext>) => context.user?.id,
 })
 
 export const handler = router<HostContext>({

@@ -324,7 +324,9 @@ describe('what the tasks do', () => {
     }
     await assert.rejects(async () => wait.run({ ms: 60_000 }, { ...context(), signal: AbortSignal.timeout(10) }), { name: 'AbortError' })
     await assert.rejects(async () => checksum.run({}, context()), { name: 'AbortError' })
-    await assert.rejects(async () => exportUsers(new MemoryUsers(seededUsers())).run({}, context()), { name: 'AbortError' })
+    const writer = exportUsers(new MemoryUsers(seededUsers()))
+    const { files } = testContext(writer)
+    await assert.rejects(async () => writer.run({}, { ...context(), files }), { name: 'AbortError' })
     assert.deepEqual(reports, [256 * 1024, 50])
   })
 })

@@ -242,8 +242,9 @@ test('endpoints that do not fit the task are rejected at construction', () => {
     closing.push(() => tasks.close())
     return taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
   }
+  const shared = <T extends object>(made: T): T => Object.create(made, { shared: { value: true } }) as T
   assert.throws(() => create.handler(endpointsOf([])), /not among the definitions/)
   assert.throws(() => create.handler(endpointsOf([update.task])), /not among the definitions/)
   assert.throws(() => create.handler(endpointsOf([create.task], 1000)), /maxInlineBytes/)
-  assert.throws(() => createTasks({ store: { ...store, shared: true } as never, engine: { ...engine, shared: true } as never, definitions: [create.task] }), /blobs for one/)
+  assert.throws(() => createTasks({ store: shared(store), engine: shared(engine), definitions: [create.task] }), /blobs for one/)
 })

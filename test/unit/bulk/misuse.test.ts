@@ -1,9 +1,14 @@
 import { bulkCreate } from '../../../src/bulk/create.js'
 import { bulkUpdate } from '../../../src/bulk/update.js'
+import { bulkItems } from '../../../src/bulk/items.js'
+import { compose } from '../../../src/http/exchange.js'
+import { router } from '../../../src/resources/router.js'
 import { memory } from '../../../adapters/memory/index.js'
+import { toNode } from '../../../adapters/node/index.js'
 import { refuses, type Loose } from '../kit/refuses.js'
 
-const make = { bulkCreate, bulkUpdate } as unknown as Record<'bulkCreate' | 'bulkUpdate', Loose>
+const make = { bulkCreate, bulkItems, bulkUpdate } as unknown as Record<'bulkCreate' | 'bulkItems' | 'bulkUpdate', Loose>
+const inHandler = '; an endpoint with background has its handler in .handler(endpoints)'
 const repository = { createMany: () => [], updateMany: () => [] }
 const id = (item: { id: string }) => item.id
 const background = make.bulkCreate({ repository, background: { name: 'a', blobs: memory().blobs } }) as { handler: Loose }
@@ -22,5 +27,13 @@ refuses([
   [() => make.bulkCreate({ repository, background: { name: 'a', timeout: 1 } }), 'bulkCreate: background: there is no option "timeout"; did you mean "timeoutMs"?'],
   [() => background.handler(), 'bulkCreate: handler needs what taskEndpoints returned'],
   [() => background.handler({ submit: id, status: id }), 'bulkCreate: handler needs what taskEndpoints returned'],
+  [() => make.bulkItems(), 'bulkItems: pass options, such as { endpoints }'],
+  [() => make.bulkItems({ blobs: memory().blobs }), 'bulkItems: the option endpoints is missing; it must be what taskEndpoints returned'],
+  [() => make.bulkItems({ endpoints: { find: id } }), 'bulkItems: the option blobs is missing; it must be the blobs of the bulk task'],
+  [() => make.bulkItems({ endpoints: { find: id }, blobs: memory() }), 'bulkItems: blobs must be the blobs of the bulk task, not an object'],
+  [() => make.bulkCreate({ repository, background: { name: 'a', blobs: memory() } }), 'bulkCreate: background.blobs must be blobs, such as those of memory()'],
+  [() => toNode(background as never), `Pass a handler, such as submit(report) or status of taskEndpoints, not object${inHandler}`],
+  [() => router({ 'POST /x': background as never }), `router: the route "POST /x" needs a handler, a function${inHandler}`],
+  [() => compose(background as never), `compose takes policies and, last, a handler; argument 1 is not a function${inHandler}`],
   [() => make.bulkUpdate({ repository, id, change, background: { name: 'a' } }), 'bulkUpdate: background.blobs is required'],
 ])

@@ -154,6 +154,21 @@ describe('exportTask', () => {
     assert.deepEqual(closed, ['closed'])
   })
 
+  test('options of another format, and an extension that would be doubled, are rejected', () => {
+    const define = (options: object) => () => exportTask({ name: 'users', records: () => [], ...options })
+    const cases: [object, string][] = [
+      [{ columns: ['id'] }, 'columns has no effect on ndjson; it is for csv'],
+      [{ format: 'json', escapeFormulas: false }, 'escapeFormulas has no effect on json; it is for csv'],
+      [{ format: 'csv', schema: {} }, 'schema has no effect on csv; it is for ndjson and json'],
+      [{ format: 'csv', fileName: 'users.csv' }, 'fileName must have no extension, because .csv is added'],
+      [{ fileName: () => 'users.ndjson' }, 'fileName must have no extension, because .ndjson is added'],
+    ]
+    for (const [options, message] of cases) {
+      assert.throws(define(options), { name: 'TypeError', message: `exportTask("users"): ${message}` })
+    }
+    assert.equal(define({ format: 'csv', fileName: 'users.v2' })().name, 'users')
+  })
+
   test('options that make no sense are rejected', () => {
     for (const options of [
       { format: 'xml' }, { partRecords: 0 }, { partRecords: 1.5 }, { fileName: 'a/b' }, { fileName: () => 'a/b' },

@@ -57,7 +57,7 @@ describe('bounds of MemoryTaskEngine', () => {
     assert.throws(() => new MemoryTaskEngine({ maxQueued: 5 } as MemoryTaskEngineOptions), /there is no option "maxQueued"/)
     const engine = new MemoryTaskEngine()
     work(engine, ending(engine))
-    assert.throws(() => { work(engine, ending(engine)) }, /work\(\) was called already/)
+    assert.throws(() => { work(engine, ending(engine)) }, /work\(\) was called before/)
   })
 
   test('maxUnfinished counts tasks that wait, run or are delayed, and retries; final ones do not count', async () => {

@@ -184,7 +184,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/memory: MemoryBlobs': (options) => new MemoryBlobs(options),
   'longhaul/memory: MemoryBlobs#put': (options) => engine.blobs.put('key', bytes(), options),
   'longhaul/export: exportTask': (options) => exportTask(options),
-  'longhaul/testing: TaskFiles#write': (options) => testContext(report).files.write('a', '', options),
+  'longhaul/testing: TaskFiles#write': (options) => testContext(api.defineTask({ name: 'files', files: true, run: () => 1 })).files.write('a', '', options),
   'longhaul/testing: testClock': (options) => testClock(options),
   'longhaul/testing: testContext': (options) => testContext(report, options),
   'longhaul/node: attach': (options) => attach(createServer(), handler, options),

@@ -419,6 +419,18 @@ describe('authorize', () => {
     }
   })
 
+  test('an HttpError of verify is the response, with its message and headers', async () => {
+    const challenge = 'Bearer error="invalid_token"'
+    const expired = httpError('unauthorized', { message: 'The token has expired.', headers: { 'www-authenticate': challenge } })
+    const verify = (): Principal => { throw expired }
+    for (const optional of [false, true]) {
+      const handler = compose(authenticate({ schemes: [bearer({ verify })], optional }), whoAmI)
+      const { status, headers, body } = await ask(handler, { headers: auth('Bearer old') })
+      assert.deepEqual([status, headers['www-authenticate']], [401, challenge])
+      assert.match(body as string, /The token has expired\./)
+    }
+  })
+
   test('a check that throws is no permission', async () => {
     const broken = compose(authorize({ allow: () => Promise.reject(new Error('away')), reason: 'no' }), whoAmI)
     assert.equal((await ask(broken, as('x'))).status, 500, 'masked')

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
@@ -40,12 +41,16 @@ describe('createTasks', () => {
   const create = (options?: unknown) => () => make.createTasks(options)
   const given = (options: object) => create({ ...memory(), definitions: [echo], ...options })
   const missing = (what: string) => `createTasks: ${what} missing; for one process: createTasks({ ...memory(), definitions })`
+  const spread = 'not all of memory(): write createTasks({ ...memory(), definitions })'
   const list = 'createTasks: definitions must be a list of what defineTask returned'
   refuses([
     ['nothing', create(), 'createTasks: pass options, such as { engine }'],
     ['no store and no engine', create({ definitions: [echo] }), missing('engine and store are')],
     ['no engine', create({ store: memory().store, definitions: [echo] }), missing('engine is')],
     ['no store', create({ engine: memory().engine, definitions: [echo] }), missing('store is')],
+    ['memory() as the engine', given({ engine: memory() }), `createTasks: engine must be a task engine, ${spread}, not an object`],
+    ['memory() as the store', given({ store: memory() }), `createTasks: store must be a store, ${spread}, not an object`],
+    ['memory() as the blobs', given({ blobs: memory() }), 'createTasks: blobs must be the blobs of memory() or postgres(), or those of longhaul/files, not an object'],
     ['no definitions', create(memory()), list],
     ['definitions that are no list', given({ definitions: { echo } }), list],
     ['a definition that is none', given({ definitions: [undefined] }), list],
@@ -80,4 +85,39 @@ describe('taskEndpoints', () => {
     ['submit: a misspelt option', () => submit(echo, { respnd: 'always' }), 'submit: there is no option "respnd"; did you mean "respond"?'],
     ['submit: another response', () => submit(echo, { respond: 'alwys' }), "submit: respond must be 'prefer' or 'always', not \"alwys\""],
   ])
+})
+
+test('two createTasks on one engine: the message names createTasks and memory()', async (t) => {
+  const shared = memory()
+  const tasks = createTasks({ ...shared, definitions: [echo] })
+  t.after(() => tasks.close())
+  assert.throws(() => createTasks({ ...shared, definitions: [echo] }), /^Error: createTasks: .* Each createTasks needs its own engine: call memory\(\) again$/)
+})
+
+describe('calls of tasks', () => {
+  const made = (t: { after: (end: () => unknown) => void }) => {
+    const tasks = createTasks({ ...memory(), definitions: [echo] })
+    t.after(() => tasks.close())
+    return tasks
+  }
+  const none = undefined as never
+
+  test('wait without options names the option', async (t) => {
+    const tasks = made(t)
+    const handle = await tasks.submit(echo, {})
+    for (const wait of [() => tasks.wait(handle.taskId, none), () => tasks.ownedBy('ann').wait(handle.taskId, none), () => handle.wait(none)]) {
+      await assert.rejects(wait, { name: 'TypeError', message: 'wait: pass options, such as { timeoutMs }' })
+    }
+  })
+
+  test('an id that is no string is rejected by name', async (t) => {
+    const tasks = made(t)
+    const calls = [
+      () => tasks.get(none), () => tasks.wait(none, { timeoutMs: 1 }), () => tasks.cancel(none),
+      () => tasks.retry(none), () => tasks.delete(none), () => tasks.ownedBy('ann').get(none),
+    ]
+    for (const call of calls) {
+      await assert.rejects(call, { name: 'TypeError', message: 'the id of a task must be a string, not undefined' })
+    }
+  })
 })

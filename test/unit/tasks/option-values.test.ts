@@ -46,7 +46,7 @@ test('columns: names and lengths are checked when the task is defined', () => {
 })
 
 test('files.write: a media type has at most 255 characters and no line break, and the message stays short', async () => {
-  const context = testContext(defineTask({ name: 'x', run: () => ({}) }))
+  const context = testContext(defineTask({ name: 'x', files: true, run: () => ({}) }))
   await context.files.write('a', 'x', { type: `text/${'x'.repeat(250)}` })
   for (const type of [`text/${'x'.repeat(251)}`, 'text/html\r\nset-cookie: a=b', 'text', '', 'text/html, text/plain', 7 as never]) {
     await assert.rejects(context.files.write('b', 'x', { type }), (error: Error) => error.name === 'TypeError' && /type must be a media type/.test(error.message) && error.message.length < 250)

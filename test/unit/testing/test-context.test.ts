@@ -42,5 +42,10 @@ test('testContext rejects an attempt that the definition does not have', () => {
 })
 
 test('testContext rejects what defineTask has not made', () => {
-  assert.throws(() => testContext({ run: () => 1 } as never), { name: 'TypeError', message: 'testContext: pass what defineTask made' })
+  assert.throws(() => (testContext as (made: unknown) => unknown)({ run: () => 1 }), { name: 'TypeError', message: 'testContext: pass what defineTask made' })
+})
+
+test('files.write without files: true is rejected, as in a task', async () => {
+  const writer = defineTask({ name: 'writer', run: async (_, { files }) => { await files.write('a', 'b') } })
+  await assert.rejects(async () => writer.run({}, testContext(writer)), { name: 'TypeError', message: 'files.write: set files: true in the options of defineTask' })
 })
