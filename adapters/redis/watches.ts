@@ -25,7 +25,7 @@ export class Watches {
   /** Set while the next connection is waited for. */
   private timer: ReturnType<typeof setTimeout> | undefined
   private isReleased = false
-  /** Why the latest connection was not made or has ended; `undefined` while there is one. */
+  /** Latest error of the connection; `undefined` while it is ready. */
   lastError: unknown
 
   constructor(private readonly client: RedisClient) {}
@@ -84,7 +84,7 @@ export class Watches {
       if (this.subscriber === subscriber) this.reopen()
     })
     // Without a listener the client writes each failed connect to the console.
-    subscriber.on('error', ((error: unknown) => { this.lastError = error }) as never)
+    subscriber.on('error', (error) => { this.lastError = error })
     subscriber.on('ready', () => { this.lastError = undefined })
   }
 
