@@ -23,7 +23,9 @@ const MAX_HEADERS = 8
  * Traces tasks, for the option `tracing` of `createTasks`. The spans of a task are in the trace of
  * the request that submitted it: `report accept`, `report wait` until its first run, `report run`
  * for each run, in any process, and `report callback` for each attempt, whose receiver gets
- * `traceparent`. A synchronous run has a span, too. Requires `@opentelemetry/api`. Headers of the
+ * `traceparent`. A synchronous run has a span, too. The attribute `longhaul.task.created` of an accept is
+ * `false` if the task existed already: for a repeated Idempotency-Key, and for the firing of a schedule in
+ * each process but one. An accept in a transaction ends before the commit, so a rollback does not show. Requires `@opentelemetry/api`. Headers of the
  * propagator that are invalid or longer than 512 characters are dropped.
  * @example
  * const tasks = createTasks({ ...memory(), definitions: [report], tracing: taskTracing() })
@@ -38,7 +40,9 @@ export function taskTracing(options: TaskTracingOptions = {}): Tracing {
       () => {
         const headers = activeHeaders()
         return work(Object.keys(headers).length === 0 ? undefined : headers)
-      }, none,
+      }, none, undefined, ({ task, created }) => (
+        { 'longhaul.task.id': task.id, 'longhaul.task.created': created }
+      ),
     ),
     run: (step, work, errorOf) => {
       const parent = contextOf(step)
@@ -62,7 +66,8 @@ export function taskTracing(options: TaskTracingOptions = {}): Tracing {
 }
 
 function inSpan<R>(
-  start: () => Span, work: () => MaybePromise<R>, errorOf: (outcome: R) => unknown, parent = context.active(),
+  start: () => Span, work: () => MaybePromise<R>, errorOf: (outcome: R) => unknown,
+  parent = context.active(), attributesFor?: (outcome: R) => Attributes,
 ): MaybePromise<R> {
   const span = guarded(start)
   if (span === undefined) return work()
@@ -77,6 +82,7 @@ function inSpan<R>(
     guarded(() => { span.end() })
   }
   const conclude = (outcome: R): R => {
+    if (attributesFor) guarded(() => { span.setAttributes(attributesFor(outcome)) })
     end(errorOf(outcome))
     return outcome
   }

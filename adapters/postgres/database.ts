@@ -1,7 +1,6 @@
 import {
   duration, flag, readOptions, value, type Filled, type OptionTable,
 } from '../../src/runtime/options.js'
-import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/calls.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import {
@@ -71,7 +70,6 @@ export class Database {
   private readonly breaker: Breaker
   private readonly backgrounds: Breaker
   private isReady = false
-  private hasWarned = false
   private identity: string | undefined
   private preparing: Readonly<Record<'checked' | 'created', Promise<unknown>>> | undefined
 
@@ -150,14 +148,11 @@ export class Database {
       return found
     }, Math.max(CHECK_MS, timeoutMs))
     if (missing.length > 0 && !migrate) {
-      const names = missing.map(({ number, name }) => `${String(number)} ${name}`).join(', ')
-      const error = new StoreUnavailableError(
+      const names = missing.map(({ number, name }) => `${String(number)} "${name}"`).join(', ')
+      throw new StoreUnavailableError(
         `postgres: the schema "${schema}" lacks the migrations ${names}. Run the SQL that `
         + `\`npx longhaul migrate --print --schema ${schema}\` prints, or set migrate: true`,
       )
-      if (!this.hasWarned) warn(error)
-      this.hasWarned = true
-      throw error
     }
     return missing
   }

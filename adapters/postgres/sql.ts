@@ -24,7 +24,38 @@ export function faultOf(error: unknown): Fault {
  */
 export function isBroken(error: unknown): boolean {
   const state = sqlState(error)
-  return state === undefined || /^(?:08|57P|25006|25P02|53300)/.test(state)
+  return state === undefined || state === '25P02' || UNREACHABLE.test(state)
+}
+
+/** The server is going down, accepts no connections, or is a standby. */
+const UNREACHABLE = /^(?:08|57P|25006|53300)/
+/** Codes of Node for a connection that was lost or not made, and those of postgres.js and Prisma. */
+const LOST_CODES = new Set([
+  'ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH',
+  'ENOTFOUND', 'EAI_AGAIN', 'CONNECTION_CLOSED', 'CONNECTION_DESTROYED', 'CONNECTION_ENDED',
+  'CONNECT_TIMEOUT', 'P1001', 'P1002', 'P1017',
+])
+/** Messages of `pg` and its pool, whose errors have no code. */
+const LOST_MESSAGE = new RegExp([
+  '^Connection terminated', '^Client has encountered a connection error and is not queryable',
+  '^Client was closed and is not queryable', '^timeout exceeded when trying to connect',
+].join('|'))
+/** Maximum number of nested causes: query builders wrap the errors of the driver. */
+const MAX_CAUSES = 5
+
+/**
+ * Returns true if an error of the application's own client says that the connection was lost, or could
+ * not be made. As `isBroken`, but other errors of the application have no SQLSTATE either.
+ */
+export function isConnectionError(error: unknown): boolean {
+  let at: unknown = error
+  for (let depth = 0; depth < MAX_CAUSES && at instanceof Error; depth++, at = at.cause) {
+    const { code } = at as { readonly code?: unknown }
+    if (typeof code === 'string' && LOST_CODES.has(code)) return true
+    const state = sqlState(at)
+    if (state === undefined ? LOST_MESSAGE.test(at.message) : UNREACHABLE.test(state)) return true
+  }
+  return false
 }
 
 /** Returns true if the connection was lost while a statement ran, whose outcome is unknown. */

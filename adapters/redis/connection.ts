@@ -17,6 +17,8 @@ export class Connection {
     this.silence.clients.add(client)
     this.breaker = new Breaker({
       server: 'Redis', timeoutMs, faultOf, onLate: () => { this.silence.check() },
+      // A client of ioredis waits for a connection, and does not tell a call why there is none.
+      causeOfLate: () => this.watches.lastError,
     })
   }
 

@@ -86,7 +86,10 @@ export class RedisTaskEngine implements TaskEngine {
     } = readOptions('RedisTaskEngine', options, REDIS_TASK_ENGINE)
     const calls = this.connection = new Connection(client, timeoutMs, `{${namespace}}:task:`)
     this.share = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
-    this.tickets = new Tickets({ calls, connection, namespace, name, lockMs: leaseMs, onError })
+    this.tickets = new Tickets({
+      calls, connection, namespace, name, lockMs: leaseMs, onError,
+      onLate: (error) => { this.worker.noteLate(error) },
+    })
     this.worker = new Worker(calls, this.tickets, leaseMs, onError)
   }
 

@@ -1,5 +1,6 @@
 import type { ConnectionOptions, Job as BullJob, Queue, Worker } from 'bullmq'
 import { settles } from '../../src/runtime/timers.js'
+import { StoreUnavailableError } from '../../src/stores/store.js'
 import type { RedisClient } from './client.js'
 import type { Checked, Connection } from './connection.js'
 import { loadBullMQ } from './load-bullmq.js'
@@ -25,6 +26,8 @@ export interface TicketsOptions {
   readonly lockMs: number
   readonly calls: Connection
   readonly onError: (error: Error) => void
+  /** Called if BullMQ has not responded within the time limit of a call. */
+  readonly onLate: (error: Error) => void
 }
 
 /** Maximum time to close a connection of BullMQ, and then to disconnect it, in milliseconds. */
@@ -45,6 +48,8 @@ export class Tickets {
   /** `true` if BullMQ makes its own clients. */
   private readonly hasOwn: boolean
   private isTimed = false
+  /** The latest error of a connection of BullMQ. */
+  private lastError: Error | undefined
 
   constructor(private readonly options: TicketsOptions) {
     const { connection } = options
@@ -127,7 +132,10 @@ export class Tickets {
 
   private attend(owner: Pick<Queue, 'getBackend'> & Pick<RedisClient, 'on'>): void {
     // An `error` event without a listener would end the process.
-    owner.on('error', this.options.onError as never)
+    owner.on('error', ((error: Error) => {
+      this.lastError = error
+      this.options.onError(error)
+    }) as never)
     if (!this.hasOwn) return
     owner.getBackend().client.then((client: unknown) => {
       this.options.calls.silence.clients.add(client as Checked)
@@ -150,9 +158,14 @@ export class Tickets {
   private timed<T>(work: Promise<T>): Promise<T> {
     if (this.isTimed) return work
     this.isTimed = true
-    void settles(work, this.options.calls.timeoutMs).then((isSettled) => {
+    const { calls, onLate } = this.options
+    void settles(work, calls.timeoutMs).then((isSettled) => {
       this.isTimed = false
-      if (!isSettled) this.options.calls.silence.check()
+      if (isSettled) return
+      calls.silence.check()
+      onLate(new StoreUnavailableError(
+        `BullMQ has not responded within ${String(calls.timeoutMs)} ms`, { cause: this.lastError },
+      ))
     })
     return work
   }

@@ -25,6 +25,8 @@ export class Watches {
   /** Set while the next connection is waited for. */
   private timer: ReturnType<typeof setTimeout> | undefined
   private isReleased = false
+  /** Latest error of the connection; `undefined` while it is ready. */
+  lastError: unknown
 
   constructor(private readonly client: RedisClient) {}
 
@@ -82,7 +84,8 @@ export class Watches {
       if (this.subscriber === subscriber) this.reopen()
     })
     // Without a listener the client writes each failed connect to the console.
-    subscriber.on('error', () => undefined)
+    subscriber.on('error', (error) => { this.lastError = error })
+    subscriber.on('ready', () => { this.lastError = undefined })
   }
 
   private reopen(): void {

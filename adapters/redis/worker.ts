@@ -45,6 +45,11 @@ export class Worker {
     })
   }
 
+  /** Reports that BullMQ does not respond: it may wait for a connection forever. */
+  noteLate(error: Error): void {
+    this.work?.noteFailure('take', error)
+  }
+
   begin(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.work) {
       throw new Error('createTasks: this engine has a worker already, because work() was called before. '
@@ -113,15 +118,18 @@ export class Worker {
   private async take(pool: string, work: LeasedWork): Promise<void> {
     const { tickets, id } = this
     try {
-      for (let job = await tickets.next(pool, id); job;) {
+      let job = await tickets.next(pool, id)
+      while (job) {
         if (work.isClosing) return void await job.moveToWait(id)
         this.jobs.add(job)
         await work.track(this.perform(pool, job, work)).finally(() => this.jobs.delete(job as TicketJob))
         if (work.isClosing) return void tickets.complete(job, id)
         job = await tickets.next(pool, id, job)
       }
+      work.noteSuccess('take')
     } catch (error) {
       if (!work.isClosing) this.onError(error as Error)
+      work.noteFailure('take', error)
     } finally {
       work.options.places.release(pool)
     }
@@ -140,6 +148,7 @@ export class Worker {
         return begin()
       })
     const [row, ready = 0, startedBefore = -1, input, checkpoint] = await begin()
+    work.noteSuccess('take')
     if (!row) return
     if (ready > 0) this.pump(pool)
     const task = toTask(row)

@@ -48,6 +48,12 @@ export interface TaskEngine {
    * without a change. Resolves once the watch is active.
    */
   watch(id: string, listener: () => void): MaybePromise<() => void>
+  /**
+   * Returns a `StoreUnavailableError` with `cause` if an error of a transaction of the application says
+   * that the connection to the engine was lost, or not made; otherwise the error itself. Default: the
+   * error itself.
+   */
+  transactionError?(error: unknown): unknown
   /** Returns the tasks of one page. The cost does not depend on the number of tasks. */
   list(query: TaskQuery): MaybePromise<readonly StoredTask[]>
   /** Counts the unfinished tasks of a pool. */
@@ -97,6 +103,11 @@ export interface WorkHandlers {
   readonly remove: (task: StoredTask) => Promise<boolean>
   /** Ends a task, or its callback, with the process. Only engines that are not durable call it. */
   readonly abandon: (task: StoredTask) => MaybePromise<void>
+  /**
+   * Reports that the engine finds or takes no work, once for each outage: again only after it worked in
+   * between. Only engines that use a server call it.
+   */
+  readonly outage?: (error: unknown) => void
 }
 
 /** A run that has begun: `task.run` is its number, and the status is `processing`. */

@@ -10,6 +10,9 @@ const REMOVALS = 10
 /** Time for aborted runs to end, in milliseconds. */
 const ABORT_GRACE_MS = 2000
 
+/** `look` finds what is due, and `take` begins runs. */
+export type WorkerCall = 'look' | 'take'
+
 export interface WorkSource {
   readonly leaseMs: number
   /** `true` keeps the process alive. Default `false`. */
@@ -32,6 +35,8 @@ export class LeasedWork {
   private looking: Promise<void> = Promise.resolve()
   private timer: ReturnType<typeof setTimeout> | undefined
   private lookAt = Infinity
+  /** Calls that have failed since they last succeeded. */
+  private readonly failing = new Set<WorkerCall>()
 
   constructor(
     readonly options: WorkOptions, private readonly handlers: WorkHandlers,
@@ -91,6 +96,17 @@ export class LeasedWork {
     }
   }
 
+  /** Reports the first failure of an outage. */
+  noteFailure(call: WorkerCall, error: unknown): void {
+    if (this.isClosing) return
+    if (this.failing.size === 0) this.handlers.outage?.(error)
+    this.failing.add(call)
+  }
+
+  noteSuccess(call: WorkerCall): void {
+    this.failing.delete(call)
+  }
+
   /** Takes nothing more. Waits until all work has ended, or aborts the runs and waits shortly. */
   async close(drainMs: number): Promise<void> {
     this.isClosing = true
@@ -105,7 +121,10 @@ export class LeasedWork {
   private async look(): Promise<void> {
     this.lookAt = Infinity
     if (this.isClosing) return
-    await this.track(this.source.look()).catch(() => undefined)
+    await this.track(this.source.look()).then(
+      () => { this.noteSuccess('look') },
+      (error: unknown) => { this.noteFailure('look', error) },
+    )
     this.lookIn(LOOK_MS)
   }
 

@@ -32,11 +32,15 @@ export function warn(error: unknown, about?: string): void {
   process.emitWarning(about === undefined ? text : `${about}: ${text}`, 'LonghaulError')
 }
 
+/** In place of a task id: the error is of the worker itself, and belongs to no task. */
+export const WORKER_ID = 'worker:engine'
+
 export function aboutTask(
   { taskId, name, attempt }: {
     readonly taskId: string, readonly name: string, readonly attempt: number,
   },
 ): string {
+  if (taskId === WORKER_ID) return 'The worker of this process'
   return `Task ${taskId} (${name}, attempt ${attempt})`
 }
 

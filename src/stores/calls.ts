@@ -15,6 +15,8 @@ export interface BreakerOptions {
   readonly faultOf: (error: unknown) => Fault
   /** Called after a call has timed out. */
   readonly onLate?: () => void
+  /** Returns the cause of a late call, if it is known. */
+  readonly causeOfLate?: () => unknown
   /** `true`: a late call proves nothing if others got a reply. Default `false`. */
   readonly hasManyConnections?: boolean
 }
@@ -51,7 +53,10 @@ export class Breaker {
         end()
         if (!hasManyConnections || replies === this.replies) this.suspect = true
         onLate?.()
-        reject(new StoreUnavailableError(`${server} has not responded within ${timeoutMs} ms`))
+        const cause = this.options.causeOfLate?.()
+        reject(new StoreUnavailableError(
+          `${server} has not responded within ${timeoutMs} ms`, { cause },
+        ))
         cancel?.()
       }
       // A process that was busy first reads what has arrived.

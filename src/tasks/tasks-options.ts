@@ -87,7 +87,11 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly callbacks?: Callbacks
   /** Wraps the steps of tasks in spans: `taskTracing()` of `longhaul/opentelemetry`. Default: none. */
   readonly tracing?: Tracing
-  /** Receives errors that are masked to clients, with task and attempt. Default: a process warning. */
+  /**
+   * Receives errors that are masked to clients, with task and attempt. Also receives one error each time
+   * that the worker of this process becomes unable to take tasks; its `taskId` is `worker:engine`.
+   * Default: a process warning.
+   */
   readonly onError?: (error: unknown, at: { taskId: string; name: string; attempt: number }) => void
 }
 

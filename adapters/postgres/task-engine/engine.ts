@@ -8,10 +8,11 @@ import {
 import { setTimeout } from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/calls.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
+import { isStoreUnavailable, StoreUnavailableError } from '../../../src/stores/store.js'
 import type { Database } from '../database.js'
 import { BATCH, expiredRows, shareCheck, Sweeper, type ShareCheck } from '../expiry.js'
 import { ChangeNotices } from '../notices.js'
-import { checkText } from '../sql.js'
+import { checkText, isConnectionError } from '../sql.js'
 import { Changes } from './changes.js'
 import { Creates } from './creates.js'
 import { TaskReads } from './reads.js'
@@ -113,6 +114,13 @@ export class PostgresTaskEngine implements TaskEngine {
   async watch(id: string, listener: () => void): Promise<() => void> {
     checkText(id)
     return observed('watch', () => this.notices.watch(id, listener))
+  }
+
+  transactionError(error: unknown): unknown {
+    if (isStoreUnavailable(error) || !isConnectionError(error)) return error
+    return new StoreUnavailableError(
+      `The transaction has lost PostgreSQL: ${(error as Error).message}`, { cause: error },
+    )
   }
 
   async list(query: TaskQuery): Promise<readonly StoredTask[]> {

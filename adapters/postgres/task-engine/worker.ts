@@ -84,8 +84,9 @@ export class Worker {
     const next = (): string | undefined => [...this.waiting].find((pool) => this.hasPlace(pool))
     try {
       for (let pool = next(); pool !== undefined; pool = next()) await this.takeFrom(pool)
-    } catch {
+    } catch (error) {
       // The next look tries again.
+      this.work.noteFailure('take', error)
     }
     this.isTaking = false
   }
@@ -102,6 +103,7 @@ export class Worker {
       rows = await observed('take', () => (
         this.database.query(this.sql.take, [pool, count, this.leaseMs, name])
       ))
+      this.work.noteSuccess('take')
       if (rows.length === count) this.waiting.add(pool)
     } catch (error) {
       this.lostTakes.set(name, leaseEnd)
@@ -123,7 +125,10 @@ export class Worker {
     const pools = [...work.options.places.pools.keys()]
     const [found] = await observed('look', () => query<Found>(sql.look, [pools]))
     if (!found) return
-    for (const pool of found.pools) this.take(pool)
+    const { pools: due } = found
+    for (const pool of due) this.take(pool)
+    // Otherwise a take decides.
+    if (!due.some((pool) => this.hasPlace(pool))) work.noteSuccess('take')
     if (found.has_more) work.lookIn(0)
     const { next_start_ms: nextStart, next_callback_ms: nextCallback } = found
     for (const ms of [nextStart, nextCallback]) {

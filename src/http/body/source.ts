@@ -36,7 +36,8 @@ export abstract class BindingBody implements BodySource {
 
 const READ_BEFORE = 'The body of this request was read before longhaul got the request. Mount longhaul'
   + ' before the body parser, or pass what the parser made of the body: handle(req, res, { body }) with'
-  + ' toNode, handle(request, { body }) with toFetch'
+  + ' toNode, handle(request, { body }) with toFetch. In Fastify, use the plugin fastifyLonghaul in'
+  + ' place of toFastify'
 
 export const READ_TWICE = 'The body of this request was asked for twice; it can be read only once'
 

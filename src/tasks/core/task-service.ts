@@ -7,6 +7,8 @@ import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { MAX_TIMER_MS } from '../../runtime/options.js'
 import { settles } from '../../runtime/timers.js'
+import { WORKER_ID } from '../../runtime/warning.js'
+import { isStoreUnavailable, StoreUnavailableError } from '../../stores/store.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { reportingTo } from '../record/diagnostics.js'
 import { isTaskId } from '../record/details.js'
@@ -76,6 +78,7 @@ export class TaskService {
       callback: async (task) => this.deliveries?.deliver(task),
       remove: (task) => this.core.removeFiles(task),
       abandon: (task) => abandonTask(this.core, task),
+      outage: (error) => { this.core.report(outageOf(error), { id: WORKER_ID, name: 'worker', attempt: 0 }) },
     })
     this.schedules = definitions.flatMap((definition) => {
       const { name, schedule, pool } = definition
@@ -186,6 +189,15 @@ export class TaskService {
       if (this.schedules.length > 0) await settles(firings, drainMs)
     }
   }
+}
+
+/** Returns the error of a worker that finds or takes no tasks. Its `cause` is that of the driver. */
+function outageOf(error: unknown): unknown {
+  if (!(error instanceof Error)) return error
+  return new StoreUnavailableError(
+    `This process takes no tasks until the task engine works again: ${error.message}`,
+    { cause: isStoreUnavailable(error) ? error.cause ?? error : error },
+  )
 }
 
 function toSnapshotOf(task: StoredTask | undefined): TaskSnapshot | undefined {

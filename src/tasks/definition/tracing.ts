@@ -19,10 +19,19 @@ export interface TracedStep {
   readonly host?: string | undefined
 }
 
+/** The part of the outcome of an accept that its span shows. */
+export interface Accepted {
+  readonly task: { readonly id: string }
+  /** `false`: there was a task of this id or this key already. */
+  readonly created: boolean
+}
+
 /** Wraps the steps of tasks in spans. Made by `taskTracing()` of `longhaul/opentelemetry`. */
 export interface Tracing {
   /** @internal */
-  readonly accept: <R>(name: string, work: (trace: TraceHeaders | undefined) => MaybePromise<R>) => MaybePromise<R>
+  readonly accept: <R extends Accepted>(
+    name: string, work: (trace: TraceHeaders | undefined) => MaybePromise<R>,
+  ) => MaybePromise<R>
   /** @internal */
   readonly run: <R>(step: TracedStep, work: () => MaybePromise<R>, errorOf: (outcome: R) => unknown) => MaybePromise<R>
   /** @internal */

@@ -1,6 +1,7 @@
-import { checkTransaction, type Transaction } from '../../engine/engine.js'
+import { checkTransaction, type TaskEngine, type Transaction } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import { httpError, isHttpError } from '../../http/errors.js'
+import { readFailure } from '../../http/failure.js'
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import {
   claimOf, stillRunning, oncePerKey, replay, type OnceOptions,
@@ -174,6 +175,12 @@ export function onceOptions<C>(
   return { store, key, fingerprint, waitMs, retentionMs, maxBytes, owner }
 }
 
+/** Shows a lost connection of the application as a failure of the engine, unless it has a status. */
+function transactionError(engine: TaskEngine, error: unknown): unknown {
+  const isUnknown = !isHttpError(error) && readFailure(error).status === 500
+  return isUnknown ? engine.transactionError?.(error) ?? error : error
+}
+
 /** `submit` rejects if an earlier request with the key commits meanwhile: roll back. */
 async function acceptInTransaction<C>(
   settings: EndpointSettings<C>, submission: Submission<C>, run: SubmitTransaction<C>,
@@ -196,7 +203,7 @@ async function acceptInTransaction<C>(
   try {
     await run(request, input, submit)
   } catch (error) {
-    if (accepted?.created !== false) throw error
+    if (accepted?.created !== false) throw transactionError(service.core.engine, error)
     return toAccepted(accepted.task, direct, true)
   }
   if (accepted === undefined) {

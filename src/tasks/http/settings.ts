@@ -255,6 +255,7 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
  * - `submit` accepts the task in an open transaction, and resolves to its id. Let its errors pass, so
  *   that the transaction is rolled back. If you retry the transaction, call it again.
  * - If the transaction is rolled back, reject: the client gets the error as if a handler had thrown it.
+ *   If the error, or its `cause`, says that the connection was lost, the client gets a 503.
  * - It is not called if the Idempotency-Key has a task already. Of two concurrent requests with one
  *   key, only one commits.
  *
@@ -268,7 +269,8 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
  *       await client.query('INSERT INTO reports (year, task) VALUES ($1, $2)', [input.year, taskId])
  *       await client.query('COMMIT')
  *     } catch (error) {
- *       await client.query('ROLLBACK')
+ *       // If the connection is lost, ROLLBACK fails, too, and must not hide the first error.
+ *       await client.query('ROLLBACK').catch(() => undefined)
  *       throw error
  *     } finally {
  *       client.release()

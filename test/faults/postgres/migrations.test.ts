@@ -152,18 +152,12 @@ describe('PostgreSQL migrations', () => {
   test('with migrate: false each call says what is missing, until it is there', async (t) => {
     const schema = newSchema()
     const store = storeOf(t, schema, { migrate: false, timeoutMs: 20_000 })
-    const warnings: Error[] = []
-    const warned = (warning: Error): void => { warnings.push(warning) }
-    process.on('warning', warned)
-    t.after(() => { process.off('warning', warned) })
     const missing = {
       reason: 'unavailable',
-      message: /lacks the migrations 1 tables\..*npx longhaul migrate --print/,
+      message: /lacks the migrations 1 "tables"\..*npx longhaul migrate --print/,
     }
     await assert.rejects(async () => store.get('key'), missing)
     await assert.rejects(async () => store.create('key', 'value', later), missing)
-    await new Promise(setImmediate)
-    assert.equal(warnings.filter(({ message }) => message.includes('npx longhaul migrate')).length, 1)
     const { output } = await command('migrate', '--print', '--schema', schema)
     await server.query(output)
     assert.equal((await store.create('key', 'value', later)).created, true)

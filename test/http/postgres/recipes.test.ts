@@ -6,8 +6,12 @@ import { drizzle } from 'drizzle-orm/node-postgres'
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
 import createKnex from 'knex'
 import { CompiledQuery, Kysely, PostgresDialect } from 'kysely'
-import { defineTask, jsonSchema, taskEndpoints, type TaskHandle, type Transaction } from 'longhaul'
+import {
+  defineTask, guard, httpError, jsonSchema, taskEndpoints, type TaskHandle, type Transaction,
+} from 'longhaul'
 import { inject } from 'longhaul/testing'
+import pg from 'pg'
+import { freePort } from '../../servers/redis-server.js'
 import { databaseForFile } from '../kit/postgres.js'
 
 const { pool, server, tasksOver } = await databaseForFile()
@@ -21,6 +25,7 @@ const invoice = defineTask({
   run: async ({ id }) => ({ message: `sent ${id}` }),
 })
 const tasks = tasksOver({ definitions: [invoice] })
+await pool.query('ALTER TABLE invoices ADD COLUMN owner text')
 const owner = 'ann'
 
 // #region drizzle
@@ -112,7 +117,8 @@ const recipes: Readonly<Record<string, Create>> = {
       await client.query('COMMIT')
       return task
     } catch (error) {
-      await client.query('ROLLBACK')
+      // If the connection is lost, ROLLBACK fails, too, and must not hide the first error.
+      await client.query('ROLLBACK').catch(() => undefined)
       throw error
     } finally {
       client.release()
@@ -180,6 +186,84 @@ const createInvoice = endpoints.submit(invoice, {
   }),
 })
 // #endregion
+
+/** @param pool - not that of the engine, which would take the connections of a test */
+const createWithPg = (pool: { readonly connect: () => Promise<pg.PoolClient> }) => taskEndpoints<{ user: { id: string } }>(tasks, {
+  statusPath: '/tasks/{id}', owner: ({ context }) => context.user.id,
+}).submit(invoice, {
+  // #region endpoint-pg
+  transaction: async (request, input, submit) => {
+    const client = await pool.connect()
+    try {
+      await client.query('BEGIN')
+      const { taskId } = await submit(client)
+      await client.query(
+        'INSERT INTO invoices (id, amount, task, owner) VALUES ($1, $2, $3, $4)',
+        [input.id, input.amount, taskId, request.context.user.id],
+      )
+      await client.query('COMMIT')
+    } catch (error) {
+      await client.query('ROLLBACK').catch(() => undefined)
+      throw error
+    } finally {
+      client.release()
+    }
+  },
+  // #endregion
+})
+
+describe('an endpoint whose transaction loses its connection', () => {
+  const send = async (connect: () => Promise<pg.PoolClient>) => {
+    const errors: unknown[] = []
+    const response = await inject(guard(createWithPg({ connect }), { onError: (error) => { errors.push(error) } }), {
+      method: 'POST', path: '/', body: { id: 'lost', amount: 5 }, headers: { prefer: 'respond-async' },
+      context: { user: { id: 'ann' } },
+    })
+    return { status: response.status, retryAfter: response.headers['retry-after'], errors: errors as { cause?: { code?: string } }[] }
+  }
+
+  for (const statement of ['BEGIN', 'set_config', 'INSERT INTO invoices', 'COMMIT']) {
+    for (const isIdle of [true, false]) {
+      it(`responds with 503 if it is lost ${isIdle ? 'before' : 'during'} ${statement}`, async (t) => {
+        const client = await pool.connect()
+        client.on('error', () => undefined)
+        const { rows: [{ pid } = { pid: 0 }] } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+        const query = client.query.bind(client) as (text: string, values?: unknown[]) => Promise<unknown>
+        t.mock.method(client, 'query', async (text: string, values?: unknown[]) => {
+          if (!text.includes(statement)) return query(text, values)
+          if (!isIdle) return query(`SELECT pg_terminate_backend(${String(pid)}), pg_sleep(5)`)
+          const ended = new Promise((resolve) => { client.once('end', resolve) })
+          await server.query('SELECT pg_terminate_backend($1)', [pid])
+          await ended
+          return query(text, values)
+        })
+        const { status, retryAfter, errors } = await send(async () => client)
+        assert.deepEqual([status, retryAfter], [503, '5'])
+        assert.equal(errors.length, 1)
+        assert.equal((errors[0] as Error).name, 'StoreUnavailableError')
+        if (!isIdle) assert.equal(errors[0]?.cause?.code, '57P01')
+        assert.deepEqual((await pool.query("SELECT FROM invoices WHERE id = 'lost'")).rows, [])
+      })
+    }
+  }
+
+  it('responds with 503 if it cannot be made', async () => {
+    const away = new pg.Pool({ host: '127.0.0.1', port: await freePort() })
+    const { status, retryAfter, errors } = await send(() => away.connect())
+    assert.deepEqual([status, retryAfter, errors[0]?.cause?.code], [503, '5', 'ECONNREFUSED'])
+    await away.end()
+  })
+
+  it('keeps an error of the application, and one that has a status', async () => {
+    for (const [error, expected] of [
+      [new Error('A fault'), 500], [Object.assign(new Error('taken'), { code: '23505' }), 500],
+      [httpError('conflict', { message: 'Taken.' }), 409],
+      [Object.assign(new Error('wrapped'), { cause: Object.assign(new Error('down'), { code: '57P03' }) }), 503],
+    ] as const) {
+      assert.equal((await send(async () => { throw error })).status, expected, String(error))
+    }
+  })
+})
 
 it('an endpoint writes the row and submits the task in one transaction, once for a key', async () => {
   const send = () => inject(createInvoice, {

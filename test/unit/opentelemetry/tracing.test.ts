@@ -117,6 +117,16 @@ describe('traces of tasks', () => {
     await tasks.close()
   })
 
+  test('an accept of a task that exists says that nothing was created', async () => {
+    const { tasks } = open()
+    const { taskId } = await tasks.submit(quick, {}, { id: 'nightly.1' })
+    await tasks.submit(quick, {}, { id: 'nightly.1' })
+    assert.deepEqual(ended().filter(({ name }) => name === 'quick accept').map(({ attributes }) => attributes), [true, false].map((created) => (
+      { 'longhaul.task.name': 'quick', 'longhaul.task.id': taskId, 'longhaul.task.created': created }
+    )))
+    await tasks.close()
+  })
+
   test('without a request, the trace begins with accept', async () => {
     const { tasks } = open()
     const task = await tasks.submit(quick, {})
