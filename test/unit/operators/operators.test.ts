@@ -48,7 +48,7 @@ function setUp(t: TestContext, options: Partial<OperatorEndpointsOptions> = {}, 
   const retries = retryTasks()
   const errors: unknown[] = []
   const tasks = createTasks({
-    ...parts, definitions: [report, one, remote, slow, retries], concurrency: 3, onError: (error) => { errors.push(error) },
+    ...parts, definitions: [report, one, remote, slow, retries], concurrency: 3, maxWaiters: 100, onError: (error) => { errors.push(error) },
     callbacks: callbacks({ secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], attempts: 1, sender: { check: () => undefined, send: async () => ({ status: 200 }) } }),
   })
   t.after(() => tasks.close({ drainMs: 0 }))
@@ -199,6 +199,23 @@ describe('operatorEndpoints', () => {
     const job = await (await ask('GET', `/admin/tasks/${id}`)).json<{ id: string, owner: string, state: string, statusUrl: string }>()
     assert.deepEqual([job.id, job.owner, job.state, job.statusUrl], [id, 'ann', 'failed', `/admin/tasks/${id}`])
     assert.equal((await (await retryMany('?status=failed,cancelled')).result())?.retried, 1)
+  })
+
+  test('counts the streams of operators apart from those of owners', async (t) => {
+    const { ask, end, site, tasks, slow } = setUp(t)
+    const done = await end('ann')
+    const { taskId, cancel } = await tasks.ownedBy('ann').submit(slow, {})
+    const accept = { accept: 'text/event-stream' }
+    for (const path of [`/admin/tasks/${taskId}`, `/admin/tasks/${done}/partial-results`]) {
+      const streams = await Promise.all(Array.from({ length: 10 }, () => ask('GET', path, { headers: accept })))
+      const own = await inject(site, { path: `/tasks/${taskId}`, headers: { ...accept, 'x-user': 'ann' } })
+      const further = await ask('GET', path, { headers: accept })
+      assert.deepEqual([new Set(streams.map(({ status }) => status)), own.status, further.status], [new Set([200]), 200, 429], path)
+      const polled = await inject(site, { path: `/tasks/${taskId}`, headers: { 'prefer': 'wait=1', 'x-user': 'ann' } })
+      assert.equal(polled.headers['preference-applied'], 'wait=1')
+      if (path.endsWith(taskId)) await cancel()
+      await Promise.all([own, ...streams].map((response) => response.text()))
+    }
   })
 
   test('says what is wrong with its options', (t) => {
