@@ -196,7 +196,13 @@ export class MemoryTaskEngine implements TaskEngine {
   list(query: TaskQuery): MaybePromise<readonly StoredTask[]> {
     this.#worker.wakeDue()
     const now = this.now()
-    return this.#lists.page(query, ({ expiresAt }) => expiresAt <= now).map((node) => node.toTask())
+    const page = this.#lists.page(query, ({ expiresAt }) => expiresAt <= now)
+    const { omit } = query
+    if (omit === undefined) return page.map((node) => node.toTask())
+    const omitted = {
+      ...omit.includes('details') && { details: {} }, ...omit.includes('result') && { result: undefined },
+    }
+    return page.map((node) => ({ ...node.toTask(), ...omitted }))
   }
 
   counts(pool: string): MaybePromise<PoolCounts> {

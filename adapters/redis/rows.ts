@@ -73,9 +73,11 @@ export function changeArguments(
 }
 
 export function pageArgument(query: TaskQuery): string {
-  const { of, statuses = LISTED_STATUSES, names, from, to, order, limit, after } = query
+  const { of, statuses = LISTED_STATUSES, names, from, to, order, limit, after, omit = [] } = query
+  // Redis returns null for the field '', which no task has.
+  const optional = (['details', 'result'] as const).map((name) => omit.includes(name) ? '' : name)
   return JSON.stringify({
     owner: of === 'all' ? undefined : of.owner ?? '', kinds: statuses, names, from, to,
-    isNewest: order === 'newest', limit, after,
+    isNewest: order === 'newest', limit, after, fields: ['m', ...optional],
   })
 }

@@ -184,7 +184,7 @@ while #page < q.limit do
     if list.id and (not best or isBefore(list, best)) then best = list end
   end
   if not best then break end
-  if isListed(load(best.id)) then page[#page + 1] = reply(best.id) end
+  if isListed(load(best.id)) then page[#page + 1] = call('HMGET', base .. 'h:' .. best.id, unpack(q.fields)) end
   advance(best)
 end
 return done(page)

@@ -157,6 +157,11 @@ export interface TaskQuery {
   readonly limit: number
   /** Position of the last task of the page before. Default: the first page. */
   readonly after?: ListPosition | undefined
+  /**
+   * Properties that the engine does not read, because together they may be large: `details` is then
+   * `{}`, and `result` is `undefined`. Default: none.
+   */
+  readonly omit?: readonly ('details' | 'result')[] | undefined
 }
 
 /** Numbers of unfinished tasks. */

@@ -4,6 +4,7 @@ import { describe, type Handler, type HttpRequest, type Operation } from '../htt
 import type { HostContext } from '../http/principal.js'
 import { addParameters, body, changed, type Fragment } from '../openapi/operation.js'
 import { addFailures, errorResponses } from '../openapi/responses.js'
+import { OPERATORS } from '../http/requester.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
 import type { Definitions } from '../tasks/definition/define.js'
@@ -79,6 +80,11 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
   find(request: HttpRequest<C>, below: string): MaybePromise<TaskSnapshot | undefined>
   /** @internal */
   readonly tasks: Tasks<D>
+  /**
+   * Owner whom streams count for.
+   * @internal
+   */
+  readonly waitsAs: string
 }
 
 const OPTIONS = {
@@ -133,6 +139,7 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
   )
   return {
     tasks,
+    waitsAs: OPERATORS,
     find: (request, below) => endpoints.find(request, below),
     list: forOperators(list),
     overview: forOperators(createOverview(settings, access)),

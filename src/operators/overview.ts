@@ -10,10 +10,12 @@ import { array, members, object, text, time } from '../tasks/http/formats.js'
 import { requireJson } from '../tasks/http/lists.js'
 import type { EndpointSettings, OperatorAccess } from '../tasks/http/settings.js'
 
-/** Maximum count of each status. */
+/** Maximum count of each status, and of the tasks in one page of an engine. */
 const MAX_COUNT = 1000
 /** Number of final tasks whose callbacks are examined. */
 const MAX_EXAMINED = 200
+/** Number of tasks whose details are read together. */
+const PAGE = 64
 
 export function createOverview<C>(
   { service: { core: { engine } } }: EndpointSettings<C>, { admit }: OperatorAccess<C>,
@@ -25,18 +27,15 @@ export function createOverview<C>(
     const [counts, [oldest], final] = await Promise.all([
       countAll(engine),
       engine.list({ of: 'all', statuses: ['queued'], order: 'oldest', limit: 1 }),
-      engine.list({
-        of: 'all', statuses: ['completed', 'failed', 'cancelled'], order: 'newest', limit: MAX_EXAMINED,
-      }),
+      newestFinal(engine),
     ])
-    const shown = final.map(overviewOf)
     return json(200, {
       counts,
       // Its pool may be one that no process works.
       ...oldest && { oldestQueued: { ...overviewOf(oldest), pool: oldest.pool } },
       callbacks: {
         examined: final.length,
-        failed: shown.filter(({ callback }) => callback?.state === 'failed'),
+        failed: final.filter(({ callback }) => callback?.state === 'failed'),
       },
     }, NOT_STORED)
   }
@@ -45,10 +44,29 @@ export function createOverview<C>(
 
 async function countAll(engine: TaskEngine): Promise<object> {
   return Object.fromEntries(await Promise.all(LISTED_STATUSES.map(async (status) => {
-    const limit = MAX_COUNT + 1
-    const { length } = await engine.list({ of: 'all', statuses: [status], order: 'oldest', limit })
-    return [status, { count: Math.min(length, MAX_COUNT), more: length > MAX_COUNT }] as const
+    const query = {
+      of: 'all', statuses: [status], order: 'oldest', omit: ['details', 'result'],
+    } as const
+    const counted = await engine.list({ ...query, limit: MAX_COUNT })
+    const further = counted.length < MAX_COUNT
+      ? [] : await engine.list({ ...query, limit: 1, after: counted.at(-1) })
+    return [status, { count: counted.length, more: further.length > 0 }] as const
   })))
+}
+
+/** Reads the newest final tasks in pages, because each may have details of 100 KB. */
+async function newestFinal(engine: TaskEngine): Promise<ReturnType<typeof overviewOf>[]> {
+  const final: ReturnType<typeof overviewOf>[] = []
+  for (let after: StoredTask | undefined; ;) {
+    const limit = Math.min(MAX_EXAMINED - final.length, PAGE)
+    const page = await engine.list({
+      of: 'all', statuses: ['completed', 'failed', 'cancelled'], order: 'newest', limit, after,
+      omit: ['result'],
+    })
+    final.push(...page.map(overviewOf))
+    if (page.length < limit || final.length === MAX_EXAMINED) return final
+    after = page.at(-1)
+  }
 }
 
 function overviewOf(stored: StoredTask) {

@@ -2,12 +2,15 @@ import { parseTimestamp } from '../http/fields/dates.js'
 import { isHttpError } from '../http/errors.js'
 import { readFailure } from '../http/failure.js'
 import { readOptions, type OptionTable } from '../runtime/options.js'
+import { nextTurn } from '../runtime/timers.js'
 import { jsonSchema } from '../schema/json-schema.js'
 import { isStoreUnavailable } from '../stores/store.js'
 import {
-  DEFAULT_POOL, defineTask, POOL_NAME, TASK_NAME, type OtherTasks, type TaskDefinition,
+  DEFAULT_POOL, defineTask, POOL_NAME, TASK_NAME, type ListedTask, type OtherTasks,
+  type TaskDefinition,
 } from '../tasks/definition/define.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
+import { detailsOf } from '../tasks/record/details.js'
 
 /** The tasks that one run retries: those that match all properties. */
 export interface RetryFilter {
@@ -19,7 +22,7 @@ export interface RetryFilter {
   readonly owner?: string
   /** Only tasks created at this time or later, as RFC 3339. Default: no limit. */
   readonly from?: string
-  /** Only tasks created before this time, as RFC 3339. Default: the start of the first run. */
+  /** Only tasks created before this time, as RFC 3339. Default and latest: the start of the first run. */
   readonly to?: string
 }
 
@@ -39,7 +42,8 @@ export interface RetryFailure {
   /**
    * `task_not_final`, `task_already_completed` or `conflict` if something else has changed the task
    * meanwhile, `task_not_found` if it was deleted, `gone` if its input is no longer stored,
-   * `too_many_tasks` if its owner has `maxPerOwner` unfinished tasks.
+   * `too_many_tasks` if its owner has `maxPerOwner` unfinished tasks, `store_unavailable` if its
+   * external resource or its files cannot be renewed now.
    */
   readonly code: string
 }
@@ -57,12 +61,13 @@ export type RetryTasks = TaskDefinition<
   RetryFilter, RetryReport, unknown, RetryFilter, string, RetryPosition
 >
 
-/** The tasks that are being retried, and what came before them. */
+/** Position in the list of tasks, and the report until there. */
 interface RetryPosition extends RetryReport {
   /** Time before which the tasks were created, so that the list has an end, in milliseconds since 1970. */
   readonly to: number
-  readonly ids: readonly string[]
-  /** The last of these tasks. Absent before the first page. */
+  /** The tasks of the page that were not retried yet. */
+  readonly tasks: readonly ListedTask[]
+  /** The last task of the page. Absent before the first page. */
   readonly after?: { readonly createdAt: number, readonly id: string }
   /** `true` if no tasks follow. */
   readonly isLast: boolean
@@ -118,7 +123,7 @@ export function retryTasks(options: RetryTasksOptions = {}): RetryTasks {
         from: time, to: time,
       },
     }, { formats: { 'date-time': (text) => parseTimestamp(text) !== undefined } }),
-    checkpoint: jsonSchema<RetryPosition>({ type: 'object', required: ['to', 'ids', 'retried'] }),
+    checkpoint: jsonSchema<RetryPosition>({ type: 'object', required: ['to', 'tasks', 'retried'] }),
     run: (): RetryReport => {
       throw new TypeError(`${name} retries the tasks of createTasks, so it runs only as one of them`)
     },
@@ -143,58 +148,83 @@ async function retryAll(
   }
   let position: RetryPosition = checkpoint.value ?? {
     // With the tasks of this very millisecond.
-    to: (to === undefined ? undefined : parseTimestamp(to)) ?? await tasks.engine.now() + 1,
-    ids: [], isLast: false, retried: 0, failed: 0, failures: [],
+    to: Math.min(to === undefined ? Infinity : parseTimestamp(to) ?? Infinity, await tasks.engine.now() + 1),
+    tasks: [], isLast: false, retried: 0, failed: 0, failures: [],
   }
-  for (;;) {
-    // A run after a crash finds by this key which tasks of the page were retried before.
-    const retry = (id: string) => tasks.retry(id, `retry-tasks ${taskId}`)
-    const report = await retryPage(position, retry, signal, (error, id) => {
-      tasks.report(error, { id, name: own, attempt: 0 })
-    })
-    progress(report.retried + report.failed, undefined, undefined, 'tasks')
-    if (position.isLast) return report
-    const { to, after } = position
-    const page = await tasks.engine.list({ ...query, to, after })
-    const last = page.at(-1)
-    position = {
-      ...report, to, isLast: page.length < PAGE,
-      ids: page.filter(({ name }) => name !== own).map(({ id }) => id),
-      ...last && { after: { createdAt: last.createdAt, id: last.id } },
+  // A run after a crash finds by this key which tasks of the page were retried before.
+  const retry = (listed: ListedTask) => tasks.retry(listed, `retry-tasks ${taskId}`)
+  const report = (error: unknown, id: string) => { tasks.report(error, { id, name: own, attempt: 0 }) }
+  try {
+    for (;;) {
+      const { error, ...next } = await retryPage(position, retry, signal, report)
+      position = next
+      const { to, after, isLast, retried, failed, failures } = position
+      progress(retried + failed, undefined, undefined, 'tasks')
+      if (error !== undefined) throw error as Error
+      if (isLast) return { retried, failed, failures }
+      // An engine in memory would otherwise let nothing else run until the end.
+      await nextTurn()
+      const page = await tasks.engine.list({ ...query, to, after, omit: ['result'] })
+      const last = page.at(-1)
+      position = {
+        ...position, isLast: page.length < PAGE,
+        tasks: page.filter(({ name }) => name !== own).map((each) => (
+          { id: each.id, birth: each.birth, round: detailsOf(each).round }
+        )),
+        ...last && { after: { createdAt: last.createdAt, id: last.id } },
+      }
+      if (last) await checkpoint.save(position)
     }
-    if (last) await checkpoint.save(position)
+  } catch (error) {
+    // The next run does not have to find the tasks again that were retried: they may be deleted by then.
+    await checkpoint.save(position).catch(() => undefined)
+    throw error
   }
 }
 
-/** Retries the tasks of a page. Rejects if the run is to continue later, from the page's begin. */
+/** Retries the tasks of a page. Stops at an `error` that concerns all tasks; `tasks` are then the rest. */
 async function retryPage(
-  { ids, retried, failed, failures }: RetryPosition, retry: (id: string) => Promise<unknown>,
-  signal: AbortSignal, report: (error: unknown, taskId: string) => void,
-): Promise<RetryReport> {
+  { tasks, retried, failed, failures, ...position }: RetryPosition,
+  retry: (task: ListedTask) => Promise<unknown>, signal: AbortSignal,
+  report: (error: unknown, taskId: string) => void,
+): Promise<RetryPosition & { readonly error?: unknown }> {
   const failing = [...failures]
-  let count = failed
-  for (let at = 0; at < ids.length; at += CONCURRENCY) {
-    signal.throwIfAborted()
-    const together = ids.slice(at, at + CONCURRENCY)
-    const outcomes = await Promise.allSettled(together.map(retry))
-    for (const [n, outcome] of outcomes.entries()) {
-      const taskId = together[n] as string
-      const code = outcome.status === 'rejected'
-        ? codeOf(outcome.reason, (error) => { report(error, taskId) })
-        : outcome.value === undefined ? 'task_not_found' : undefined
-      if (code === undefined) continue
-      count++
-      if (failing.length < MAX_FAILURES) failing.push({ taskId, code })
+  let rest = tasks
+  let error: unknown
+  while (rest.length > 0 && error === undefined) {
+    if (signal.aborted) {
+      error = signal.reason
+      break
     }
+    const together = rest.slice(0, CONCURRENCY)
+    const outcomes = await Promise.allSettled(together.map(retry))
+    const again: ListedTask[] = []
+    for (const [n, outcome] of outcomes.entries()) {
+      const task = together[n] as ListedTask
+      if (outcome.status === 'rejected' && concernsAll(outcome.reason)) {
+        error = outcome.reason
+        again.push(task)
+        continue
+      }
+      const code = outcome.status === 'rejected'
+        ? codeOf(outcome.reason, (cause) => { report(cause, task.id) })
+        : outcome.value === undefined ? 'task_not_found' : undefined
+      if (code === undefined) retried++
+      else if (++failed <= MAX_FAILURES) failing.push({ taskId: task.id, code })
+    }
+    rest = [...again, ...rest.slice(CONCURRENCY)]
   }
-  return { retried: retried + ids.length - (count - failed), failed: count, failures: failing }
+  return { ...position, tasks: rest, retried, failed, failures: failing, error }
 }
 
-const FOR_ALL: readonly string[] = ['queue_full', 'shutting_down']
+/** Returns whether the run is to continue later: no task can be retried now. */
+function concernsAll(error: unknown): boolean {
+  return isStoreUnavailable(error)
+    || isHttpError(error) && (error.code === 'queue_full' || error.code === 'shutting_down')
+}
 
-/** Returns the code of a failure of one task. Throws what concerns all tasks. */
+/** Returns the code of a failure of one task. */
 function codeOf(error: unknown, report: (error: unknown) => void): string {
-  if (isStoreUnavailable(error) || isHttpError(error) && FOR_ALL.includes(error.code)) throw error
   const { code, expected } = readFailure(error)
   if (!expected) report(error)
   return code

@@ -18,7 +18,10 @@ import { serviceOf } from '../tasks/tasks.js'
 import { logKey } from './partial-log.js'
 import { parsePosition, readAfter, toId, type Page, type Position } from './partial-reader.js'
 
-type Endpoints<C> = Pick<TaskEndpoints<C>, 'find' | 'status' | 'tasks'>
+type Endpoints<C> = Pick<TaskEndpoints<C>, 'find' | 'status' | 'tasks'> & {
+  /** Owner whom streams count for. Default: that of the task. */
+  readonly waitsAs?: string
+}
 
 const BELOW = '/partial-results'
 const ALLOW = 'GET, HEAD, OPTIONS'
@@ -72,7 +75,7 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
       if (results.length === 0 && gap === undefined) return empty(204, NOT_STORED)
     }
     if (request.method === 'HEAD') return { status: 200, headers }
-    const slot = acquireSlot(serviceOf(endpoints.tasks).waiters, request, task.owner)
+    const slot = acquireSlot(serviceOf(endpoints.tasks).waiters, request, endpoints.waitsAs ?? task.owner)
     return stream(200, streamOf(follow(store, endpoints, task, { after, writer, slot }), slot), headers)
   }
   return describe(handler, operationsOf(endpoints))

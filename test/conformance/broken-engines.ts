@@ -539,6 +539,9 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       },
     }
   }),
+  rules('a list has all parts of tasks', 'a list leaves out details and results on request', (real) => ({
+    list: ({ omit: _, ...query }) => real.list(query),
+  })),
   rules('a list has parts of tasks', FILTERS, (real) => ({
     list: (query) => real.list(query).map((task) => ({ ...task, details: {} })),
   })),

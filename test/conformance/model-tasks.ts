@@ -182,7 +182,9 @@ export class ModelTasks {
   }
 
   list(query: TaskQuery): StoredTask[] {
-    const { of, statuses, names, from = 0, to = Infinity, after, limit } = query
+    const { of, statuses, names, from = 0, to = Infinity, after, limit, omit = [] } = query
+    const empty = { details: {}, result: undefined }
+    const omitted = Object.fromEntries(omit.map((name) => [name, empty[name]]))
     const sign = query.order === 'oldest' ? 1 : -1
     const listed = (task: StoredTask) => (this.isScheduled(task) ? 'scheduled' : task.status)
     return this.live().map(({ task }) => task)
@@ -193,6 +195,7 @@ export class ModelTasks {
       .filter((task) => !after || sign * compare(task, after) > 0)
       .sort((a, b) => sign * compare(a, b))
       .slice(0, limit)
+      .map((task) => ({ ...task, ...omitted }))
   }
 
   counts(pool: string): PoolCounts {

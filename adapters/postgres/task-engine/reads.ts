@@ -8,6 +8,8 @@ import { CLOCK, NOW, SAME_NOW, STATUSES, taskColumns, toTask, type TaskRow } fro
 
 /** Maximum number of tasks in one statement, which bounds the size of a reply. */
 const MAX_READ = 64
+/** SQL of the columns that a page omits. */
+const OMITTED = { details: '\'{}\'', result: 'NULL::text' } as const
 
 type Counts = Readonly<Record<'running' | 'waiting' | 'delayed' | 'oldest', number>>
 
@@ -41,7 +43,7 @@ export class TaskReads {
   }
 
   async page(
-    { of, statuses = LISTED_STATUSES, names, from, to, order, limit, after }: TaskQuery,
+    { of, statuses = LISTED_STATUSES, names, from, to, order, limit, after, omit = [] }: TaskQuery,
   ): Promise<readonly StoredTask[]> {
     const isNewest = order === 'newest'
     const start = { createdAt: from ?? -Infinity, id: '' }
@@ -56,8 +58,10 @@ export class TaskReads {
       statuses.includes('scheduled'), statuses.includes('queued'),
     ]
     const isOwn = of !== 'all'
+    const omitted = Object.fromEntries(omit.map((name) => [name, OMITTED[name]]))
     const rows = await this.query<TaskRow>(
-      pageSql(this.rows, isNewest, isOwn), isOwn ? [...values, of.owner ?? ''] : values,
+      pageSql(this.rows, taskColumns('page', omitted), isNewest, isOwn),
+      isOwn ? [...values, of.owner ?? ''] : values,
     )
     return rows.map((row) => toTask(row))
   }
@@ -94,7 +98,7 @@ SELECT (SELECT count(*) FROM ${rows} WHERE status = 1 AND ${live})::float8 AS ru
  * The inner limit is a subquery, whose value the planner does not know: it would rather read and sort
  * a list of some hundred tasks. The outer limit keeps its estimate low.
  */
-function pageSql(rows: string, isNewest: boolean, isOwn: boolean): string {
+function pageSql(rows: string, columns: string, isNewest: boolean, isOwn: boolean): string {
   const [compare, bound, direction] = isNewest ? ['<', '>=', 'DESC'] : ['>', '<', 'ASC']
   const order = `created_at ${direction}, id ${direction}`
   const isScheduled = `coalesce(attempt = 0 AND start_at > ${SAME_NOW}, false)`
@@ -104,7 +108,7 @@ function pageSql(rows: string, isNewest: boolean, isOwn: boolean): string {
   SELECT (SELECT name FROM ${rows} WHERE name > known.name ORDER BY name LIMIT 1)
   FROM known WHERE known.name IS NOT NULL
 )
-SELECT ${taskColumns('page')}
+SELECT ${columns}
 FROM unnest(coalesce($2::text[], ARRAY(SELECT name FROM known WHERE name IS NOT NULL)))
   AS names (name)
 CROSS JOIN unnest($1::smallint[]) AS listed (status) CROSS JOIN LATERAL (

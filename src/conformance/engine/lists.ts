@@ -83,6 +83,18 @@ export const listCases: Cases<EngineContext> = {
     }
   },
 
+  'a list leaves out details and results on request': async (context) => {
+    const created = await context.created({ id: 'one', pool, details: { context: 'a' } })
+    const task = await context.changed(created, { version: 1 }, { status: 'completed', result: '{"b":1}' })
+    const { details: _, result: __, ...rest } = task
+    const one = async (omit: TaskQuery['omit']) => (await context.listed({ omit }))[0]
+    assert.deepEqual(await one([]), task)
+    assert.deepEqual(await one(['result']), { ...task, result: undefined })
+    assert.deepEqual(await one(['details']), { ...task, details: {} })
+    assert.deepEqual(await one(['details', 'result']), { ...rest, details: {}, result: undefined })
+    assert.deepEqual(await context.stored('one'), task)
+  },
+
   '`from` is included and `to` is not': async (context) => {
     const tasks = await mixture(context)
     const [early = 0, late = 0] = [tasks[12]?.createdAt, tasks[36]?.createdAt]

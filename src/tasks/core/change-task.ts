@@ -1,4 +1,6 @@
-import { httpError } from '../../http/errors.js'
+import { httpError, HttpError } from '../../http/errors.js'
+import { readFailure } from '../../http/failure.js'
+import type { ListedTask } from '../definition/define.js'
 import { isFinalStatus, type StoredTask, type TaskChange } from '../../engine/task.js'
 import { failureOf, shuttingDown } from '../run/failure.js'
 import { fileKey, renewExternal } from '../record/outside.js'
@@ -8,6 +10,7 @@ import {
 } from '../record/details.js'
 import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import { renewBlobs } from '../../stores/blob-rules.js'
+import { isStoreUnavailable } from '../../stores/store.js'
 import { limitOf } from './accept-task.js'
 import { MARGIN_MS, outsideFiles, type TaskCore } from './task-core.js'
 
@@ -48,26 +51,35 @@ export async function cancelTask(
   throw changedMeanwhile()
 }
 
-/** Makes a failed or cancelled task wait for another run, once for each key of a request. */
+interface RetryOptions {
+  readonly isRequest?: boolean
+  /** Key of a request, which retries a task once. */
+  readonly key?: string | undefined
+  /** The task as it was listed. One that was retried since then is a `conflict`. Default: any. */
+  readonly listed?: ListedTask
+}
+
+/** Makes a failed or cancelled task wait for another run. */
 export async function retryTask(
-  core: TaskCore, id: string, of: Scope,
-  { isRequest, key }: { readonly isRequest?: boolean, readonly key?: string | undefined } = {},
+  core: TaskCore, id: string, of: Scope, { isRequest, key, listed }: RetryOptions = {},
 ): Promise<StoredTask | undefined> {
   const task = isTaskId(id) ? await core.engine.read(id) : undefined
-  if (!task || !isIn(of, task)) return undefined
+  if (!task || !isIn(of, task) || listed && listed.birth !== task.birth) return undefined
   if (key !== undefined && detailsOf(task).retryKey === key) return task
   requireRetryable(task)
+  if (listed && listed.round !== detailsOf(task).round) throw conflict()
   const definition = core.definition(task.name)
   const { external, blobs: files = [], callback, ...details } = detailsOf(task)
   const { pendingMs, blobs } = core.settings
   const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
-  if (!await renewExternal(definition, external, keptMs)) {
+  const isRenewed = await renewing(async () => renewExternal(definition, external, keptMs))
+  if (!isRenewed) {
     // Another retry may have used it meanwhile, and released it at the end.
     const now = await core.engine.read(id)
     if (now && isIn(of, now)) requireRetryable(now)
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
-  if (blobs) await renewBlobs(blobs, files.map((file) => fileKey(id, file)), keptMs)
+  if (blobs) await renewing(() => renewBlobs(blobs, files.map((file) => fileKey(id, file)), keptMs))
   const next: Details = {
     ...withFailure(details, undefined),
     round: newId(), failures: undefined, progress: undefined, retryKey: key,
@@ -87,7 +99,18 @@ export async function retryTask(
   // A lost response: this very change was made before.
   if (key !== undefined && detailsOf(now).retryKey === key) return now
   requireRetryable(now)
-  throw httpError('conflict', { message: 'Another request has changed this task meanwhile.' })
+  throw conflict()
+}
+
+/** Calls `renew`. A store that is unavailable gets another error than an unavailable engine. */
+async function renewing<T>(renew: () => Promise<T>): Promise<T> {
+  try {
+    return await renew()
+  } catch (error) {
+    if (!isStoreUnavailable(error)) throw error
+    const { status, code, message, headers } = readFailure(error)
+    throw new HttpError(status, code, { message, headers, cause: error })
+  }
 }
 
 /** Deletes a final task with all that it owns. Resolves to `undefined` if there is no such task. */
@@ -126,6 +149,10 @@ export async function abandonTask(core: TaskCore, task: StoredTask): Promise<voi
 function requireRetryable(task: StoredTask): void {
   if (!isFinalStatus(task.status)) throw httpError('task_not_final')
   if (task.status === 'completed') throw httpError('task_already_completed')
+}
+
+function conflict(): Error {
+  return httpError('conflict', { message: 'Another request has changed this task meanwhile.' })
 }
 
 function changedMeanwhile(): Error {

@@ -300,7 +300,7 @@ export class RunningTask implements Linked<RunningTask> {
 function otherTasks(core: TaskCore): OtherTasks {
   return {
     engine: core.engine,
-    retry: (id, key) => retryTask(core, id, 'all', { key }),
+    retry: (listed, key) => retryTask(core, listed.id, 'all', { key, listed }),
     report: (error, task) => { core.report(error, task) },
   }
 }

@@ -1,5 +1,5 @@
 import type { TaskEngine } from '../../engine/engine.js'
-import type { StoredTask } from '../../engine/task.js'
+import type { StoredTask, TaskRef } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import {
   bytes, duration, flag, func, oneOf, readOptions, text, timer, value, whole, type OptionTable,
@@ -163,11 +163,16 @@ export const DEFAULT_POOL = 'default'
 export const BACKOFF: Backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 }
 const HOUR_MS = 3_600_000
 
+/** A final task as it was listed. Another task with its id has another `birth`, and a retry another `round`. */
+export interface ListedTask extends TaskRef {
+  readonly round: string | undefined
+}
+
 /** Access to the tasks among which a task runs. */
 export interface OtherTasks {
   readonly engine: TaskEngine
-  /** Retries a task of any owner, once for each key. */
-  readonly retry: (id: string, key: string) => Promise<StoredTask | undefined>
+  /** Retries a task of any owner, once for each key, unless it was retried since it was listed. */
+  readonly retry: (task: ListedTask, key: string) => Promise<StoredTask | undefined>
   /** Reports to `onError`. */
   readonly report: (error: unknown, task: Pick<StoredTask, 'id' | 'name' | 'attempt'>) => void
 }

@@ -188,6 +188,13 @@ export async function scopeOf<C>(
   return 'all'
 }
 
+/** Returns the owner whom a wait for a task counts for. An operator takes no places of the task's owner. */
+export function waitsAs<C>(
+  { access }: EndpointSettings<C>, task: TaskSnapshot,
+): string | undefined {
+  return access === undefined ? task.owner : OPERATORS
+}
+
 /** Reads a task that a request may see. Throws the 404 of the format. */
 export async function findFor<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,

@@ -16,7 +16,7 @@ import {
   etagOf, eventId, statusHeaders, type EncodedBodies, type TaskFormatResponse,
 } from './formats.js'
 import { statusOperations, withOwner } from './operations.js'
-import { findFor, scopeOf, type EndpointSettings } from './settings.js'
+import { findFor, scopeOf, waitsAs, type EndpointSettings } from './settings.js'
 
 const OK: TaskFormatResponse = { status: 200 }
 const TYPES = ['application/json', 'text/event-stream'] as const
@@ -92,7 +92,7 @@ async function poll<C>(
     : (now: TaskSnapshot) => !etagMatches(known, etagOf(now), 'weak')
   let now: TaskSnapshot | undefined = task
   if (!isFinalStatus(task.state) && !until(task)) {
-    const slot = waiters.tryAcquire(request.signal, countedAs(request, task.owner))
+    const slot = waiters.tryAcquire(request.signal, countedAs(request, waitsAs(settings, task)))
     if (!slot) return showNow(settings, request, task)
     try {
       const options = { timeoutMs: seconds * 1000, signal: slot.signal, until }
@@ -108,16 +108,16 @@ async function poll<C>(
 }
 
 function openEvents<C>(
-  { service: { waiters, subscriptions }, path, bodies }: EndpointSettings<C>,
-  request: HttpRequest<C>, task: TaskSnapshot,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot,
 ): HttpResponse {
+  const { service: { waiters, subscriptions }, path, bodies } = settings
   const lastId = request.headers['last-event-id']
   const lastEventId = typeof lastId === 'string' ? lastId : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
   if (isFinalStatus(task.state) && lastEventId === eventId(task)) {
     return empty(204, NOT_STORED)
   }
-  const slot = acquireSlot(waiters, request, task.owner)
+  const slot = acquireSlot(waiters, request, waitsAs(settings, task))
   const statusUrl = path.of(request.mountPath, task.id)
   const eventOf = (now: TaskSnapshot) => bodies.event(now, statusUrl)
   return stream(200, eventStream(subscriptions, task, eventOf, lastEventId, slot), {

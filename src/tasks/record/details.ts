@@ -58,7 +58,7 @@ export type RunError = Pick<TaskFailure, 'code' | 'message'>
 
 /** Properties of a stored task that the engine does not read. All of them survive JSON. */
 export type Details = RecordFiles & {
-  /** New for each retry, so that the message of the next callback has another id. */
+  /** New for each retry. The message of the next callback has another id, too. */
   readonly round?: string | undefined
   /** Digest of the request that has the idempotency key. */
   readonly fingerprint?: string | undefined

@@ -2,10 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import { callbacks } from '../../../src/callbacks/index.js'
+import type { Changed, Expected, StoredTask, TaskChange, TaskQuery, TaskRef } from '../../../src/engine/index.js'
 import { createTasks, defineTask, httpError, HttpError, jobFormat, router, taskEndpoints, type HttpRequest } from '../../../src/index.js'
 import { operatorEndpoints, retryTasks, type OperatorEndpointsOptions, type RetryReport } from '../../../src/operators/index.js'
 import { partialResults } from '../../../src/partial/index.js'
 import { authenticate, bearer, tokens } from '../../../src/policies/index.js'
+import type { MaybePromise } from '../../../src/runtime/maybe-promise.js'
+import { StoreUnavailableError } from '../../../src/stores/index.js'
 import { inject } from '../../../src/testing/index.js'
 import { eventually } from '../../kit/wait.js'
 
@@ -33,11 +36,19 @@ function setUp(t: TestContext, options: Partial<OperatorEndpointsOptions> = {}, 
       throw httpError('conflict')
     },
   })
+  const away = { is: false }
+  const remote = defineTask({
+    name: 'remote', external: { of: () => 'bucket', release: () => undefined, renew: async () => {
+      if (away.is) throw new StoreUnavailableError('The bucket is away')
+      return true
+    } },
+    run: (_input: object) => { throw httpError('conflict') },
+  })
   const slow = defineTask({ name: 'slow', run: (_input: object) => new Promise(() => undefined) })
   const retries = retryTasks()
   const errors: unknown[] = []
   const tasks = createTasks({
-    ...parts, definitions: [report, one, slow, retries], concurrency: 3, onError: (error) => { errors.push(error) },
+    ...parts, definitions: [report, one, remote, slow, retries], concurrency: 3, maxWaiters: 100, onError: (error) => { errors.push(error) },
     callbacks: callbacks({ secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], attempts: 1, sender: { check: () => undefined, send: async () => ({ status: 200 }) } }),
   })
   t.after(() => tasks.close({ drainMs: 0 }))
@@ -69,7 +80,12 @@ function setUp(t: TestContext, options: Partial<OperatorEndpointsOptions> = {}, 
     const task = await tasks.get(id, retries)
     return { id, task, result: async () => (await tasks.wait(id, { timeoutMs: 5000 }) as { result?: RetryReport }).result }
   }
-  return { tasks, report, one, slow, retries, runs, errors, own, site, ask, end, retryMany }
+  /** Calls `act` around each page of tasks to retry. */
+  const aroundPages = (act: (list: () => MaybePromise<readonly StoredTask[]>) => MaybePromise<readonly StoredTask[]>) => {
+    const list = parts.engine.list.bind(parts.engine)
+    t.mock.method(parts.engine, 'list', (query: TaskQuery) => query.limit === 64 ? act(() => list(query)) : list(query))
+  }
+  return { aroundPages, engine: parts.engine, tasks, away, remote, report, one, slow, retries, runs, errors, own, site, ask, end, retryMany }
 }
 
 interface Body { items: { taskId: string, owner?: string }[], next?: string }
@@ -185,6 +201,23 @@ describe('operatorEndpoints', () => {
     assert.equal((await (await retryMany('?status=failed,cancelled')).result())?.retried, 1)
   })
 
+  test('counts the streams of operators apart from those of owners', async (t) => {
+    const { ask, end, site, tasks, slow } = setUp(t)
+    const done = await end('ann')
+    const { taskId, cancel } = await tasks.ownedBy('ann').submit(slow, {})
+    const accept = { accept: 'text/event-stream' }
+    for (const path of [`/admin/tasks/${taskId}`, `/admin/tasks/${done}/partial-results`]) {
+      const streams = await Promise.all(Array.from({ length: 10 }, () => ask('GET', path, { headers: accept })))
+      const own = await inject(site, { path: `/tasks/${taskId}`, headers: { ...accept, 'x-user': 'ann' } })
+      const further = await ask('GET', path, { headers: accept })
+      assert.deepEqual([new Set(streams.map(({ status }) => status)), own.status, further.status], [new Set([200]), 200, 429], path)
+      const polled = await inject(site, { path: `/tasks/${taskId}`, headers: { 'prefer': 'wait=1', 'x-user': 'ann' } })
+      assert.equal(polled.headers['preference-applied'], 'wait=1')
+      if (path.endsWith(taskId)) await cancel()
+      await Promise.all([own, ...streams].map((response) => response.text()))
+    }
+  })
+
   test('says what is wrong with its options', (t) => {
     const { tasks } = setUp(t)
     const good = { statusPath: '/admin/{id}', operator: () => true }
@@ -236,6 +269,116 @@ describe('retryMany', () => {
     for (const { cancel } of fillers) await cancel()
     await eventually(() => ids.every((each) => runs.get(each) === 2), 10_000)
     assert.deepEqual(await result(), { retried: 2, failed: 0, failures: [] })
+  })
+
+  test('does not retry a task that its owner has retried, or deleted, since it was listed', async (t) => {
+    const { retryMany, end, tasks, report, runs, aroundPages } = setUp(t)
+    const [first, second] = [await end('ann', { fails: true }), await end('ann', { fails: true })]
+    aroundPages(async (list) => {
+      const page = await list()
+      await tasks.ownedBy('ann').retry(first)
+      await eventually(async () => runs.get(first) === 2 && (await tasks.get(first))?.status === 'failed')
+      await tasks.ownedBy('ann').delete(second)
+      const { wait } = await tasks.ownedBy('bob').submit(report, { fails: true }, { id: second })
+      await wait({ timeoutMs: 5000 })
+      return page
+    })
+    const { retried, failures } = await (await retryMany('?task=report')).result() ?? {}
+    assert.deepEqual([retried, new Map(failures?.map(({ taskId, code }) => [taskId, code]))], [
+      0, new Map([[first, 'conflict'], [second, 'task_not_found']]),
+    ])
+    assert.deepEqual([runs.get(first), runs.get(second)], [2, 2])
+  })
+
+  test('retries a task whose callback was delivered since it was listed', async (t) => {
+    const { retryMany, end, tasks, runs, aroundPages } = setUp(t)
+    const id = await end('ann', { fails: true }, { callbackUrl: 'https://example.com/' })
+    await eventually(async () => (await tasks.get(id))?.callback?.state === 'delivered')
+    aroundPages(async (list) => {
+      const page = await list()
+      await tasks.redeliver(id)
+      await eventually(async () => (await tasks.get(id))?.callback?.attempts === 2)
+      return page
+    })
+    assert.deepEqual(await (await retryMany('')).result(), { retried: 1, failed: 0, failures: [] })
+    await eventually(() => runs.get(id) === 2)
+  })
+
+  test('counts each task once, although the queue is full and tasks are deleted meanwhile', async (t) => {
+    const { retryMany, end, tasks, runs, engine } = setUp(t)
+    for (let n = 0; n < 12; n++) await end('ann', { fails: true })
+    const ids = (await tasks.list({ order: 'oldest' })).items.map(({ taskId }) => taskId)
+    const change = engine.change.bind(engine)
+    const full = new Set([ids[2]])
+    t.mock.method(engine, 'change', (ref: TaskRef, expected: Expected, made: TaskChange): MaybePromise<Changed> => (
+      full.has(ref.id) ? { outcome: 'full' } : change(ref, expected, made)
+    ))
+    const { id, result } = await retryMany('')
+    await eventually(async () => {
+      const task = await tasks.get(id)
+      return task?.attempt === 1 && task.status === 'queued'
+    })
+    assert.equal((await tasks.get(id))?.progress?.done, 7)
+    await eventually(async () => runs.get(ids[7] ?? '') === 2 && (await tasks.get(ids[7] ?? ''))?.status === 'failed')
+    for (const each of [0, 1, 7]) await tasks.ownedBy('ann').delete(ids[each] ?? '')
+    full.clear()
+    assert.deepEqual(await result(), { retried: 12, failed: 0, failures: [] })
+    await eventually(() => ids.every((each) => runs.get(each) === 2))
+  })
+
+  test('retries the others if what one task needs is away, and continues later if the engine is', async (t) => {
+    const { retryMany, end, tasks, remote, away, runs, errors, engine } = setUp(t)
+    const { taskId, wait } = await tasks.submit(remote, {})
+    await wait({ timeoutMs: 5000 })
+    const ids = [await end('ann', { fails: true }), await end('bob', { fails: true })]
+    away.is = true
+    assert.deepEqual(await (await retryMany('')).result(), { retried: 2, failed: 1, failures: [{ taskId, code: 'store_unavailable' }] })
+    assert.match(String((errors.at(-1) as Error).cause), /The bucket is away/)
+    away.is = false
+    await eventually(async () => (await tasks.list({ status: ['queued', 'processing'] })).items.length === 0)
+    const read = engine.read.bind(engine)
+    let isAway = true
+    t.mock.method(engine, 'read', async (id: string) => {
+      if (isAway && id === ids[1]) throw new StoreUnavailableError('The engine is away')
+      return read(id)
+    })
+    const { id, result } = await retryMany('')
+    await eventually(async () => (await tasks.get(id))?.attempt === 2)
+    isAway = false
+    assert.deepEqual(await result(), { retried: 3, failed: 0, failures: [] })
+    await eventually(() => ids.every((each) => runs.get(each) === 3))
+  })
+
+  test('retries no task that was created after its start, even if `to` is later', async (t) => {
+    const { retryMany, end, runs, aroundPages } = setUp(t)
+    const id = await end('ann', { fails: true })
+    let later = ''
+    aroundPages(async (list) => {
+      const before = Date.now()
+      await eventually(() => Date.now() > before + 2)
+      later = await end('ann', { fails: true })
+      return list()
+    })
+    assert.equal((await (await retryMany('?to=2099-01-01T00:00:00Z')).result())?.retried, 1)
+    await eventually(() => runs.get(id) === 2)
+    assert.equal(runs.get(later), 1)
+  })
+
+  test('lets the process do other work between pages', async (t) => {
+    const { retryMany, tasks, one, aroundPages } = setUp(t)
+    for (let n = 0; n < 200; n++) await tasks.ownedBy(`user${n}`).submit(one, {})
+    await eventually(async () => (await tasks.list({ status: ['queued', 'processing'] })).items.length === 0)
+    let turn = 0
+    const count = () => { counting = setImmediate(count); turn++ }
+    let counting = setImmediate(count)
+    t.after(() => { clearImmediate(counting) })
+    const turns = new Set<number>()
+    aroundPages((list) => {
+      turns.add(turn)
+      return list()
+    })
+    assert.equal((await (await retryMany('')).result())?.retried, 200)
+    assert.equal(turns.size, 4)
   })
 
   test('rejects other filters and a body', async (t) => {

@@ -3,6 +3,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import { callbacks } from '../../../src/callbacks/index.js'
 import { createTasks, defineTask, type Tasks } from '../../../src/index.js'
+import type { StoredTask, TaskQuery } from '../../../src/engine/index.js'
 import { operatorEndpoints } from '../../../src/operators/index.js'
 import { inject } from '../../../src/testing/index.js'
 import { eventually } from '../../kit/wait.js'
@@ -13,12 +14,13 @@ const root = { path: '/admin/overview', context: { user: { name: 'root' } } }
 const overviewOf = (tasks: Tasks) => operatorEndpoints(tasks, { statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.user?.name === 'root' }).overview
 
 function setUp(t: TestContext, status: number) {
+  const parts = memory({ maxUnfinished: 2000 })
   const tasks = createTasks({
-    ...memory({ maxUnfinished: 2000 }), definitions: [report, mail], concurrency: 1, onError: () => undefined,
+    ...parts, definitions: [report, mail], concurrency: 1, onError: () => undefined,
     callbacks: callbacks({ secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], attempts: 1, sender: { check: () => undefined, send: async () => ({ status }) } }),
   })
   t.after(() => tasks.close({ drainMs: 0 }))
-  return { tasks, overview: overviewOf(tasks) }
+  return { tasks, overview: overviewOf(tasks), engine: parts.engine }
 }
 
 interface Task { taskId: string, owner?: string, task: string, createdAt: string, callback?: { state: string, lastStatus: number } }
@@ -85,6 +87,38 @@ describe('the overview of operators', () => {
     for (let n = 0; n < 1001; n++) await tasks.submit(mail, {}, { delayMs: 3_600_000 })
     const { counts } = await (await inject(overview, root)).json<Overview>()
     assert.deepEqual(counts['scheduled'], { count: 1000, more: true })
+  })
+
+  test('reads no results, however large they are, and counts without details', async (t) => {
+    const { tasks, overview, engine } = setUp(t, 200)
+    for (let n = 0; n < 3; n++) await (await tasks.submit(report, {})).wait({ timeoutMs: 5000 })
+    await tasks.submit(report, {}, { delayMs: 3_600_000, context: { note: 'for later' } })
+    const pages: { query: TaskQuery, tasks: readonly StoredTask[] }[] = []
+    const list = engine.list.bind(engine)
+    t.mock.method(engine, 'list', async (query: TaskQuery) => {
+      const tasks = await list(query)
+      pages.push({ query, tasks })
+      return tasks
+    })
+    assert.equal((await inject(overview, root)).status, 200)
+    assert.equal(pages.length, 8)
+    for (const { query: { limit, order }, tasks } of pages) {
+      assert.deepEqual(tasks.map(({ result }) => result).filter(Boolean), [])
+      assert.ok(limit <= 1000, 'the maximum of the contract')
+      if (limit > 64 && order === 'oldest') assert.deepEqual(tasks.filter(({ details }) => Object.keys(details).length > 0), [])
+      if (order === 'newest') assert.ok(limit <= 64)
+    }
+  })
+
+  test('counts 1000 tasks exactly, and examines the callbacks of 200', async (t) => {
+    const { tasks, overview } = setUp(t, 500)
+    const later = []
+    for (let n = 0; n < 1000; n++) later.push(await tasks.submit(mail, {}, { delayMs: 3_600_000 }))
+    const ask = async () => (await inject(overview, root)).json<Overview>()
+    assert.deepEqual((await ask()).counts['scheduled'], { count: 1000, more: false })
+    for (const { cancel } of later.slice(0, 201)) await cancel()
+    const { counts, callbacks: { examined } } = await ask()
+    assert.deepEqual([counts['cancelled'], counts['scheduled'], examined], [{ count: 201, more: false }, { count: 799, more: false }, 200])
   })
 
   test('answers operators only, GET and HEAD only, and is not stored', async (t) => {
