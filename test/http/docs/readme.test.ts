@@ -46,7 +46,7 @@ describe('the first screen of README.md', () => {
     assert.match(blocks(screen, 'console').join(''), /202 Accepted[^]*"result"/)
     const [app = ''] = blocks(screen, 'ts')
     assert.match(app, /^import express from 'express'$/m)
-    assert.match(app, /owner: \(\{ context \}\) => context\.user\?\.id/)
+    assert.match(app, /owner: \(\{ context \}: HttpRequest<Context>\) => context\.user\?\.id/)
     assert.match(screen, /^!\[[^\]]{40,}\]\(docs\/flow\.svg\)$/m)
     assert.ok(blocks(readme, 'sh').includes('npm ci && npm start\nnpm ci && npm test\n'))
   })

@@ -80,7 +80,7 @@ describe('the history of runs', () => {
       gate.resolve()
       await second
       const [first, last] = await shown() ?? []
-      assert.deepEqual([await numbers(), 'error' in (last ?? {})], [[1, 2], false])
+      assert.deepEqual([await numbers(), last?.error?.code], [[1, 2], end === 'cancelled' ? 'task_cancelled' : undefined])
       assert.notDeepEqual(last?.startedAt, first?.startedAt, 'the start of the second run')
     })
   }
