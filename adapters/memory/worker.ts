@@ -1,4 +1,4 @@
-import type { PoolCounts, WorkHandlers, WorkOptions } from '../../src/engine/engine.js'
+import { hasWorker, type PoolCounts, type WorkHandlers, type WorkOptions } from '../../src/engine/engine.js'
 import { RunReplacedError, WorkerClosingError } from '../../src/engine/runs.js'
 import { isFinalStatus, type StoredTask, type TaskStatus } from '../../src/engine/task.js'
 import { MAX_TIMER_MS } from '../../src/runtime/options.js'
@@ -65,10 +65,7 @@ export class Worker {
   constructor(private readonly host: WorkerHost) {}
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
-    if (this.#handlers) {
-      throw new Error('createTasks: this engine has a worker already, because work() was called before. '
-        + 'Each createTasks needs its own engine: call memory() again')
-    }
+    if (this.#handlers) throw hasWorker('memory')
     this.#options = options
     this.#handlers = handlers
     this.#removeFiles()

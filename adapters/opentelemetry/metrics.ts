@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { diag, metrics, type BatchObservableCallback, type Meter } from '@opentelemetry/api'
 import type { CallbackEvent } from '../../src/callbacks/callbacks.js'
-import { readOptions, value, type OptionTable } from '../../src/runtime/options.js'
+import { hasMethod, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import type { StoreEvent } from '../../src/stores/calls.js'
 import type { TaskEvent } from '../../src/tasks/record/diagnostics.js'
 import type { Tasks } from '../../src/tasks/tasks.js'
@@ -15,9 +15,7 @@ export interface TaskMetricsOptions {
 }
 
 const OPTIONS = {
-  tasks: value('what createTasks returned', (given) => (
-    typeof (given as Partial<Tasks> | null)?.pools === 'function'
-  )),
+  tasks: value('what createTasks returned', hasMethod('pools')),
   meter: value(),
 } satisfies OptionTable<TaskMetricsOptions>
 

@@ -1,7 +1,7 @@
 import { Notices, WatchList } from '../../src/runtime/notices.js'
 import { newId } from '../../src/runtime/random-id.js'
 import {
-  clearInterval, clearTimeout, setImmediate, setInterval, setTimeout,
+  clearInterval, clearTimeout, nextTurn, setInterval, setTimeout,
 } from '../../src/runtime/timers.js'
 import type { Unsubscribe } from '../../src/stores/store.js'
 import type { Connections, Query } from './connections.js'
@@ -118,7 +118,7 @@ export class NoticeChannel {
     await this.send([test.payload])
     if (!test.hasArrived) await this.sleep(TEST_MS)
     // A process that was busy first reads what has arrived.
-    if (!test.hasArrived) await new Promise<void>((resolve) => { setImmediate(resolve) })
+    if (!test.hasArrived) await nextTurn()
     return test.hasArrived
   }
 

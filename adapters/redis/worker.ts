@@ -1,4 +1,4 @@
-import type { WorkHandlers, WorkOptions } from '../../src/engine/engine.js'
+import { hasWorker, type WorkHandlers, type WorkOptions } from '../../src/engine/engine.js'
 import { LeasedWork } from '../../src/engine/leased-work.js'
 import { LeasedRun, type Renewal } from '../../src/engine/runs.js'
 import { Notices } from '../../src/runtime/notices.js'
@@ -51,10 +51,7 @@ export class Worker {
   }
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
-    if (this.work) {
-      throw new Error('createTasks: this engine has a worker already, because work() was called before. '
-        + 'Each createTasks needs its own engine: call redis() again')
-    }
+    if (this.work) throw hasWorker('redis')
     const work: LeasedWork = this.work = new LeasedWork(options, handlers, {
       leaseMs: this.leaseMs, renew: (runs) => this.renew(runs), look: () => this.look(work),
     })

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { S3Client } from '@aws-sdk/client-s3'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { LONGEST_MS, readOptions, text, timer, value, type OptionTable } from '../../src/runtime/options.js'
+import { hasMethod, LONGEST_MS, readOptions, text, timer, value, type OptionTable } from '../../src/runtime/options.js'
 import {
   BLOB_PUT, BLOB_RANGE, blobRange, changeEach, checkBlobKey, checkBlobLifetime,
 } from '../../src/stores/blob-rules.js'
@@ -27,9 +27,7 @@ export interface S3BlobsOptions {
 }
 
 const S3_BLOBS = {
-  client: value('a client of @aws-sdk/client-s3', (given) => (
-    typeof (given as S3Client | null)?.send === 'function'
-  ), { required: true }),
+  client: value('a client of @aws-sdk/client-s3', hasMethod('send'), { required: true }),
   bucket: text({ required: true }), prefix: text({ pattern: /^/, default: 'longhaul/' }),
   sweepMs: timer({ min: 1000, default: 3_600_000 }), timeoutMs: timer({ default: 5000 }),
 } satisfies OptionTable<S3BlobsOptions>

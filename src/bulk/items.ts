@@ -4,7 +4,7 @@ import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest } from '../http/exchange.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import { operation, parameter, response } from '../openapi/operation.js'
-import { readOptions, value, type OptionTable } from '../runtime/options.js'
+import { hasMethod, readOptions, value, type OptionTable } from '../runtime/options.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { isFinalStatus } from '../engine/task.js'
@@ -27,12 +27,8 @@ export interface BulkItemsOptions<C> {
 }
 
 const ITEMS = {
-  endpoints: value('what taskEndpoints returned', (given) => (
-    typeof (given as Partial<TaskEndpoints> | null)?.find === 'function'
-  ), { required: true }),
-  blobs: value('the blobs of the bulk task', (given) => (
-    typeof (given as Partial<Blobs> | null)?.open === 'function'
-  ), { required: true }),
+  endpoints: value('what taskEndpoints returned', hasMethod('find'), { required: true }),
+  blobs: value('the blobs of the bulk task', hasMethod('open'), { required: true }),
 } satisfies OptionTable<BulkItemsOptions<never>>
 
 /**

@@ -164,6 +164,12 @@ export interface TaskQuery {
   readonly omit?: readonly ('details' | 'result')[] | undefined
 }
 
+/** Returns the error of a second worker. `factory` made the engine. */
+export function hasWorker(factory: 'memory' | 'postgres' | 'redis'): Error {
+  return new Error('createTasks: this engine has a worker already, because work() was called before. '
+    + `Each createTasks needs its own engine: call ${factory}() again`)
+}
+
 /** Numbers of unfinished tasks. */
 export interface PoolCounts {
   readonly running: number

@@ -10,7 +10,7 @@ import { parseMediaType } from '../http/fields/accept.js'
 import { acknowledged } from '../http/respond.js'
 import { addParameters, addResponseHeaders, addResponses } from '../openapi/operation.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
-import { bytes, duration, readOptions, value, type OptionTable } from '../runtime/options.js'
+import { bytes, duration, hasMethod, readOptions, value, type OptionTable } from '../runtime/options.js'
 import type { Store } from '../stores/store.js'
 import { claimKey, digestOf, fingerprintOf, parseIdempotencyKey } from './key.js'
 import { buffered, oncePerKey } from './once.js'
@@ -45,7 +45,7 @@ export interface IdempotentOptions<C = unknown> {
   readonly maxResponseBytes?: number
 }
 
-const isStore = (given: unknown): boolean => typeof (given as Store | null)?.create === 'function'
+const isStore = hasMethod('create')
 const isList = (given: unknown): boolean => Array.isArray(given) && given.length > 0
 
 const OPTIONS = {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Handler } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { duration, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
+import { duration, hasMethod, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
 import type { Store } from '../stores/store.js'
 import type { ExternalResource } from '../tasks/definition/external-resource.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
@@ -61,9 +61,7 @@ export interface PartialResults<T> {
 }
 
 const OPTIONS = {
-  store: value('the store of memory(), redis() or postgres()', (given) => (
-    typeof (given as Store | null)?.watch === 'function'
-  ), { required: true }),
+  store: value('the store of memory(), redis() or postgres()', hasMethod('watch'), { required: true }),
   keepMs: duration({ min: 1000, default: 7 * 86_400_000 }),
   maxResults: whole({ min: 10, max: 1_000_000, default: 10_000 }),
   maxBytes: whole({ min: 65_536, max: 16_777_216, default: 1_048_576 }),

@@ -8,7 +8,7 @@ import { withHeaders } from '../http/respond.js'
 import { addResponseHeaders, addResponses, header, type Fragment } from '../openapi/operation.js'
 import { errorResponses } from '../openapi/responses.js'
 import {
-  func, oneOf, readOptions, text, value, whole, type OptionTable,
+  func, hasMethod, oneOf, readOptions, text, value, whole, type OptionTable,
 } from '../runtime/options.js'
 import { isStoreUnavailable, type Store } from '../stores/store.js'
 import { BY, limitKeys, type LimitBy } from './limits.js'
@@ -58,9 +58,7 @@ export interface RateLimitEvent {
 const events = channel('longhaul:rate-limit')
 
 const OPTIONS = {
-  store: value('a store, such as memory().store', (store) => (
-    typeof (store as Partial<Store> | null)?.increment === 'function'
-  ), { required: true }),
+  store: value('a store, such as memory().store', hasMethod('increment'), { required: true }),
   policies: value('a list of one or more limits, such as [{ name, limit, windowSeconds }]', (policies) => (
     Array.isArray(policies) && policies.length > 0
   ), { required: true }),

@@ -73,6 +73,11 @@ export function oneOf<const T extends string, E extends Extra<T>>(
   }
 }
 
+/** Returns a check of an object that is told by one of its methods. */
+export const hasMethod = (name: string) => (given: unknown): boolean => (
+  typeof (given as Readonly<Record<string, unknown>> | null | undefined)?.[name] === 'function'
+)
+
 /** `true` or `false`. */
 export const flag = <E extends Extra<boolean>>(extra: E = {} as E): Option<boolean> & E => (
   { ...extra, expects: 'true or false', accepts: (value) => typeof value === 'boolean' }

@@ -1,6 +1,6 @@
 import type { TaskEngine } from '../engine/engine.js'
 import {
-  bytes, duration, func, oneOf, readOptions, value, whole, type Filled, type OptionTable,
+  bytes, duration, func, hasMethod, oneOf, readOptions, value, whole, type Filled, type OptionTable,
 } from '../runtime/options.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
@@ -102,16 +102,13 @@ export interface PoolOptions {
 }
 
 const DAY_MS = 86_400_000
-const isCallbacks = (given: unknown): boolean => typeof (given as Callbacks | null)?.open === 'function'
+const isCallbacks = hasMethod('open')
 
 const SPREAD = ', not all of memory(): write createTasks({ ...memory(), definitions })'
-const has = (method: string) => (given: unknown): boolean => (
-  typeof (given as Readonly<Record<string, unknown>> | null)?.[method] === 'function'
-)
 
 const OPTIONS = {
-  engine: value(`a task engine${SPREAD}`, has('work')), store: value(`a store${SPREAD}`, has('increment')),
-  blobs: value('the blobs of memory() or postgres(), or those of longhaul/files', has('put')),
+  engine: value(`a task engine${SPREAD}`, hasMethod('work')), store: value(`a store${SPREAD}`, hasMethod('increment')),
+  blobs: value('the blobs of memory() or postgres(), or those of longhaul/files', hasMethod('put')),
   definitions: value(), worker: value(), pools: value(),
   direct: oneOf(['request', 'task']),
   concurrency: whole({ min: 1, default: 10 }),
@@ -125,9 +122,7 @@ const OPTIONS = {
   callbacks: value(
     'what callbacks() of longhaul/callbacks returns: write callbacks: callbacks({ secrets, … })', isCallbacks,
   ),
-  tracing: value('what taskTracing() of longhaul/opentelemetry returns', (given) => (
-    typeof (given as Tracing | null)?.accept === 'function'
-  )),
+  tracing: value('what taskTracing() of longhaul/opentelemetry returns', hasMethod('accept')),
   onError: func(),
 } satisfies OptionTable<TasksOptions>
 

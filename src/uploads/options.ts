@@ -3,7 +3,7 @@ import { findRequester, type OwnerOption, type Requester } from '../http/request
 import type { IdempotentOptions } from '../idempotency/policy.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import {
-  bytes, duration, flag, func, readOptions, value, whole, type Filled, type OptionTable,
+  bytes, duration, flag, func, hasMethod, readOptions, value, whole, type Filled, type OptionTable,
 } from '../runtime/options.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
@@ -88,12 +88,8 @@ export interface ResumableUploadOptions<C = unknown>
 const DAY_MS = 86_400_000
 
 const OPTIONS = {
-  blobs: value<Blobs>('the blobs of an engine, such as those of memory()', (blobs) => (
-    typeof (blobs as Partial<Blobs> | null)?.put === 'function'
-  ), { required: true }),
-  store: value<Store>('the store of an engine, such as that of memory()', (store) => (
-    typeof (store as Partial<Store> | null)?.create === 'function'
-  ), { required: true }),
+  blobs: value<Blobs>('the blobs of an engine, such as those of memory()', hasMethod('put'), { required: true }),
+  store: value<Store>('the store of an engine, such as that of memory()', hasMethod('create'), { required: true }),
   // Checked by `findRequester` and `StatusPath`.
   owner: value(),
   anonymous: flag({ default: false }),

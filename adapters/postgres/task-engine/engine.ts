@@ -1,5 +1,6 @@
-import type {
-  CreateOptions, PoolCounts, TaskEngine, TaskQuery, Transaction, WorkHandlers, WorkOptions,
+import {
+  hasWorker, type CreateOptions, type PoolCounts, type TaskEngine, type TaskQuery, type Transaction,
+  type WorkHandlers, type WorkOptions,
 } from '../../../src/engine/engine.js'
 import {
   isFinalStatus, isVisibleChange, type Changed, type Created, type Expected, type NewTask,
@@ -104,10 +105,7 @@ export class PostgresTaskEngine implements TaskEngine {
 
   /** @throws {Error} `work` was called before. */
   work(options: WorkOptions, handlers: WorkHandlers): void {
-    if (this.worker) {
-      throw new Error('createTasks: this engine has a worker already, because work() was called before. '
-        + 'Each createTasks needs its own engine: call postgres() again')
-    }
+    if (this.worker) throw hasWorker('postgres')
     this.worker = new Worker(this.database, this.notices, this.settings.leaseMs, options, handlers)
   }
 

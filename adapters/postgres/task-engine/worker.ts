@@ -2,7 +2,7 @@ import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { LeasedWork } from '../../../src/engine/leased-work.js'
 import type { LeasedRun, Renewal } from '../../../src/engine/runs.js'
 import { newId } from '../../../src/runtime/random-id.js'
-import { setImmediate } from '../../../src/runtime/timers.js'
+import { nextTurn } from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/calls.js'
 import type { Database } from '../database.js'
 import type { ChangeNotices } from '../notices.js'
@@ -80,7 +80,7 @@ export class Worker {
   private async takeAll(): Promise<void> {
     this.isTaking = true
     // In a later turn of the event loop, so that tasks that are created together are taken together.
-    await new Promise<void>((resolve) => { setImmediate(resolve) })
+    await nextTurn()
     const next = (): string | undefined => [...this.waiting].find((pool) => this.hasPlace(pool))
     try {
       for (let pool = next(); pool !== undefined; pool = next()) await this.takeFrom(pool)

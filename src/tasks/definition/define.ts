@@ -2,7 +2,7 @@ import type { TaskEngine } from '../../engine/engine.js'
 import type { StoredTask, TaskRef } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import {
-  bytes, duration, flag, func, oneOf, readOptions, text, timer, value, whole, type OptionTable,
+  bytes, duration, flag, func, hasMethod, oneOf, readOptions, text, timer, value, whole, type OptionTable,
 } from '../../runtime/options.js'
 import { isSchema, type Schema } from '../../schema/schema.js'
 import type { TaskContext } from './run-context.js'
@@ -197,9 +197,7 @@ const OPTIONS = {
   retentionMs: duration({ min: 1000 }), maxPerOwner: whole({ min: 1, infinity: true }),
   external: value(), shared: flag(), files: flag(), maxFileBytes: bytes(), checkpoint: SCHEMA,
   version: text({ pattern: /^.{1,64}$/s, expects: 'a string of 1 to 64 characters' }),
-  schedule: value('what cron() of longhaul/cron returns', (given) => (
-    typeof (given as Schedule | null)?.begin === 'function'
-  )),
+  schedule: value('what cron() of longhaul/cron returns', hasMethod('begin')),
 } satisfies OptionTable<TaskOptions<never, never>>
 
 /**

@@ -2,7 +2,7 @@ import { httpError } from '../../http/errors.js'
 import type { HttpRequest, Handler } from '../../http/exchange.js'
 import { findRequester, OPERATORS, type OwnerOption, type Requester } from '../../http/requester.js'
 import {
-  bytes, flag, func, oneOf, readOptions, timer, value, whole, type Filled, type OptionTable,
+  bytes, flag, func, hasMethod, oneOf, readOptions, timer, value, whole, type Filled, type OptionTable,
 } from '../../runtime/options.js'
 import { noCallbacks } from '../core/task-core.js'
 import type { TaskService } from '../core/task-service.js'
@@ -108,7 +108,7 @@ export const CALLBACK = value('the name of a property, or a function', (given) =
 
 const OPTIONS = {
   statusPath: value(), owner: value(), anonymous: flag({ default: false }),
-  format: value('a TaskFormat', (given) => typeof (given as TaskFormat | null)?.toText === 'function', {
+  format: value('a TaskFormat', hasMethod('toText'), {
     default: taskFormat,
   }),
   context: func(), callback: CALLBACK, startAt: func(),

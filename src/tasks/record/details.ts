@@ -5,8 +5,11 @@ import type { RecordFiles } from './outside.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { cutText } from '../../runtime/text.js'
 
-/** Returns whether `id` can be a task's id. Such a string stands in paths and keys unescaped. */
-/** @throws {TypeError} `id` is not a string, such as that of a task that was not found. */
+/**
+ * Returns whether `id` can be a task's id. Such a string stands in paths and keys unescaped.
+ *
+ * @throws {TypeError} `id` is not a string, such as that of a task that was not found.
+ */
 export function isTaskId(id: string): boolean {
   if (typeof id !== 'string') throw new TypeError(`the id of a task must be a string, not ${String(id)}`)
   return id.length <= 128 && /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(id)

@@ -58,6 +58,27 @@ async function reportedOnce(reports: readonly Report[], message: RegExp, cause: 
   assert.match(`${String(error.cause?.code)} ${String(error.cause?.message)}`, cause)
 }
 
+/** Stops and starts a server twice. Each time there is one report, and tasks run again. */
+async function reportedEachTime(
+  { reports, tasks }: ReturnType<typeof begin>,
+  server: { readonly stop: () => Promise<unknown>, readonly start: () => Promise<unknown> },
+): Promise<void> {
+  const { taskId } = await tasks.submit(work, {})
+  await tasks.wait(taskId, { timeoutMs: 10_000 })
+  for (const outages of [1, 2]) {
+    await server.stop()
+    await eventually(() => reports.length === outages, 10_000, 'the worker reports')
+    await pause(LOOKS_MS)
+    await server.start()
+    await eventually(async () => {
+      const task = await tasks.submit(work, {}).catch(() => undefined)
+      return task !== undefined && (await tasks.wait(task.taskId, { timeoutMs: 5000 }))?.status === 'completed'
+    }, 30_000, 'tasks run again')
+    await pause(LOOKS_MS)
+    assert.equal(reports.length, outages, String(reports))
+  }
+}
+
 describe('a worker on PostgreSQL reports once', { concurrency: true }, () => {
   test('a closed port', async (t) => {
     const { reports } = onPostgres(t, server.urlAt(await freePort()))
@@ -88,20 +109,7 @@ describe('a worker on PostgreSQL reports once', { concurrency: true }, () => {
     const own = await startPostgres()
     t.after(() => own.stop())
     const { reports, tasks } = onPostgres(t, own.url)
-    const { taskId } = await tasks.submit(work, {})
-    await tasks.wait(taskId, { timeoutMs: 10_000 })
-    for (const outages of [1, 2]) {
-      await own.shutDown()
-      await eventually(() => reports.length === outages, 10_000, 'the worker reports')
-      await pause(LOOKS_MS)
-      await own.run()
-      await eventually(async () => {
-        const task = await tasks.submit(work, {}).catch(() => undefined)
-        return task !== undefined && (await tasks.wait(task.taskId, { timeoutMs: 5000 }))?.status === 'completed'
-      }, 30_000, 'tasks run again')
-      await pause(LOOKS_MS)
-      assert.equal(reports.length, outages, String(reports))
-    }
+    await reportedEachTime({ reports, tasks }, { stop: () => own.shutDown(), start: () => own.run() })
   })
 
   test('to reportErrorsTo, or else as a process warning', async (t) => {
@@ -158,19 +166,6 @@ describe('a worker on Redis reports once', { concurrency: true }, () => {
     const own = await RedisServer.start()
     t.after(() => own.stop())
     const { reports, tasks } = onRedis(t, own.url)
-    const { taskId } = await tasks.submit(work, {})
-    await tasks.wait(taskId, { timeoutMs: 10_000 })
-    for (const outages of [1, 2]) {
-      await own.kill()
-      await eventually(() => reports.length === outages, 10_000, 'the worker reports')
-      await pause(LOOKS_MS)
-      await own.run()
-      await eventually(async () => {
-        const task = await tasks.submit(work, {}).catch(() => undefined)
-        return task !== undefined && (await tasks.wait(task.taskId, { timeoutMs: 5000 }))?.status === 'completed'
-      }, 30_000, 'tasks run again')
-      await pause(LOOKS_MS)
-      assert.equal(reports.length, outages, String(reports))
-    }
+    await reportedEachTime({ reports, tasks }, { stop: () => own.kill(), start: () => own.run() })
   })
 })
