@@ -61,8 +61,9 @@ export async function readAfter(
   const { parts, first, tail } = log
   const by = (number: number): string => writingOf(log, number) ?? NOT_YET.by
   const isKnown = position !== undefined && position.last < first + tail.length && position.by === by(position.last)
-  const isOther = position !== undefined && position.by !== NOT_YET.by && !isKnown
   const last = isKnown ? position.last : 0
+  // One that has nothing misses nothing, whoever wrote the position.
+  const isOther = (position?.last ?? 0) > last
   const pageOf = (texts: readonly string[], from: number, isMore: boolean): Page => {
     const results = texts.map((text, at) => ({ by: by(from + at), last: from + at, text })).filter((result) => result.last > last)
     const next = results[0]?.last ?? from + texts.length
