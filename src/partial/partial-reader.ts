@@ -47,15 +47,15 @@ export interface Page {
  * Reads the partial results after a position, those of one part or the newest ones, so that a slow reader holds no more.
  * Some may be missing, because they were dropped.
  *
- * @param hasRun - true for a final task that has run, so that nothing means that all is gone
+ * @param hasRun - true for a final task whose run has begun, so that no entry means that all is gone
  */
 export async function readAfter(
   store: Store, task: TaskOfLog, position: Position | undefined, hasRun: boolean,
 ): Promise<Page> {
   const entry = task.external === undefined ? undefined : await store.get(logKey(task))
   if (!entry) {
-    const isGone = hasRun && task.external !== undefined
-    return { results: [], position: isGone ? GONE : position ?? NOT_YET, isMore: false, gap: isGone && position?.by !== GONE.by ? GONE : undefined }
+    const gap = hasRun && position?.by !== GONE.by ? GONE : undefined
+    return { results: [], position: gap ?? position ?? NOT_YET, isMore: false, gap }
   }
   const log = decode(entry)
   const { parts, first, tail } = log
