@@ -47,9 +47,9 @@ type Listener = (...args: never[]) => void
  * - `checkExpectation`: 417 `expectation_failed` for anything but `100-continue`;
  * - `connect`: 501 `not_implemented`;
  * - `clientError`: 501 for a method that Node's parser does not know, 431 if the headers are too
- *   large, 408 if the request is too slow, else 400. Nothing is written into a response that has
- *   begun. If the handler is reading the body, reading fails with `incomplete_body`, and the client
- *   gets the response of the handler.
+ *   large, 408 if the request is too slow, else 400. It is sent after the response to a complete
+ *   request before it. If the handler is reading the body, reading fails with `incomplete_body`,
+ *   and the client gets the response of the handler.
  *
  * If the server has listeners for one of the last three events, they stay, and none is added.
  * @example
@@ -95,6 +95,9 @@ export function attach<C = unknown>(
       respondRaw(socket, rejecting(httpError('not_implemented'))(request))
     },
     clientError(failure: ParseFailure, socket: Duplex) {
+      // The parser reports each later packet of the same connection too.
+      if (failed.has(socket)) return
+      failed.add(socket)
       const respond = (): void => {
         whenFree(failure, socket, () => {
           const request = bareRequest(socket as Partial<Socket>, {} as C)
@@ -123,6 +126,9 @@ function takeListeners(server: NodeServer, event: string): Listener[] {
   return listeners
 }
 
+/** Connections with a request that could not be parsed, or that took too long. */
+const failed = new WeakSet<Duplex>()
+
 /** Node's error for a request that it could not parse, or that took too long. */
 interface ParseFailure extends Error {
   readonly code?: string
@@ -133,8 +139,9 @@ interface ParseFailure extends Error {
 /** Time in which a handler has to begin to read a body that is broken. */
 const BEGIN_MS = 1000
 /**
- * Time in which the response to a request with a broken body has to be sent. A client that has
- * disconnected looks like one that has half closed its connection, and work for it should stop.
+ * Time in which the response to a request with a broken body, or of a client that has closed its
+ * side, has to be sent. A client that has disconnected looks like one that has half closed its
+ * connection, and work for it should stop.
  */
 const BROKEN_MS = 5000
 
@@ -147,30 +154,32 @@ function breaksBody(failure: ParseFailure, socket: Duplex, respond: () => void):
   const last = lastResponse(socket)
   const body = last && bodyOf(last)
   if (body === undefined || last?.socket !== socket || failure.code === 'ECONNRESET') return false
-  // The parser reports each later packet of the same connection too.
-  if (body.isBroken) return true
   if (!body.canBreak) return false
   const error = parseError(failure)
   body.break(error.code === 'bad_request' ? cutShort() : error)
   const begin = setTimeout(() => {
-    if (!body.begun && !last.headersSent) respond()
+    // The handler may have passed the request on to another one.
+    if (bodyOf(last)?.begun !== true && !last.headersSent) respond()
   }, BEGIN_MS).unref()
-  const end = setTimeout(() => socket.destroy(), BROKEN_MS).unref()
-  socket.once('close', () => {
-    clearTimeout(begin)
-    clearTimeout(end)
-  })
+  socket.once('close', () => { clearTimeout(begin) })
+  destroyAfter(socket, BROKEN_MS)
   return true
+}
+
+function destroyAfter(socket: Duplex, ms: number): void {
+  const timer = setTimeout(() => socket.destroy(), ms).unref()
+  socket.once('close', () => { clearTimeout(timer) })
 }
 
 function whenFree(failure: ParseFailure, socket: Duplex, respond: () => void): void {
   const last = lastResponse(socket)
-  const isFree = last === undefined || last.writableFinished
-    || (last.socket !== null && !last.headersSent)
   if (failure.code === 'ECONNRESET') socket.destroy()
-  else if (isFree) respond()
-  // Both came in one packet, and the response to the good request is being sent.
-  else if (last.writableEnded && last.socket !== null) last.once('finish', respond)
+  else if (last === undefined || last.writableFinished) respond()
+  else if (last.req.complete) {
+    // The fault is behind a good request, whose handler may have done its work.
+    last.once('finish', respond)
+    socket.once('end', () => { destroyAfter(socket, BROKEN_MS) })
+  } else if (last.socket !== null && !last.headersSent) respond()
   // Bytes in the middle of another response would be read as a part of it.
   else socket.destroy()
 }
@@ -216,12 +225,8 @@ function bareRequest<C>(
 
 const LEAVE_MS = 1000
 
-const responded = new WeakSet<Duplex>()
-
-/** Writes a response to a connection for which Node has no response object, once, and ends it. */
+/** Writes a response to a connection for which Node has no response object, and ends it. */
 function respondRaw(socket: Duplex, response: MaybePromise<HttpResponse | undefined>): void {
-  if (responded.has(socket)) return
-  responded.add(socket)
   // A reset without a listener would end the process.
   socket.on('error', () => {})
   void after(response, (made = { status: 501, headers: {} }) => {
@@ -230,8 +235,7 @@ function respondRaw(socket: Duplex, response: MaybePromise<HttpResponse | undefi
       return
     }
     socket.end(wireText(made))
-    const timer = setTimeout(() => socket.destroy(), LEAVE_MS).unref()
-    socket.once('close', () => { clearTimeout(timer) })
+    destroyAfter(socket, LEAVE_MS)
     socket.resume()
   })
 }

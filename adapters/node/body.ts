@@ -29,8 +29,11 @@ export class NodeBody extends BindingBody {
   constructor(req: HostRequest, res: HostResponse, left: unknown, waiting: boolean) {
     super(left)
     this.req = req
-    this.res = res;
-    (res as ReadingResponse)[BODY] = this
+    this.res = res
+    const reading = res as ReadingResponse
+    // It may have broken before an earlier handler declined the request.
+    this.broken = reading[BODY]?.broken
+    reading[BODY] = this
     this.waiting = waiting
   }
 
@@ -58,6 +61,12 @@ export class NodeBody extends BindingBody {
     return !this.req.complete && (this.reading || !(this.begun || this.req.readableDidRead))
   }
 
+  /** True if the client has disconnected. A reset stream of HTTP/2 ends as one that is complete. */
+  get isCut(): boolean {
+    const { req } = this
+    return req.aborted || (req.destroyed && !req.readableEnded)
+  }
+
   get isBroken(): boolean {
     return this.broken !== undefined
   }
@@ -83,8 +92,8 @@ export class NodeBody extends BindingBody {
       for (;;) {
         const chunk = this.stopped ? null : req.read() as Uint8Array | null
         if (chunk !== null) yield chunk
+        else if (this.isCut || this.stopped) throw cutShort()
         else if (req.readableEnded) return
-        else if (req.destroyed || this.stopped) throw cutShort()
         else if (this.broken) throw this.broken
         else await new Promise<void>((resolve) => { this.wake = resolve })
       }
@@ -146,6 +155,7 @@ function collect(body: NodeBody, req: HostRequest, limit: number): Promise<Uint8
       resolve(undefined)
     }
     const end = (): void => {
+      if (body.isCut) return fail()
       body.reading = false
       resolve(gathered?.bytes)
       gathered = undefined

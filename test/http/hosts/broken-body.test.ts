@@ -1,11 +1,12 @@
 // A body that breaks while a handler reads it: the client gets the response of the handler.
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
+import { createServer as createHttp2Server } from 'node:http2'
 import { describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
-import { attach } from '../../../adapters/node/index.js'
+import { attach, toNode } from '../../../adapters/node/index.js'
 import { readBytes } from '../../../src/http/body/body.js'
-import { compose, type Handler, type Policy } from '../../../src/http/exchange.js'
+import { compose, type Handler, type HttpRequest, type Policy } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import { ndjsonUpload } from '../../../src/ndjson/index.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
@@ -14,6 +15,8 @@ import { createTasks } from '../../../src/tasks/tasks.js'
 import { resumableUpload } from '../../../src/uploads/index.js'
 import { router } from '../../../src/resources/router.js'
 import { listen } from '../../kit/listen.js'
+import { deferred } from '../../kit/wait.js'
+import { Frames } from '../kit/frames.js'
 import { ask, eventually, Wire } from '../kit/wire.js'
 
 const RECORDS = 1500
@@ -190,4 +193,97 @@ describe('a body that breaks while it is read', () => {
       await eventually(() => aborted, 'the signal aborts')
     })
   })
+
+  for (const [how, send, request] of [
+    ['half closed', halfClosed, cut], ['with a broken chunk', untilClosed, broken],
+  ] as const) {
+    test(`an upload ${how}, which another handler has declined meanwhile: the response of the second one`, async () => {
+      const server = createServer(toNode(ndjsonUpload({ write: () => {} })))
+      await serving(compose(slowly, () => undefined), async (port) => {
+        const { status, body } = await send(port, request)
+        assert.deepEqual([status, body.code], [400, 'incomplete_body'])
+        assert.ok((body.summary?.succeeded ?? 0) >= RECORDS - 1)
+      }, server)
+    })
+  }
+})
+
+describe('bytes behind a complete request', () => {
+  const { promise: work, resolve: finish } = deferred()
+  const handler: Handler = async (request) => {
+    const { byteLength } = await readBytes(request, { maxBodyBytes: 100 })
+    await work
+    return json(200, byteLength)
+  }
+  const post = (fields: Record<string, string> = {}): string => head('POST', '/', { 'Content-Length': '3', ...fields })
+
+  test('are rejected after the response of its handler, in whatever packets they arrive', () =>
+    serving(handler, async (port) => {
+      const wires = [new Wire(port, `${post()}abcdef`), new Wire(port, `${post()}abc\0`)]
+      const closing = new Wire(port, `${post({ Connection: 'close' })}abcdef`)
+      for (let packets = 0; packets < 20; packets++) {
+        for (const wire of wires) {
+          wire.socket.write('\0')
+          await new Promise(setImmediate)
+        }
+      }
+      finish()
+      for (const wire of wires) {
+        assert.match(await wire.end(), /^HTTP\/1\.1 200 [^]*\r\n\r\n3HTTP\/1\.1 (400|501) [^]*\}$/)
+      }
+      assert.match(await closing.end(), /^HTTP\/1\.1 200 [^]*\r\n\r\n3$/)
+    }))
+
+  test('end the work if their client disconnects', async () => {
+    let aborted = false
+    await serving(({ signal }) => new Promise((resolve) => {
+      signal.addEventListener('abort', () => {
+        aborted = true
+        resolve(json(200, {}))
+      })
+    }), async (port) => {
+      new Wire(port).socket.end(`${post()}abcdef`)
+      await eventually(() => aborted, 'the signal aborts')
+    })
+  })
+
+  test('that are the rest of a body, whose Content-Length counts characters: the upload has its report', () =>
+    serving(ndjsonUpload({ write: () => new Promise((resolve) => { setTimeout(resolve, 50) }) }), async (port) => {
+      const text = '{"name":"ä"}\n'.repeat(3)
+      const fields = { ...NDJSON, 'Content-Length': String(text.length) }
+      assert.match(await new Wire(port, head('POST', '/', fields) + text).end(), /"total":3,"succeeded":2,"failed":1/)
+    }))
+})
+
+describe('a body of HTTP/2 that ends early is not taken for a whole one', () => {
+  const ends: readonly (readonly [how: string, length: string | undefined, end: (frames: Frames) => void])[] = [
+    ['whose stream is reset', undefined, (frames) => { frames.reset() }],
+    ['whose connection is closed', undefined, (frames) => { frames.socket.destroy() }],
+    ['that is shorter than its length', '1000', (frames) => { frames.end() }],
+    ['that is longer than its length', '3', (frames) => { frames.end() }],
+  ]
+  for (const [how, length, end] of ends) {
+    for (const reads of ['stream', 'bytes'] as const) {
+      test(`${how}, read as ${reads}`, async () => {
+        const { promise: begun, resolve: begin } = deferred()
+        const { promise: outcome, resolve: settle } = deferred<unknown>()
+        const read = async ({ body }: HttpRequest): Promise<void> => {
+          if (reads === 'stream') for await (const _ of body.stream()) begin()
+          else await body.bytes(1000)
+        }
+        const server = createHttp2Server(toNode((request) => {
+          if (reads === 'bytes' || length === '3') begin()
+          return read(request).then(() => settle('whole'), settle).then(() => json(200, {}))
+        }) as never)
+        const running = await listen(server)
+        const frames = new Frames(running.port, { ':path': '/', ...length !== undefined && { 'content-length': length } })
+        frames.send('{"id":1}\n')
+        await begun
+        end(frames)
+        assert.equal((await outcome as { code?: string }).code, 'incomplete_body')
+        frames.socket.destroy()
+        await running.close()
+      })
+    }
+  }
 })
