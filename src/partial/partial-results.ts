@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { Handler } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { duration, hasMethod, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
@@ -9,7 +8,7 @@ import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { serviceOf } from '../tasks/tasks.js'
 import { createEndpoint } from './endpoint.js'
 import { runEmitting, type Emitting } from './emitting.js'
-import { removeAll } from './partial-log.js'
+import { newResource, removeAll } from './partial-log.js'
 
 /** Options of `partialResults`. */
 export interface PartialResultsOptions {
@@ -100,8 +99,7 @@ const OPTIONS = {
 export function partialResults<T = unknown>(options: PartialResultsOptions): PartialResults<T> {
   const { store, ...limits } = readOptions('partialResults', options, OPTIONS)
   const external: PartialResultsResource = {
-    // A name of its own for each task: the id of a deleted task may be used again, by somebody else.
-    of: () => randomUUID(), release: () => undefined,
+    of: newResource, release: () => undefined,
     remove: (name, { id }) => removeAll(store, { id, external: name }),
   }
   const runs = new WeakSet<object>()
