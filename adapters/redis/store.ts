@@ -67,10 +67,10 @@ export class RedisStore implements Store {
     ))
   }
 
-  delete(key: string, revision: Revision = ANY): Promise<boolean> {
-    return this.call('delete', () => (
-      runScript(this.client, WRITE, 1, `${this.prefix}e:${key}`, `${this.prefix}w:${key}`, revision)
-    ), (reply) => (reply as [number])[0] === 1)
+  async delete(key: string, revision: Revision = ANY): Promise<boolean> {
+    const deleted = await this.remove(key, revision)
+    if (deleted !== undefined) this.count(key, deleted).catch(() => undefined)
+    return deleted !== undefined
   }
 
   increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): Promise<Counter> {
@@ -99,40 +99,51 @@ export class RedisStore implements Store {
     verb: 'create' | 'replace', key: string, value: string, expected: Revision,
     options: ReplaceOptions, read: (revision: Revision | undefined, entry: Entry | undefined) => T,
   ): Promise<T> {
-    const revision = newId()
-    return this.call(verb, () => {
-      const { ttlMs } = options
-      return runScript(
+    const { ttlMs, evictable, owner } = options
+    const revision = owner !== undefined && evictable === true ? `${newId()}:${shareOf(owner)}` : newId()
+    return this.call(verb, () => (
+      runScript(
         this.client, WRITE, 1, `${this.prefix}e:${key}`, `${this.prefix}w:${key}`, expected,
         `${revision}\n${value}`, ...ttlMs === undefined ? [] : [toPx(ttlMs)],
       )
-    }, (reply) => {
-      const [done, text = null] = reply as [number, string | null | undefined]
-      const entry = toEntry(text)
+    ), (reply) => {
+      const [done, text] = reply as [number, string?]
+      const entry = done === 0 ? toEntry(text ?? null) : undefined
       if (done === 0 && entry?.revision !== revision) return read(undefined, entry)
       // An entry that is not counted expires as usual.
-      this.count(key, value, revision, options).catch(() => undefined)
+      this.count(key, revision, value, ttlMs).catch(() => undefined)
       return read(revision, undefined)
     })
   }
 
+  /** Deletes an entry. Returns the revision that it had, if it was there. */
+  private remove(key: string, revision: Revision): Promise<Revision | undefined> {
+    return this.call('delete', () => (
+      runScript(this.client, WRITE, 1, `${this.prefix}e:${key}`, `${this.prefix}w:${key}`, revision)
+    ), (reply) => {
+      const [done, deleted] = reply as [number, string?]
+      return done === 1 ? deleted : undefined
+    })
+  }
+
   /**
-   * Counts an entry for its owner, and removes the owner's surplus. In a Cluster the count is in another
-   * slot than the entry. Deleted entries count until they would have expired, or are the oldest.
+   * Counts an entry for the owner that its revision names, and removes the owner's surplus. In a Cluster the
+   * count is in another slot than the entry. If a call fails, the entry counts until it would have expired.
+   *
+   * @param value - absent if the entry was deleted
    */
-  private async count(
-    key: string, value: string, revision: Revision, { ttlMs, evictable, owner }: ReplaceOptions,
-  ): Promise<void> {
-    if (owner === undefined || evictable !== true) return
+  private async count(key: string, revision: Revision, value?: string, ttlMs?: number): Promise<void> {
+    const [, share] = revision.split(':')
+    if (share === undefined) return
+    const bytes = value === undefined ? '' : key.length + Buffer.byteLength(value) + OVERHEAD
+    const tag = `${this.prefix}o:{${share}}`
     const { maxEntries, maxBytes } = this.limits
-    const tag = `${this.prefix}o:{${createHash('sha256').update(owner).digest('base64url')}}`
-    const bytes = key.length + Buffer.byteLength(value) + OVERHEAD
     const gone = await runScript(
       this.client, COUNT, 3, tag, `${tag}:e`, `${tag}:n`, key, revision, bytes,
       ttlMs === undefined ? '' : Math.ceil(ttlMs), maxEntries, maxBytes,
     ) as string[]
     for (let at = 0; at < gone.length; at += 2) {
-      this.delete(gone[at] as string, gone[at + 1]).catch(() => undefined)
+      this.remove(gone[at] as string, gone[at + 1] as string).catch(() => undefined)
     }
   }
 
@@ -141,6 +152,11 @@ export class RedisStore implements Store {
   ): Promise<T> {
     return this.closed ? closedError() : this.connection.call(verb, work, read)
   }
+}
+
+/** Returns the name of the share of an owner. */
+function shareOf(owner: string): string {
+  return createHash('sha256').update(owner).digest('base64url')
 }
 
 const UNSAFE = 'A counter and its changes must be safe integers'
@@ -174,7 +190,7 @@ export const GET = script("return redis.call('GET', KEYS[1])")
 /**
  * Writes or deletes an entry. KEYS[1] entry; ARGV: 1 channel, 2 expected revision, 3 new text, absent
  * to delete, 4 lifetime in ms, absent to keep the expiry.
- * Returns {1}, or {0, text that is there or nil}.
+ * Returns {1, revision that was there}, or {0, text that is there or nil}.
  */
 const WRITE = script(`
 local key, channel, expected, text, ttl = KEYS[1], unpack(ARGV)
@@ -185,7 +201,7 @@ if ttl then redis.call('SET', key, text, 'PX', ttl)
 elseif text then redis.call('SET', key, text, 'KEEPTTL')
 elseif redis.call('DEL', key) == 0 then return {0} end
 redis.call('PUBLISH', channel, '')
-return {1}
+return {1, revision}
 `)
 
 /**
@@ -205,8 +221,8 @@ return {text, redis.call('PTTL', KEYS[1])}
  * Counts an entry for its owner. Returns pairs of an entry to remove, the oldest first, and its revision.
  * KEYS[1] sorted set: entries by the time of their count in microseconds; KEYS[2] sorted set: entries by
  * their expiry in milliseconds; KEYS[3] hash: `<bytes> <revision>` of each entry, and the sum of the bytes
- * in the field ''. ARGV: 1 entry, 2 revision, 3 bytes, 4 lifetime in ms, or '' to keep it, 5 and 6 maximum
- * entries and bytes.
+ * in the field ''. ARGV: 1 entry, 2 revision, 3 bytes, or '' if the entry was deleted, 4 lifetime in ms, or ''
+ * to keep it, 5 and 6 maximum entries and bytes.
  */
 export const COUNT = script(`
 local order, expiries, sizes = unpack(KEYS)
@@ -224,6 +240,11 @@ local function drop(key)
   return before
 end
 for _, key in ipairs(call('ZRANGEBYSCORE', expiries, '-inf', now, 'LIMIT', 0, 100)) do drop(key) end
+if size == '' then
+  local found = call('HGET', sizes, entry)
+  if found and string.match(found, ' (.*)$') == revision then drop(entry) end
+  return {}
+end
 local expiry = ttl ~= '' and now + ttl or call('ZSCORE', expiries, entry) or now + 86400000
 drop(entry)
 call('ZADD', order, time[1] * 1000000 + time[2], entry)

@@ -16,7 +16,7 @@ export const clientModule: Handler<Context> = compose(guarded, describe<Context>
     made = undefined
     throw error
   }), HOW),
-  [fileOperation('The client for browsers, as the console uses it', [], ['text/javascript; charset=utf-8'])],
+  [fileOperation('The client for browsers, as the console uses it', ['text/javascript; charset=utf-8'])],
 ))
 
 async function bundle(): Promise<ContentSource> {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { describe, fields, operation, parameter, response } from 'longhaul/openapi'
+import { describe, errorResponses, fields, operation, parameter, response } from 'longhaul/openapi'
 import { compose, type Handler, type Policy } from 'longhaul'
 import { content, type ContentSource } from 'longhaul/content'
 import { folderSource } from 'longhaul/files'
@@ -42,14 +42,15 @@ export function textSource(text: string, type: string): ContentSource {
 }
 
 /** The OpenAPI description of a page or file of the console. */
-export function fileOperation(summary: string, parameters: Parameters<typeof operation>[1]['parameters'], mediaTypes: readonly string[]) {
+export function fileOperation(summary: string, mediaTypes: readonly string[], parameters?: Parameters<typeof operation>[1]['parameters']) {
   const told = fields('ETag', 'Last-Modified', 'Accept-Ranges')
   return operation('GET', {
-    summary, parameters: parameters ?? [],
+    summary, ...parameters && { parameters },
     responses: {
       200: response('All of it', { headers: told, schema: { type: 'string' }, mediaTypes: [...mediaTypes] }),
       206: response('The part asked for', { headers: { ...told, ...fields('Content-Range') }, schema: {}, mediaTypes: [...mediaTypes, 'multipart/byteranges'] }),
       304: response('Not changed. The headers are those of the response 200'),
+      ...errorResponses('not_acceptable', 'precondition_failed', 'range_not_satisfiable', ...parameters ? ['not_found'] as const : []),
     },
   })
 }
@@ -61,5 +62,5 @@ export const consoleFiles: Handler<Context> = compose(guarded, describe<Context>
   content<Context>(folderSource<Context>(CONSOLE_FOLDER, {
     path: ({ params: { file = '' } }) => (OFFERED.test(file) ? file : undefined),
   }), HOW),
-  [fileOperation('A file of the console', [parameter('path', 'file')], ['text/javascript; charset=utf-8', 'text/css; charset=utf-8', 'image/svg+xml'])],
+  [fileOperation('A file of the console', ['text/javascript; charset=utf-8', 'text/css; charset=utf-8', 'image/svg+xml'], [parameter('path', 'file')])],
 ))

@@ -44,7 +44,6 @@ export function frontPage(
   }, HOW)
   return compose(guarded, told, describe(page, [fileOperation(
     'The console; for `Accept: text/plain` an overview',
-    [],
     ['text/html; charset=utf-8', 'text/plain; charset=utf-8'],
   )]))
 }

@@ -34,6 +34,11 @@ const ATTEMPTS = 8
 /** A connection that has lasted so long was no failure, even if it brought nothing. In milliseconds. */
 const LASTING_MS = 10_000
 
+/** A proxy may end a broken stream as if it were whole, in the middle of a line. */
+function onFault(): never {
+  throw new ClientError('network_error', 'The partial results broke off.')
+}
+
 /**
  * Yields the partial results of a task while it runs, until it is final. After a broken connection it
  * continues after the last one. The server has them at `{status}/partial-results`.
@@ -58,7 +63,7 @@ export async function* readPartialResults<T = unknown>(
     const began = performance.now()
     try {
       const query = after === undefined ? '' : `?after=${encodeURIComponent(after)}`
-      const lines = client.records<Line<T>>(`${statusUrl}/partial-results${query}`, { ...signal && { signal } })
+      const lines = client.records<Line<T>>(`${statusUrl}/partial-results${query}`, { ...signal && { signal }, onFault })
       for await (const { id, value, gap, end } of lines) {
         failures = 0
         if (end) return

@@ -152,6 +152,20 @@ export const owners: Cases<StoreContext> = {
     await context.quiet()
     assert.equal(await context.value(context.key('first')), 'x', 'one entry counted many times')
   },
+
+  'an entry that was deleted counts no longer': async (context) => {
+    const [owner] = ownersOf(context)
+    const kept = { ...context.later, evictable: true, owner }
+    await context.created(context.key('first'), 'x', kept)
+    for (let n = 1; n <= 2 * context.share.entries; n++) {
+      const key = context.key(`deleted-${n}`)
+      const revision = await context.created(key, 'x', kept)
+      assert.equal(await context.store.delete(key, ...n % 2 === 0 ? [revision] : []), true)
+    }
+    await context.created(context.key('last'), 'x', kept)
+    await context.quiet()
+    assert.equal(await context.value(context.key('first')), 'x', 'deleted entries counted')
+  },
 }
 
 function ownersOf(context: StoreContext): readonly [string, string] {

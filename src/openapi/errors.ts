@@ -14,6 +14,7 @@ const position: Fragment = {
 const extras: Fragment = {
   position,
   'type': text,
+  'reason': text,
   'summary': {
     type: 'object',
     description: 'Counts of a bulk request or an upload, a part of which may be done',

@@ -3,7 +3,7 @@ import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type Operation } from '../http/exchange.js'
 import type { HostContext } from '../http/principal.js'
 import { addParameters, body, changed, type Fragment } from '../openapi/operation.js'
-import { addFailures, errorResponses } from '../openapi/responses.js'
+import { addFailures } from '../openapi/responses.js'
 import { OPERATORS } from '../http/requester.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
@@ -229,12 +229,12 @@ function retryOperation(submit: Operation, format: TaskFormat): Operation {
   const [list] = listOperations({ ...format, statuses }, true)
   const names: readonly unknown[] = NAMES
   const parameters = (list?.openapi['parameters'] ?? []) as readonly Fragment[]
-  return addParameters(changed(submit, {
+  return addParameters(addFailures('invalid_query')(changed(submit, {
     summary: 'Retry all failed or cancelled tasks of a filter, in the background',
     requestBody: body({ type: 'object', maxProperties: 0 }, { required: false }),
     responses: {
-      ...submit.openapi['responses'] as Fragment, ...errorResponses('invalid_query'),
+      ...submit.openapi['responses'] as Fragment,
       202: accepted('Accepted: a task retries the others', format),
     },
-  }), parameters.filter(({ name }) => names.includes(name)))
+  })), parameters.filter(({ name }) => names.includes(name)))
 }

@@ -1,6 +1,6 @@
 import { isWorkerClosing } from '../engine/runs.js'
 import type { Store } from '../stores/store.js'
-import type { JsonForm, JsonSafe } from '../tasks/definition/json-values.js'
+import { checkpointText, type JsonForm, type JsonSafe } from '../tasks/definition/json-values.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
 import { PartialWriter, resultText, type Limits } from './partial-writer.js'
 
@@ -97,8 +97,10 @@ export async function runEmitting<T, R>(
       value: checkpoint.value,
       // Else the next run would go on behind results that were never stored.
       save: async (value) => {
+        // As it is now: what the run emits after this call may not be stored yet.
+        const saved = JSON.parse(checkpointText('the task', value)) as typeof value
         await writer.settled()
-        return checkpoint.save(value)
+        return checkpoint.save(saved)
       },
     },
   }

@@ -12,10 +12,10 @@ import {
   acquireSlot, HEARTBEAT, HEARTBEAT_MS, NOT_STORED, RETRY, STREAM_HEADERS, streamOf,
 } from '../tasks/http/event-stream.js'
 import { array, object, text } from '../tasks/http/formats.js'
-import type { TaskSnapshot } from '../tasks/record/view.js'
+import { bodyOf, type TaskSnapshot } from '../tasks/record/view.js'
 import type { Subscription, WaiterSlot } from '../tasks/record/subscriptions.js'
 import { serviceOf } from '../tasks/tasks.js'
-import { logKey } from './partial-log.js'
+import { hasLog, logKey } from './partial-log.js'
 import { parsePosition, readAfter, toId, type Page, type Position } from './partial-reader.js'
 
 type Endpoints<C> = Pick<TaskEndpoints<C>, 'find' | 'status' | 'tasks'> & {
@@ -29,6 +29,8 @@ const JSON_TYPE = 'application/json'
 const LINES = 'application/x-ndjson'
 const EVENTS = 'text/event-stream'
 const TYPES = [JSON_TYPE, LINES, EVENTS] as const
+/** Codes of tasks that failed before their run. */
+const NOT_BEGUN: ReadonlySet<string> = new Set(['invalid_input', 'unknown_task'])
 /** Minimum time between two reads of one stream, in milliseconds. */
 const READ_MS = 50
 
@@ -66,7 +68,7 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
     const type = negotiate(request.headers.accept, TYPES)
     if (type === undefined) throw httpError('not_acceptable', { headers: { vary: NOT_STORED.vary } })
     const after = readPosition(request)
-    if (type === JSON_TYPE) return jsonText(200, await bodyOf(store, task, after), NOT_STORED)
+    if (type === JSON_TYPE) return jsonText(200, await allAfter(store, task, after), NOT_STORED)
     const writer = WRITERS[type] as Writer
     const headers = { ...STREAM_HEADERS, 'content-type': writer.type }
     // 204 is how a server tells an EventSource that was told the end to stop reconnecting.
@@ -132,7 +134,7 @@ function toText(writer: Writer, { results, gap }: Page): string {
   return results.reduce((text, result) => text + writer.result(toId(result), result.text), begin)
 }
 
-async function bodyOf(store: Store, task: TaskSnapshot, after: Position | undefined): Promise<string> {
+async function allAfter(store: Store, task: TaskSnapshot, after: Position | undefined): Promise<string> {
   const values: string[] = []
   let position = after
   let hasGap = false
@@ -150,8 +152,11 @@ async function bodyOf(store: Store, task: TaskSnapshot, after: Position | undefi
   return `{"status":${JSON.stringify(task.state)}${last}${hasGap ? ',"gap":true' : ''},"results":[${values.join(',')}]}`
 }
 
-function hasRun({ state, attempt }: TaskSnapshot): boolean {
-  return isFinalStatus(state) && attempt > 0
+/** Returns true for a final task whose run has begun. */
+function hasRun(task: TaskSnapshot): boolean {
+  const { state, attempt } = task
+  if (!isFinalStatus(state) || attempt === 0 || !hasLog(task)) return false
+  return state !== 'failed' || attempt > 1 || !NOT_BEGUN.has(bodyOf(task).error?.code ?? '')
 }
 
 /** Returns the last result that the client has, if it says so. */

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import type { Entry, Store } from '../stores/store.js'
 
 /** Older partial results, in an entry of their own that is written once. */
@@ -41,6 +41,11 @@ export interface TaskOfLog {
   readonly external: string | undefined
 }
 
+const RESOURCE = 'partial-'
+/** Returns a name for the external resource of a task. It is random, because the id of a deleted task may be used again. */
+export const newResource = (): string => `${RESOURCE}${randomUUID()}`
+/** False for a task of a definition with another external resource, or with none. */
+export const hasLog = ({ external }: TaskOfLog): boolean => external?.startsWith(RESOURCE) === true
 /** Returns the key of the entry that changes with each write. */
 export const logKey = ({ id, external }: TaskOfLog): string => `partial/${id}/${external}`
 export const partKey = (task: TaskOfLog, { id }: Part): string => `${logKey(task)}/${id}`

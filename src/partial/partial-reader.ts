@@ -47,22 +47,23 @@ export interface Page {
  * Reads the partial results after a position, those of one part or the newest ones, so that a slow reader holds no more.
  * Some may be missing, because they were dropped.
  *
- * @param hasRun - true for a final task that has run, so that nothing means that all is gone
+ * @param hasRun - true for a final task whose run has begun, so that no entry means that all is gone
  */
 export async function readAfter(
   store: Store, task: TaskOfLog, position: Position | undefined, hasRun: boolean,
 ): Promise<Page> {
   const entry = task.external === undefined ? undefined : await store.get(logKey(task))
   if (!entry) {
-    const isGone = hasRun && task.external !== undefined
-    return { results: [], position: isGone ? GONE : position ?? NOT_YET, isMore: false, gap: isGone && position?.by !== GONE.by ? GONE : undefined }
+    const gap = hasRun && position?.by !== GONE.by ? GONE : undefined
+    return { results: [], position: gap ?? position ?? NOT_YET, isMore: false, gap }
   }
   const log = decode(entry)
   const { parts, first, tail } = log
   const by = (number: number): string => writingOf(log, number) ?? NOT_YET.by
   const isKnown = position !== undefined && position.last < first + tail.length && position.by === by(position.last)
-  const isOther = position !== undefined && position.by !== NOT_YET.by && !isKnown
   const last = isKnown ? position.last : 0
+  // One that has nothing misses nothing, whoever wrote the position.
+  const isOther = (position?.last ?? 0) > last
   const pageOf = (texts: readonly string[], from: number, isMore: boolean): Page => {
     const results = texts.map((text, at) => ({ by: by(from + at), last: from + at, text })).filter((result) => result.last > last)
     const next = results[0]?.last ?? from + texts.length

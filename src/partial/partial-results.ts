@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { Handler } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { duration, hasMethod, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
@@ -9,7 +8,7 @@ import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { serviceOf } from '../tasks/tasks.js'
 import { createEndpoint } from './endpoint.js'
 import { runEmitting, type Emitting } from './emitting.js'
-import { removeAll } from './partial-log.js'
+import { newResource, removeAll } from './partial-log.js'
 
 /** Options of `partialResults`. */
 export interface PartialResultsOptions {
@@ -27,6 +26,14 @@ export interface PartialResultsOptions {
   readonly maxBytes?: number
 }
 
+/**
+ * The option `external` of a definition with partial results. `of` has no parameter, because the
+ * compiler would otherwise infer `unknown` for the input of `run`, if `strictFunctionTypes` is off.
+ */
+export interface PartialResultsResource extends ExternalResource<unknown> {
+  readonly of: () => string
+}
+
 /** The partial results of the tasks of a kind. Made by `partialResults`. */
 export interface PartialResults<T> {
   /** Wraps the function `run` of a definition, which gets `emit` in its context. */
@@ -34,7 +41,7 @@ export interface PartialResults<T> {
     work: (input: I, context: TaskContext<C, P> & Emitting<T>) => MaybePromise<R>,
   ) => (input: I, context: TaskContext<C, P>) => Promise<R>
   /** Gives each task its partial results, and deletes them with it: the option `external` of the definition. */
-  readonly external: ExternalResource<unknown>
+  readonly external: PartialResultsResource
   /**
    * Creates the handler of GET and HEAD of `{status}/partial-results`, for the owner of the task.
    * `Accept` chooses the form:
@@ -91,9 +98,8 @@ const OPTIONS = {
  */
 export function partialResults<T = unknown>(options: PartialResultsOptions): PartialResults<T> {
   const { store, ...limits } = readOptions('partialResults', options, OPTIONS)
-  const external: ExternalResource<unknown> = {
-    // A name of its own for each task: the id of a deleted task may be used again, by somebody else.
-    of: () => randomUUID(), release: () => undefined,
+  const external: PartialResultsResource = {
+    of: newResource, release: () => undefined,
     remove: (name, { id }) => removeAll(store, { id, external: name }),
   }
   const runs = new WeakSet<object>()

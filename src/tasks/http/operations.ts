@@ -19,9 +19,10 @@ const replayed = fields('Idempotency-Key', 'Idempotent-Replayed')
 const id = parameter('path', 'id')
 
 const POST_FAILURES = [
-  'invalid_input', 'malformed_json', 'invalid_header', 'invalid_idempotency_key',
-  'idempotent_request_running', 'body_too_large', 'unsupported_media_type',
-  'unsupported_content_coding', 'idempotency_key_reused', 'internal_error', 'store_unavailable',
+  'invalid_input', 'malformed_json', 'unsafe_key', 'nested_too_deep', 'digest_mismatch',
+  'invalid_header', 'invalid_idempotency_key', 'idempotent_request_running', 'body_too_large',
+  'unsupported_media_type', 'unsupported_content_coding', 'idempotency_key_reused',
+  'internal_error', 'store_unavailable',
 ] as const
 
 /** Adds the 401 of endpoints for which each request needs an owner. */
@@ -37,13 +38,13 @@ interface SubmitDescription {
   readonly always: boolean
   readonly emptyBody: boolean
   readonly startAt: boolean
-  /** Property of the body with the callback URL, if it is known. */
-  readonly callbackProperty: string | undefined
+  /** Absent if a client cannot name a callback URL. `property`: that of the body, if it is known. */
+  readonly callback: { readonly property?: string } | undefined
 }
 
 export function submitOperations(
   format: TaskFormat, definition: AnyTaskDefinition | undefined,
-  { always, emptyBody, startAt, callbackProperty }: SubmitDescription,
+  { always, emptyBody, startAt, callback }: SubmitDescription,
 ): readonly Operation[] {
   const result = definition?.output && schemaObject(definition.output, 'output')
   const done = response('The work is done', {
@@ -61,16 +62,18 @@ export function submitOperations(
         always && result ? withResult(format, result) : format,
       ),
       ...errorResponses(
-        ...POST_FAILURES, 'digest_mismatch', 'missing_body', 'nested_too_deep', 'unsafe_key',
-        'invalid_callback_url', 'callback_url_forbidden', 'callback_needs_async', 'task_cancelled',
-        'gone', 'unprocessable', 'unknown_task', 'too_many_requests', 'too_many_tasks',
-        'overloaded', 'queue_full', 'store_full', 'shutting_down', 'sync_timeout', 'task_timeout',
-        ...emptyBody ? ['cross_site'] as const : [],
-        ...startAt ? ['invalid_start_at', 'start_at_out_of_range'] as const : [],
+        ...POST_FAILURES, 'unprocessable', 'too_many_requests', 'too_many_tasks', 'overloaded',
+        'queue_full', 'store_full', 'shutting_down',
+        ...definition ? [] : ['unknown_task'] as const,
+        ...emptyBody ? ['cross_site'] as const : ['missing_body'] as const,
+        ...startAt ? ['invalid_start_at', 'start_at_out_of_range', 'gone'] as const : [],
+        ...callback ? ['invalid_callback_url', 'callback_url_forbidden'] as const : [],
+        ...always ? [] : ['gone', 'task_cancelled', 'sync_timeout', 'task_timeout'] as const,
+        ...callback && !always ? ['callback_needs_async'] as const : [],
       ),
     },
-    ...callbackProperty !== undefined && {
-      callbacks: callbackOperations(callbackProperty, result ?? members.result),
+    ...callback?.property !== undefined && {
+      callbacks: callbackOperations(callback.property, result ?? members.result),
     },
   }), { ...fields('Location', 'Preference-Applied'), ...replayed })]
 }
@@ -128,7 +131,7 @@ export function statusOperations(
       summary: forgets ? 'Cancel a task, or delete a final one' : 'Cancel a task',
       parameters: [id, ifMatch],
       responses: {
-        200: response('The task, cancelled', { schema, headers }),
+        200: response('The task, cancelled', { schema, headers: fields('ETag', 'Sunset') }),
         ...forgets && { 204: response('The task was final, If-Match had its ETag, and it is deleted') },
         ...errorResponses(
           notFound, forgets ? 'precondition_required' : 'task_already_final',
@@ -161,7 +164,7 @@ export function redeliverOperations(
     parameters: [id, idempotencyKey],
     responses: {
       202: response('The callback is being sent', {
-        schema, headers: { ...fields('Location', 'Content-Location'), ...replayed },
+        schema, headers: fields('Location', 'Content-Location'),
       }),
     },
   }, [notFound, 'no_callback', 'callback_pending'])
@@ -177,7 +180,7 @@ function postBelow(
   const requestBody = body({ type: 'object', maxProperties: 0 }, { required: false })
   const described = operation('POST', { ...options, requestBody, responses })
   return [{
-    ...addResponseHeaders(described, fields('Idempotency-Key')), path: `${template}/${below}`,
+    ...addResponseHeaders(described, replayed), path: `${template}/${below}`,
   }]
 }
 

@@ -88,7 +88,7 @@ export function createSubmit<C>(
   )
   return describe(handler, withOwner(settings, submitOperations(settings.format, definition, {
     always: mode === 'always', emptyBody: isOptional, startAt: startAt !== undefined,
-    callbackProperty: callback?.property,
+    callback,
   })))
 }
 

@@ -4,18 +4,22 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib'
 import { Ajv2020 } from 'ajv/dist/2020.js'
+import { ERROR_CODES } from '../../../src/http/errors.js'
 import { dereference } from './dereference.js'
 
 type Fragment = Readonly<Record<string, unknown>>
 
 interface Described {
-  readonly responses: Readonly<Record<string, { readonly headers?: Fragment, readonly content?: Readonly<Record<string, Fragment>>, readonly $ref?: string }>>
+  readonly responses: Readonly<Record<string, { readonly description: string, readonly headers?: Fragment, readonly content?: Readonly<Record<string, Fragment>>, readonly $ref?: string }>>
 }
 
 /** Of the connection and the framing, said by the content of the document, or only for caches, proxies and browsers. */
 const UNSAID = new Set(['cache-control', 'x-accel-buffering', 'x-content-type-options', 'content-security-policy', 'referrer-policy', 'cross-origin-opener-policy', 'date', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'content-type', 'content-encoding', 'trailer', 'accept-encoding', 'vary', 'access-control-allow-origin', 'access-control-expose-headers', 'access-control-allow-credentials', 'access-control-allow-methods', 'access-control-allow-headers', 'access-control-max-age'])
 const LONGEST = 4_000_000
 const DECODERS: Readonly<Record<string, (bytes: Buffer) => Buffer>> = { gzip: gunzipSync, deflate: inflateSync, br: brotliDecompressSync }
+
+/** Codes of requests that belong to no operation: their path is malformed, or the server of Node rejects them. */
+const OF_NO_OPERATION = new Set(['invalid_path', 'expectation_failed'])
 
 /** What one server answered otherwise than its document says. */
 export class AnswerWatch {
@@ -102,7 +106,8 @@ export class AnswerWatch {
     }
     const key = String(status) in operation.responses ? String(status) : 'default'
     if (key === 'default' && status < 400) throw new Error('this status is not described')
-    const response = operation.responses[key] ?? {}
+    const response = operation.responses[key] ?? { description: '' }
+    if (status >= 400 && text !== undefined) this.#code(response.description, text)
     // The response `default` has the headers of all errors, and a 304 has those of the 200.
     const others = status === 304 ? '200' : status >= 400 ? 'default' : key
     const headers = { ...response.headers, ...operation.responses[others]?.headers }
@@ -121,6 +126,13 @@ export class AnswerWatch {
     const refs = (exact.length > 0 ? exact : described).map((each) =>
       pointer('paths', route.template, name, 'responses', key, 'content', each, 'schema'))
     this.#validate(refs, text)
+  }
+
+  /** Codes of the application need no description. */
+  #code(description: string, text: string): void {
+    const { code } = JSON.parse(text) as { readonly code: string }
+    if (!(code in ERROR_CODES) || code === 'unprocessable' || OF_NO_OPERATION.has(code)) return
+    if (!description.includes(`\`${code}\``)) throw new Error(`the code ${code} is not described`)
   }
 
   #error(fields: ReadonlyMap<string, string>, text: string): void {

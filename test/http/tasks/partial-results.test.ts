@@ -1,7 +1,7 @@
 // Partial results over each engine: as a browser, a script with lines, and a client that comes back would read them.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition } from 'longhaul'
+import { createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition, type Schema } from 'longhaul'
 import { toFetch } from 'longhaul/fetch'
 import { memory } from 'longhaul/memory'
 import { partialResults } from 'longhaul/partial'
@@ -264,6 +264,38 @@ describe('the resource of partial results', () => {
     const { taskId } = await tasks.submit(without, {})
     assert.equal((await tasks.wait(taskId, { timeoutMs: 20_000 }))?.status, 'failed')
     assert.match(String(heard[0]), /partialResults: the definition needs the property external, too/)
+  })
+
+  test('of a task that cannot have emitted has no gap; of one whose results were evicted it has', async (t) => {
+    const { store: inner, engine } = memory()
+    const spy = new Spy()
+    const store = new SpyStore(inner, spy)
+    const words = partialResults<string>({ store })
+    const run = words.run(async (_input: unknown, { emit }) => emit('a'))
+    let isValid = true
+    // The schema of a process that runs tasks may reject what another one has accepted.
+    const changing: Schema<object> = { '~standard': { version: 1, vendor: 'test', validate: (value) => (
+      isValid ? { value: value as object } : { issues: [{ message: 'no more' }] }
+    ) } }
+    const rejected = defineTask({ name: 'rejected', external: words.external, input: changing, run })
+    const other = defineTask({ name: 'other', external: { of: () => 'a file', release: () => undefined }, run: () => 1 })
+    const emits = defineTask({ name: 'emits', external: words.external, run })
+    const tasks = createTasks({ store, engine, definitions: [rejected, other, emits], onError: () => undefined })
+    t.after(() => tasks.close())
+    const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+    const handle = toFetch(router({ 'GET /tasks/{id}/partial-results': words.endpoint(endpoints) }))
+    const shown = async ({ taskId }: { readonly taskId: string }) => {
+      await tasks.wait(taskId, { timeoutMs: 20_000 })
+      return (await handle(new Request(`http://localhost/tasks/${taskId}/partial-results`))).json()
+    }
+    const accepted = await tasks.submit(rejected, {})
+    isValid = false
+    assert.deepEqual(await shown(accepted), { status: 'failed', last: 'none-0', results: [] })
+    assert.deepEqual(await shown(await tasks.submit(other, {})), { status: 'completed', last: 'none-0', results: [] })
+    const emitted = await tasks.submit(emits, {})
+    await tasks.wait(emitted.taskId, { timeoutMs: 20_000 })
+    assert.equal(await inner.delete(spy.writes.at(-1)?.split(' ')[1] ?? ''), true)
+    assert.deepEqual(await shown(emitted), { status: 'completed', last: 'gone-0', gap: true, results: [] })
   })
 
   test('a heartbeat comes in time, even if the task has changed without a result since', async (t) => {

@@ -27,6 +27,15 @@ test('continues after the last partial result when a stream ends early or the se
   assert.deepEqual(asked.map((url) => new URL(url).search), ['', '?after=a-2', '?after=a-2'])
 })
 
+test('continues when a proxy ends a stream that broke in the middle of a line', async () => {
+  const { client, asked, task } = clientOf(
+    '{"id":"a-1","value":"a"}\n{"id":"a-2","val', '{"id":"a-2","value":"b"}\n{"end":{"status":"completed"}}\n',
+  )
+  const seen: unknown[] = []
+  for await (const { value } of readPartialResults(client, task)) seen.push(value)
+  assert.deepEqual([seen, asked.map((url) => new URL(url).search)], [['a', 'b'], ['', '?after=a-1']])
+})
+
 test('goes on for as long as connections last, even if they bring nothing', async (t) => {
   const quiet = Array.from({ length: 12 }, () => '\n')
   const { client, asked, task } = clientOf(...quiet, '{"id":"a-1","value":"late"}\n{"end":{"status":"completed"}}\n')

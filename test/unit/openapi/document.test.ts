@@ -11,6 +11,7 @@ import { errorResponses } from '../../../src/openapi/responses.js'
 import { openapi } from '../../../src/openapi/document.js'
 import { router } from '../../../src/resources/router.js'
 import { memory } from '../../../adapters/memory/index.js'
+import { operatorEndpoints, retryTasks } from '../../../src/operators/index.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
@@ -196,20 +197,55 @@ function withPath(handler: Handler): Handler {
 suite('what the wire has, and the document has too', () => {
   const { engine, store, blobs } = memory()
   const task = defineTask({ name: 'report', files: true, run: () => 'done' })
-  const tasks = createTasks({ engine, store, blobs, definitions: [task] })
+  const retries = retryTasks()
+  const tasks = createTasks({ engine, store, blobs, definitions: [task, retries] })
   after(() => tasks.close())
-  const { retry, files } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-  const { paths, components } = dereference<Document>(made(
-    router({ 'POST /tasks/{id}/retry': retry, 'GET /tasks/{id}/files/{name}': files }), { info: INFO },
-  ))
+  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+  const { retryMany } = operatorEndpoints(tasks, { statusPath: '/admin/{id}', operator: () => true, retries })
+  const { paths, components } = dereference<Document>(made(router({
+    'POST /reports': endpoints.submit(task, { respond: 'always' }),
+    'POST /reports/now': endpoints.submit(task),
+    'POST /admin/retry': retryMany,
+    'GET|DELETE /tasks/{id}': endpoints.status,
+    'POST /tasks/{id}/retry': endpoints.retry,
+    'POST /tasks/{id}/callback': endpoints.callback,
+    'GET /tasks/{id}/files/{name}': endpoints.files,
+  }), { info: INFO }))
+  const responsesOf = (path: string, method = 'post') => paths[path]?.[method]?.responses ?? {}
+  const codesOf = (path: string) => new Set(Object.values(responsesOf(path)).flatMap(({ description }) => (
+    [...description.matchAll(/`(\w+)`: /g)].map(([, code]) => code)
+  )))
 
   test('a retry: the result, and the headers and codes of its errors', () => {
-    const { responses } = paths['/tasks/{id}/retry']?.['post'] ?? {}
-    assert.ok(responses?.['200']?.content['application/json'])
+    const responses = responsesOf('/tasks/{id}/retry')
+    assert.ok(responses['200']?.content['application/json'])
     assert.match(String(responses['422']?.description), /`unprocessable`/)
     for (const name of ['Location', 'Preference-Applied']) {
       assert.ok(name in (responses['200']?.headers ?? {}) && name in (responses['default']?.headers ?? {}), name)
     }
+  })
+
+  test('a POST below a task: the repeated error of a key, and what can be wrong with the body', () => {
+    for (const path of ['/tasks/{id}/retry', '/tasks/{id}/callback']) {
+      assert.ok('Idempotent-Replayed' in (responsesOf(path)['default']?.headers ?? {}), path)
+      for (const code of ['unsafe_key', 'nested_too_deep', 'digest_mismatch']) assert.ok(codesOf(path).has(code), `${path} ${code}`)
+    }
+  })
+
+  test('a retry of many tasks: what can be wrong with the query, the body and the key', () => {
+    const { description } = responsesOf('/admin/retry')['400'] ?? {}
+    for (const code of ['invalid_query', 'invalid_input', 'malformed_json', 'invalid_idempotency_key']) assert.match(String(description), new RegExp(`\`${code}\``))
+  })
+
+  test('a submit that always gets a 202 has no error of a synchronous response, and without callbacks none of theirs', () => {
+    const synchronous = ['callback_needs_async', 'gone', 'task_cancelled', 'sync_timeout', 'task_timeout']
+    for (const path of ['/reports', '/admin/retry']) assert.deepEqual([...synchronous, 'invalid_callback_url', 'callback_url_forbidden'].filter((code) => codesOf(path).has(code)), [], path)
+    assert.deepEqual(['sync_timeout', 'task_timeout', 'task_cancelled'].filter((code) => !codesOf('/reports/now').has(code)), [])
+    assert.ok(!codesOf('/reports').has('unknown_task'))
+  })
+
+  test('a task that a DELETE has cancelled has no Retry-After', () => {
+    assert.deepEqual(Object.keys(responsesOf('/tasks/{id}', 'delete')['200']?.headers ?? {}).sort(), ['ETag', 'Sunset'])
   })
 
   test('a result file has no Last-Modified', () => {
@@ -220,7 +256,7 @@ suite('what the wire has, and the document has too', () => {
 
   test('an error: the properties that only some errors have', () => {
     const { Error: error, Problem: problem } = components.schemas as Record<string, { properties: object }>
-    for (const name of ['summary', 'items', 'position', 'expected-offset', 'provided-offset']) {
+    for (const name of ['summary', 'items', 'position', 'reason', 'expected-offset', 'provided-offset']) {
       assert.ok(name in (error?.properties ?? {}) && name in (problem?.properties ?? {}), name)
     }
     assert.ok('type' in (problem?.properties ?? {}))

@@ -62,6 +62,24 @@ describe('a run that emits', () => {
     assert.deepEqual([seen, await stored(store)], [[['1']], ['1', '2']])
   })
 
+  test('saves a checkpoint as it was at the call, although what was emitted before is stored first', async () => {
+    const { store } = memory()
+    const { run, external } = partialResults<number>({ store })
+    const count = defineTask({
+      name: 'count', external, checkpoint: jsonSchema<{ next: number }>({ type: 'object' }),
+      run: run(async (_input: object, { emit, checkpoint }) => {
+        const state = { next: 1 }
+        void emit(1)
+        const saved = checkpoint.save(state)
+        state.next = 2
+        await saved
+      }),
+    })
+    const context = testContext(count, FOR_TASK)
+    await count.run({}, context)
+    assert.deepEqual(context.saved, [{ next: 1 }])
+  })
+
   test('that was cancelled emits nothing more; one that a shutdown stops may end', async () => {
     for (const [reason, expected] of [[new Error('cancelled'), ['1']], [new WorkerClosingError(), ['1', '2']]] as const) {
       for (const options of [FOR_TASK, SYNC]) {

@@ -205,6 +205,19 @@ describe('readers', () => {
     assert.deepEqual(await read(store, position).then(({ texts, isGap }) => [texts, isGap]), [['1'], false])
   })
 
+  test('that have nothing see no gap, whichever runs began before the first result', async () => {
+    const { store } = memory()
+    const first = await open(store, 1)
+    const { position } = await read(store)
+    assert.deepEqual([position.last, await read(store, position).then(({ isGap }) => isGap)], [0, false])
+    await open(store, 2)
+    assert.equal((await read(store, position)).isGap, false)
+    const third = await open(store, 3)
+    await emit(third, '1')
+    assert.deepEqual(await read(store, position).then(({ texts, isGap }) => [texts, isGap]), [['1'], false])
+    await assert.rejects(first.emit('2').then(() => first.settled()), replaced)
+  })
+
   test('of a run that found nothing see a gap, however many there are', async () => {
     const { store } = memory()
     await emit(await open(store, 1), '1', '2', '3')
