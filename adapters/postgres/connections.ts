@@ -161,9 +161,9 @@ export function connectionsOf(
   if (typeof (pool as PgliteClient | undefined)?.listen === 'function') {
     return new PgliteConnections(pool as PgliteClient)
   }
-  throw new TypeError(
-    'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite',
-  )
+  throw new TypeError(typeof (pool as { then?: unknown } | undefined)?.then === 'function'
+    ? 'postgres: pool is a promise. Await it: postgres({ pool: await PGlite.create(folder) })'
+    : 'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite')
 }
 
 export class PoolConnections implements Connections {
