@@ -4,7 +4,7 @@ import { EventEmitter, once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, test } from 'node:test'
 import { All, Controller, Inject, Injectable, Module, Next, Post, Req, Res, Scope, type DynamicModule, type INestApplication } from '@nestjs/common'
-import { NestFactory } from '@nestjs/core'
+import { ModuleRef, NestFactory } from '@nestjs/core'
 import { defineTask, type TaskEndpoints, type Tasks } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { LonghaulModule, TASK_ENDPOINTS, TASKS, type NestContext } from 'longhaul/nestjs'
@@ -126,6 +126,31 @@ describe('LonghaulModule', () => {
     for (let time = 1; time <= 2; time++) {
       await assert.rejects(app(module, { providers: [Billing] }), { name: 'TypeError', message: /^LonghaulModule: a provider that the factory injects, or one below it, has the scope REQUEST/ })
     }
+  })
+
+  test('the run of a task that is a provider gets the tasks from ModuleRef', async () => {
+    @Injectable()
+    class Reporter {
+      constructor(@Inject(ModuleRef) readonly modules: ModuleRef) {}
+
+      readonly definition = defineTask({
+        name: 'reporter',
+        run: async () => { await this.modules.get<Tasks>(TASKS, { strict: false }).submit(report, { ms: 0 }, { id: 'one-report' }) },
+      })
+    }
+    @Module({ providers: [Reporter], exports: [Reporter] })
+    class TaskModule {}
+    const module = LonghaulModule.forRootAsync({
+      imports: [TaskModule],
+      inject: [Reporter],
+      useFactory: ({ definition }: Reporter) => ({ tasks: { ...memory(), definitions: [definition, report] } }),
+    })
+    const nest = await app(module, {})
+    const tasks = nest.get<Tasks>(TASKS)
+    const { taskId } = await tasks.submit(nest.get(Reporter).definition, {})
+    assert.equal((await tasks.wait(taskId, { timeoutMs: 5000 }))?.status, 'completed')
+    assert.equal((await tasks.wait('one-report', { timeoutMs: 5000 }))?.status, 'completed')
+    await nest.close()
   })
 
   test('one module may be in several applications', async () => {
