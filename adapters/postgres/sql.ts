@@ -3,10 +3,10 @@ import type { Fault } from '../../src/stores/calls.js'
 /** Maximum lifetime, for which a sweep slot has space: 285 years. */
 const MAX_TTL_MS = 9_000_000_000_000
 
-/** SQLSTATE of an error that the server reported, such as `23505`. */
+/** SQLSTATE of an error that the server reported, such as `23505`. `EPIPE` is a code of Node. */
 export function sqlState(error: unknown): string | undefined {
   const { code } = (error ?? {}) as { readonly code?: unknown }
-  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined
+  return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined
 }
 
 /** 53100 is `disk_full`. An exceeded quota is an internal error with the message of the system. */
@@ -29,16 +29,19 @@ export function isBroken(error: unknown): boolean {
 
 /** The server is going down, accepts no connections, or is a standby. */
 const UNREACHABLE = /^(?:08|57P|25006|53300)/
+/** The server reports a wrong number of parameters, PgBouncer that it has no connection: with FATAL. */
+const PROTOCOL_VIOLATION = '08P01'
 /** Codes of Node for a connection that was lost or not made, and those of postgres.js and Prisma. */
 const LOST_CODES = new Set([
   'ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH',
   'ENOTFOUND', 'EAI_AGAIN', 'CONNECTION_CLOSED', 'CONNECTION_DESTROYED', 'CONNECTION_ENDED',
-  'CONNECT_TIMEOUT', 'P1001', 'P1002', 'P1017',
+  'CONNECT_TIMEOUT', 'P1001', 'P1002', 'P1017', 'P2024',
 ])
-/** Messages of `pg` and its pool, whose errors have no code. */
+/** Messages of `pg` and its pool, and of that of Knex, whose errors have no code. */
 const LOST_MESSAGE = new RegExp([
   '^Connection terminated', '^Client has encountered a connection error and is not queryable',
   '^Client was closed and is not queryable', '^timeout exceeded when trying to connect',
+  '^Knex: Timeout acquiring a connection',
 ].join('|'))
 /** Maximum number of nested causes: query builders wrap the errors of the driver. */
 const MAX_CAUSES = 5
@@ -50,9 +53,10 @@ const MAX_CAUSES = 5
 export function isConnectionError(error: unknown): boolean {
   let at: unknown = error
   for (let depth = 0; depth < MAX_CAUSES && at instanceof Error; depth++, at = at.cause) {
-    const { code } = at as { readonly code?: unknown }
+    const { code, severity } = at as { readonly code?: unknown, readonly severity?: unknown }
     if (typeof code === 'string' && LOST_CODES.has(code)) return true
     const state = sqlState(at)
+    if (state === PROTOCOL_VIOLATION && severity !== 'FATAL') return false
     if (state === undefined ? LOST_MESSAGE.test(at.message) : UNREACHABLE.test(state)) return true
   }
   return false

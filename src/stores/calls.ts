@@ -35,9 +35,7 @@ export class Breaker {
   ): Promise<T> {
     const { server, timeoutMs, hasManyConnections, onLate } = this.options
     const isProbe = this.suspect
-    if (isProbe && this.probing) {
-      return Promise.reject(new StoreUnavailableError(`${server} does not respond`))
-    }
+    if (isProbe && this.probing) return Promise.reject(this.lateError(`${server} does not respond`))
     return new Promise((resolve, reject) => {
       // Misuse throws here.
       const working = work()
@@ -53,10 +51,7 @@ export class Breaker {
         end()
         if (!hasManyConnections || replies === this.replies) this.suspect = true
         onLate?.()
-        const cause = this.options.causeOfLate?.()
-        reject(new StoreUnavailableError(
-          `${server} has not responded within ${timeoutMs} ms`, { cause },
-        ))
+        reject(this.lateError(`${server} has not responded within ${timeoutMs} ms`))
         cancel?.()
       }
       // A process that was busy first reads what has arrived.
@@ -75,6 +70,10 @@ export class Breaker {
     })
   }
 
+  private lateError(message: string): Error {
+    return new StoreUnavailableError(message, { cause: this.options.causeOfLate?.() })
+  }
+
   private noteReply(): void {
     this.replies++
     this.suspect = false
@@ -86,11 +85,17 @@ export class Breaker {
     }
     const { hasReplied, reason } = this.options.faultOf(error)
     if (hasReplied) this.noteReply()
-    const message = error instanceof Error ? error.message : String(error)
     return new StoreUnavailableError(
-      `${this.options.server} failed: ${message}`, { reason, cause: error },
+      `${this.options.server} failed: ${reasonOf(error)}`, { reason, cause: error },
     )
   }
+}
+
+/** Returns the message of an error, or its code: Node has no message if several addresses fail. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { message, code = error.name } = error as Error & { readonly code?: string }
+  return message || code
 }
 
 /** Event on the diagnostics channel `longhaul:store`: a call to Redis or PostgreSQL. */
@@ -102,6 +107,8 @@ export interface StoreEvent {
     | 'look' | 'take' | 'renew'
   /** Reason of a `StoreUnavailableError`; `misuse` for a `TypeError`. */
   readonly outcome: 'ok' | 'full' | 'unavailable' | 'misuse'
+  /** The error, unless the outcome is `ok`. Its `cause` may be the error of the driver. */
+  readonly error?: unknown
   /** Duration of the call in milliseconds. */
   readonly ms: number
 }
@@ -112,12 +119,12 @@ const storeEvents = channel('longhaul:store')
 export function observed<T>(verb: StoreEvent['verb'], call: () => Promise<T>): Promise<T> {
   if (!storeEvents.hasSubscribers) return call()
   const began = performance.now()
-  const publish = (outcome: StoreEvent['outcome']): void => {
-    storeEvents.publish({ verb, outcome, ms: performance.now() - began } satisfies StoreEvent)
+  const publish = (end: Pick<StoreEvent, 'outcome' | 'error'>): void => {
+    storeEvents.publish({ verb, ...end, ms: performance.now() - began } satisfies StoreEvent)
   }
   const calling = call()
-  calling.then(() => { publish('ok') }, (error: unknown) => {
-    publish(isStoreUnavailable(error) ? error.reason : 'misuse')
+  calling.then(() => { publish({ outcome: 'ok' }) }, (error: unknown) => {
+    publish({ outcome: isStoreUnavailable(error) ? error.reason : 'misuse', error })
   })
   return calling
 }

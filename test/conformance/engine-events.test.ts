@@ -41,6 +41,7 @@ for (const [name, server] of Object.entries({ Redis: await redisForFile(), Postg
     await parts.engine.delete(task, task.version)
     for (const verb of ['create', 'look', 'take', 'renew', 'change', 'read', 'watch', 'now', 'counts', 'list', 'delete'] as const) await hasHeard(verb, 'ok')
     for (const { ms } of heard) assert.ok(ms >= 0 && ms < 10_000, String(ms))
+    assert.ok(heard.every((event) => event.outcome === 'ok' && !('error' in event)), 'no error')
     heard.length = 0
     server.freeze()
     try {
@@ -49,10 +50,18 @@ for (const [name, server] of Object.entries({ Redis: await redisForFile(), Postg
       assert.ok(heard.some(({ outcome, ms }) => outcome === 'unavailable' && ms > 1000), 'the worker waited for its deadline')
       await assert.rejects(tasks.submit(work, { ms: 0 }), { name: 'StoreUnavailableError' })
       await hasHeard('create', 'unavailable')
+      for (const { outcome, error } of heard) {
+        if (outcome === 'unavailable') assert.match(String(error), /^StoreUnavailableError: .* (has|does) not respond/)
+      }
+      const { ok, error } = await tasks.health()
+      assert.equal(ok, false)
+      assert.match(String(error), /^StoreUnavailableError: .* (has|does) not respond/)
+      assert.ok(!JSON.stringify({ error }).includes('respond'), 'JSON does not show the message')
     } finally {
       server.thaw()
     }
     heard.length = 0
     await hasHeard('look', 'ok')
+    assert.deepEqual(await tasks.health(), { ok: true, running: 0, waiting: 0 })
   })
 }

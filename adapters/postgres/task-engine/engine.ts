@@ -7,7 +7,7 @@ import {
   type StoredTask, type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
 import { setTimeout } from '../../../src/runtime/timers.js'
-import { observed } from '../../../src/stores/calls.js'
+import { observed, reasonOf } from '../../../src/stores/calls.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
 import { isStoreUnavailable, StoreUnavailableError } from '../../../src/stores/store.js'
 import type { Database } from '../database.js'
@@ -117,7 +117,7 @@ export class PostgresTaskEngine implements TaskEngine {
   transactionError(error: unknown): unknown {
     if (isStoreUnavailable(error) || !isConnectionError(error)) return error
     return new StoreUnavailableError(
-      `The transaction has lost PostgreSQL: ${(error as Error).message}`, { cause: error },
+      `The transaction has lost a connection, or has not got one: ${reasonOf(error)}`, { cause: error },
     )
   }
 

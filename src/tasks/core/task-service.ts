@@ -32,6 +32,11 @@ export interface PoolCounts extends Counts {
 export interface TasksHealth {
   /** True if the engine responds and `close` was not called. */
   readonly ok: boolean
+  /**
+   * Error of the engine if it does not respond, for your log. Its `cause` may be the error of the
+   * driver. Clients should not see them.
+   */
+  readonly error?: unknown
   /** Active runs, those of synchronous requests included. */
   readonly running: number
   /** Requests that wait for a task. */
@@ -154,9 +159,21 @@ export class TaskService {
   }
 
   async health(): Promise<TasksHealth> {
-    const responds = async (): Promise<unknown> => this.settings.engine.now()
-    const ok = !this.closing && await responds().then(() => true, () => false)
-    return { ok, running: this.running.size + this.directRuns.size, waiting: this.waiters.size }
+    const failure = await this.failureOfEngine()
+    return {
+      ok: !this.closing && failure === undefined, ...failure,
+      running: this.running.size + this.directRuns.size, waiting: this.waiters.size,
+    }
+  }
+
+  private async failureOfEngine(): Promise<{ readonly error: unknown } | undefined> {
+    if (this.closing) return undefined
+    try {
+      await this.settings.engine.now()
+      return undefined
+    } catch (error) {
+      return { error }
+    }
   }
 
   close(drainMs: number): Promise<void> {

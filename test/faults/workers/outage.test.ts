@@ -81,8 +81,10 @@ async function reportedEachTime(
 
 describe('a worker on PostgreSQL reports once', { concurrency: true }, () => {
   test('a closed port', async (t) => {
-    const { reports } = onPostgres(t, server.urlAt(await freePort()))
+    const { reports, tasks } = onPostgres(t, server.urlAt(await freePort()))
     await reportedOnce(reports, /^This process takes no tasks .*PostgreSQL failed: .*ECONNREFUSED/, /ECONNREFUSED/)
+    const { ok, error } = await tasks.health() as { ok: boolean, error?: Error & { cause?: { code?: string } } }
+    assert.deepEqual([ok, error?.name, error?.cause?.code], [false, 'StoreUnavailableError', 'ECONNREFUSED'])
   })
 
   test('a role that cannot log in', async (t) => {

@@ -254,6 +254,58 @@ describe('an endpoint whose transaction loses its connection', () => {
     await away.end()
   })
 
+  it('responds with 503 if a pool has no connection, or a pooler', async () => {
+    for (const error of [
+      new Error('Knex: Timeout acquiring a connection. The pool is probably full. Are you missing a .transacting(trx) call?'),
+      new Error('timeout exceeded when trying to connect'),
+      Object.assign(new Error('Timed out fetching a new connection from the connection pool.'), { code: 'P2024' }),
+      Object.assign(new Error('query_wait_timeout'), { code: '08P01', severity: 'FATAL' }),
+      Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }),
+      Object.assign(new AggregateError([], ''), { code: 'ECONNREFUSED' }),
+    ]) {
+      const { status, errors } = await send(async () => { throw error })
+      assert.equal(status, 503, String(error))
+      assert.match((errors[0] as Error).message, /^The transaction has lost a connection, or has not got one: ./)
+    }
+  })
+
+  for (const [code, text, values] of [
+    ['08P01', 'SELECT $1::text', ['one', 'too many']], ['57014', 'SET LOCAL statement_timeout = 10; SELECT pg_sleep(60)', undefined],
+    ['23505', "INSERT INTO invoices (id) VALUES ('twice'), ('twice')", undefined], ['42703', 'SELECT missing', undefined],
+    ['40001', "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$", undefined],
+    ['40P01', "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40P01'; END $$", undefined],
+  ] as const) {
+    it(`responds with 500 to ${code}, which is no lost connection`, async (t) => {
+      const client = await pool.connect()
+      const query = client.query.bind(client) as (text: string, values?: readonly unknown[]) => Promise<unknown>
+      t.mock.method(client, 'query', (sql: string, given?: unknown[]) => (
+        sql.startsWith('INSERT INTO invoices') ? query(text, values) : query(sql, given)
+      ))
+      const { status, errors } = await send(async () => client)
+      assert.deepEqual([status, (errors as { code?: string }[]).map((error) => error.code)], [500, [code]])
+    })
+  }
+
+  it('has one task for a key if the connection is lost after COMMIT: the retry gets it', async (t) => {
+    const client = await pool.connect()
+    const connect = async () => client
+    const query = client.query.bind(client) as (...given: unknown[]) => Promise<unknown>
+    t.mock.method(client, 'query', (text: string, ...rest: unknown[]) => {
+      const result = query(text, ...rest)
+      if (text !== 'COMMIT') return result
+      return result.then(() => { throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }) })
+    })
+    let calls = 0
+    const post = () => inject(guard(createWithPg({ connect: async () => { calls++; return connect() } }), { onError: () => undefined }), {
+      method: 'POST', path: '/', body: { id: 'unknown', amount: 5 }, context: { user: { id: 'ann' } },
+      headers: { 'prefer': 'respond-async', 'idempotency-key': 'unknown' },
+    })
+    const [first, second] = [await post(), await post()]
+    assert.deepEqual([first.status, second.status, calls], [503, 202, 1])
+    const { rows } = await pool.query<{ task: string }>("SELECT task FROM invoices WHERE id = 'unknown'")
+    assert.deepEqual([second.headers['location']], rows.map(({ task }) => `/tasks/${task}`))
+  })
+
   it('keeps an error of the application, and one that has a status', async () => {
     for (const [error, expected] of [
       [new Error('A fault'), 500], [Object.assign(new Error('taken'), { code: '23505' }), 500],
