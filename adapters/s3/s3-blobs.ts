@@ -1,13 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { S3Client } from '@aws-sdk/client-s3'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { hasMethod, LONGEST_MS, readOptions, text, timer, value, type OptionTable } from '../../src/runtime/options.js'
+import { func, hasMethod, LONGEST_MS, readOptions, text, timer, value, type OptionTable } from '../../src/runtime/options.js'
 import {
-  BLOB_PUT, BLOB_RANGE, blobRange, changeEach, checkBlobKey, checkBlobLifetime,
+  BLOB_LINK, BLOB_PUT, BLOB_RANGE, blobRange, changeEach, checkBlobKey, checkBlobLifetime,
 } from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
-import { S3Objects, type Listed } from './s3-objects.js'
+import { S3Objects, type GetSignedUrl, type Listed } from './s3-objects.js'
 
 /** Options of `S3Blobs`. */
 export interface S3BlobsOptions {
@@ -24,12 +24,19 @@ export interface S3BlobsOptions {
    * second more for each 64 kB. After that, the call rejects with a `StoreUnavailableError`. Default: 5000.
    */
   readonly timeoutMs?: number
+  /**
+   * `getSignedUrl` of `@aws-sdk/s3-request-presigner`. With it, downloads of finished files are redirected (307) to a
+   * signed URL of the bucket, which works for five minutes. Your own function may sign for another address, or for up to
+   * 15 minutes. Pass it in all processes, because it changes entity tags. Default: longhaul sends the bytes.
+   */
+  readonly getSignedUrl?: GetSignedUrl
 }
 
 const S3_BLOBS = {
   client: value('a client of @aws-sdk/client-s3', hasMethod('send'), { required: true }),
   bucket: text({ required: true }), prefix: text({ pattern: /^/, default: 'longhaul/' }),
   sweepMs: timer({ min: 1000, default: 3_600_000 }), timeoutMs: timer({ default: 5000 }),
+  getSignedUrl: func(),
 } satisfies OptionTable<S3BlobsOptions>
 
 /** Time for which ended content stays, so that renewals and readers that began before complete. In milliseconds. */
@@ -54,6 +61,7 @@ type Attempt = (step: Promise<unknown>) => Promise<void>
 interface Version {
   readonly id: string
   readonly size: number
+  readonly etag: string
   /** Order of the versions. Of two with the same order, that with the lower id is the newer one. */
   readonly order: number
   readonly expiresAt: number
@@ -80,6 +88,8 @@ interface Version {
  */
 export class S3Blobs implements Blobs {
   readonly shared = true
+  /** Present with the option `getSignedUrl`. */
+  readonly link?: NonNullable<Blobs['link']>
   readonly #objects: S3Objects
   readonly #timer: ReturnType<typeof setInterval>
   #sweeping: Promise<void> | undefined
@@ -87,10 +97,17 @@ export class S3Blobs implements Blobs {
 
   /** @throws {TypeError} An option is unknown, missing or out of range. */
   constructor(options: S3BlobsOptions) {
-    const { client, bucket, prefix, sweepMs, timeoutMs } = readOptions('S3Blobs', options, S3_BLOBS)
+    const { client, bucket, prefix, sweepMs, timeoutMs, getSignedUrl } = readOptions('S3Blobs', options, S3_BLOBS)
     this.#objects = new S3Objects(client, bucket, prefix, timeoutMs)
     this.#timer = setInterval(() => void this.sweep().catch(() => undefined), sweepMs)
     this.#timer.unref()
+    if (getSignedUrl) {
+      this.link = async (key, link) => {
+        checkNames('S3Blobs: link', link, BLOB_LINK)
+        const version = await this.#find(key, link.etag)
+        return version && this.#objects.sign(folderOf(key) + version.id, getSignedUrl, link)
+      }
+    }
   }
 
   async put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo> {
@@ -100,7 +117,7 @@ export class S3Blobs implements Blobs {
     checkBlobLifetime(ttlMs)
     const folder = folderOf(key)
     const id = randomBytes(16).toString('hex')
-    const size = await this.#objects.write(folder + id, content, signal)
+    const written = await this.#objects.write(folder + id, content, signal)
     this.#assertOpen()
     if (ttlMs > 0) {
       await this.#complete(folder, id, ttlMs)
@@ -108,20 +125,18 @@ export class S3Blobs implements Blobs {
       await this.#bury(folder, await this.#versions(folder))
       await this.#objects.delete(folder + id)
     }
-    return { size, etag: `"${id}"` }
+    return this.#infoOf({ id, ...written })
   }
 
   async stat(key: string): Promise<BlobInfo | undefined> {
-    this.#check(key)
-    const version = await this.#current(folderOf(key))
-    return version && infoOf(version)
+    const version = await this.#find(key)
+    return version && this.#infoOf(version)
   }
 
   async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
     checkNames('S3Blobs: open', range, BLOB_RANGE)
-    this.#check(key)
-    const version = await this.#current(folderOf(key))
-    if (version === undefined || (range.etag !== undefined && range.etag !== infoOf(version).etag)) return undefined
+    const version = await this.#find(key, range.etag)
+    if (version === undefined) return undefined
     const { start, end } = blobRange(range, version.size)
     return this.#read(folderOf(key) + version.id, start, end, this.#objects.clock.now())
   }
@@ -133,12 +148,12 @@ export class S3Blobs implements Blobs {
     const version = await this.#current(folder)
     if (version === undefined) return undefined
     const { id, order, expiresAt } = version
-    if (expiresAt - SECOND_MS >= this.#objects.clock.now() + Math.min(ttlMs, LONGEST_MS)) return infoOf(version)
+    if (expiresAt - SECOND_MS >= this.#objects.clock.now() + Math.min(ttlMs, LONGEST_MS)) return this.#infoOf(version)
     // Earlier marks stay: another renewal may count on one of them.
     await this.#objects.mark(markOf(folder + id, order, ttlMs))
     // It may have been deleted or replaced meanwhile.
     const now = await this.#current(folder)
-    return now && infoOf(now)
+    return now && this.#infoOf(now)
   }
 
   async delete(key: string): Promise<boolean> {
@@ -250,6 +265,18 @@ export class S3Blobs implements Blobs {
     await Promise.all(versions.map(({ id, order }) => this.#objects.mark(`${folder}${id}.${order}${GONE}`)))
   }
 
+  /** Returns the blob at a key, unless it has expired or another entity tag. */
+  async #find(key: string, etag?: string): Promise<Version | undefined> {
+    this.#check(key)
+    const version = await this.#current(folderOf(key))
+    return version && (etag === undefined || etag === this.#infoOf(version).etag) ? version : undefined
+  }
+
+  /** With links, the entity tag is that of the object, because the bucket sends it. */
+  #infoOf({ id, size, etag }: Pick<Version, 'id' | 'size' | 'etag'>): BlobInfo {
+    return { size, etag: this.link ? etag : `"${id}"` }
+  }
+
   /** Returns the blob at a key, unless it has expired. */
   async #current(folder: string): Promise<Version | undefined> {
     const [newest] = await this.#versions(folder)
@@ -321,7 +348,7 @@ function versionsOf(objects: readonly Listed[]): Version[] {
     const order = orderOf(lives)
     if (order <= orderOf(marks.filter(isEnd))) continue
     const expiresAt = Math.max(...lives.map((mark) => mark.at + SECOND_MS + Number(mark.name.split('.')[2])))
-    versions.push({ id: idOf(content.name), size: content.size, order, expiresAt })
+    versions.push({ id: idOf(content.name), size: content.size, etag: content.etag, order, expiresAt })
   }
   return versions.sort((one, other) => other.order - one.order || (other.id < one.id ? 1 : -1))
 }
@@ -333,8 +360,4 @@ function endOf(content: Listed, marks: readonly Listed[], [newest, ...replaced]:
   if (replaced.some((version) => version.id === id)) return Infinity
   const ends = marks.filter((mark) => isEnd(mark) || isHold(mark)).map(({ at }) => at)
   return Math.max(newest?.id === id ? newest.expiresAt : -Infinity, ...ends)
-}
-
-function infoOf({ id, size }: Version): BlobInfo {
-  return { size, etag: `"${id}"` }
 }

@@ -6,6 +6,7 @@ import {
 import { Gathered } from '../../src/runtime/text.js'
 import { clearTimeout, setTimeout, unlessAborted } from '../../src/runtime/timers.js'
 import { takeContent } from '../../src/stores/blob-rules.js'
+import type { LinkHeaders } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { S3Clock } from './s3-clock.js'
 
@@ -20,13 +21,21 @@ const MAX_FAILURES = 4
 const MIN_RATE = 64
 /** Maximum time in which the server joins the parts of an upload, in milliseconds. S3 may take minutes. */
 const COMPLETE_MS = 600_000
+/** Lifetime of a signed URL. Content stays for longer after its end. */
+const SIGNED_SECONDS = 300
 const NOT_IMPLEMENTED = 501
+
+/** Signs a request, as `getSignedUrl` of `@aws-sdk/s3-request-presigner` does. */
+export type GetSignedUrl = (
+  client: S3Client, command: GetObjectCommand, options: { readonly expiresIn: number, readonly signingDate: Date },
+) => Promise<string>
 
 /** An object of the bucket. */
 export interface Listed {
   /** Name behind the prefix. */
   readonly name: string
   readonly size: number
+  readonly etag: string
   /** Time at which it was complete, by the clock of the server, in milliseconds since 1970. */
   readonly at: number
 }
@@ -58,8 +67,8 @@ export class S3Objects {
       const page = await this.send(new ListObjectsV2Command({
         Bucket: this.bucket, Prefix: this.prefix + below, ContinuationToken: after,
       }))
-      for (const { Key = '', Size = 0, LastModified } of page.Contents ?? []) {
-        yield { name: Key.slice(this.prefix.length), size: Size, at: LastModified?.getTime() ?? 0 }
+      for (const { Key = '', Size = 0, ETag = '', LastModified } of page.Contents ?? []) {
+        yield { name: Key.slice(this.prefix.length), size: Size, etag: ETag, at: LastModified?.getTime() ?? 0 }
       }
       after = page.NextContinuationToken
       if (page.IsTruncated !== true || after === undefined) return
@@ -71,8 +80,10 @@ export class S3Objects {
     await this.put(name, new Uint8Array(0))
   }
 
-  /** Writes an object, which is there when all of its content is. Returns its size. */
-  async write(name: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal | undefined): Promise<number> {
+  /** Writes an object, which is there when all of its content is. Returns its size and entity tag. */
+  async write(
+    name: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal | undefined,
+  ): Promise<Pick<Listed, 'size' | 'etag'>> {
     let size = 0
     let part = new Gathered()
     let upload: PartsUpload | undefined
@@ -93,10 +104,9 @@ export class S3Objects {
       })
       if (upload && part.size > 0) await this.addPart(upload, part.bytes, signal)
       isSent = true
-      if (upload) await this.completeUpload(upload, signal)
-      else await this.put(name, part.bytes, signal)
+      const etag = await (upload ? this.completeUpload(upload, signal) : this.put(name, part.bytes, signal))
       signal?.throwIfAborted()
-      return size
+      return { size, etag }
     } catch (error) {
       // Not awaited, because a signal stops a write at once. What this does not remove, a sweep does.
       if (upload) this.abort(upload).catch(() => undefined)
@@ -123,6 +133,21 @@ export class S3Objects {
         at += chunk.byteLength
         yield chunk
       }
+    }
+  }
+
+  /** Returns a URL at which anybody can read an object for five minutes, by the clock of the server. */
+  async sign(
+    name: string, getSignedUrl: GetSignedUrl, { type, disposition, cacheControl }: LinkHeaders,
+  ): Promise<string> {
+    const command = new GetObjectCommand({
+      ...this.at(name), ResponseContentType: type, ResponseContentDisposition: disposition, ResponseCacheControl: cacheControl,
+    })
+    const options = { expiresIn: SIGNED_SECONDS, signingDate: new Date(this.clock.now()) }
+    try {
+      return await limited(this.timeoutMs, undefined, () => getSignedUrl(this.client, command, options))
+    } catch (error) {
+      throw failed(error)
     }
   }
 
@@ -167,8 +192,9 @@ export class S3Objects {
     await this.send(new AbortMultipartUploadCommand({ ...this.at(name), UploadId: id }))
   }
 
-  private async put(name: string, Body: Uint8Array, abortSignal?: AbortSignal): Promise<void> {
-    await this.send(new PutObjectCommand({ ...this.at(name), Body }), this.limitsOf(Body, abortSignal))
+  private async put(name: string, Body: Uint8Array, abortSignal?: AbortSignal): Promise<string> {
+    const { ETag = '' } = await this.send(new PutObjectCommand({ ...this.at(name), Body }), this.limitsOf(Body, abortSignal))
+    return ETag
   }
 
   private async beginUpload(name: string, abortSignal: AbortSignal | undefined): Promise<PartsUpload> {
@@ -186,11 +212,12 @@ export class S3Objects {
     parts.push({ ETag, ChecksumCRC32, PartNumber })
   }
 
-  private async completeUpload({ name, id, parts }: PartsUpload, abortSignal: AbortSignal | undefined): Promise<void> {
-    await this.send(
+  private async completeUpload({ name, id, parts }: PartsUpload, abortSignal: AbortSignal | undefined): Promise<string> {
+    const { ETag = '' } = await this.send(
       new CompleteMultipartUploadCommand({ ...this.at(name), UploadId: id, MultipartUpload: { Parts: parts } }),
       { abortSignal, requestTimeout: COMPLETE_MS } as Limits,
     )
+    return ETag
   }
 
   private limitsOf({ byteLength }: Uint8Array, abortSignal: AbortSignal | undefined): Limits {

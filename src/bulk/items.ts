@@ -1,4 +1,4 @@
-import { content } from '../content/content.js'
+import { content, redirected } from '../content/content.js'
 import { blobSource, type ContentSource } from '../content/source.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest } from '../http/exchange.js'
@@ -64,6 +64,7 @@ export function bulkItems<C = unknown>(options: BulkItemsOptions<C>): Handler<C>
     responses: {
       200: items,
       206: { ...items, description: 'A part of the items' },
+      ...blobs.link && redirected,
       ...errorResponses(
         'invalid_query', 'task_not_found', 'not_found', 'not_acceptable', 'task_not_final',
         'range_not_satisfiable',

@@ -1,6 +1,6 @@
 import type { HttpRequest } from '../http/exchange.js'
 import { httpError, isHttpError, isReplaced, type HttpError } from '../http/errors.js'
-import { isDisconnect } from '../http/failure.js'
+import { isDisconnect, isForClient, readFailure } from '../http/failure.js'
 import type { Call } from '../repositories/repository.js'
 import {
   failed, NOT_APPLIED, NOT_WRITTEN, rejectedBy, UNKNOWN_OUTCOME, type RecordOutcome,
@@ -70,7 +70,7 @@ function isUnavailable(error: unknown): error is HttpError {
 export function isRepeated<T>({ attempt }: BulkRun<T>, error: unknown, isExact: boolean): boolean {
   if (attempt === undefined) return false
   if (isUnavailable(error)) return true
-  const isRefusal = isHttpError(error) && error.status < 500
+  const isRefusal = isForClient(error) && readFailure(error).status < 500
   return isExact && !attempt.isLast && !isRefusal
 }
 
@@ -166,7 +166,7 @@ export async function writeInside<T>(
     try {
       outcomes.push(outcomeOf(run, item, await one(item, call)))
     } catch (error) {
-      if (isRepeated(run, error, !isHttpError(error))) throw error
+      if (isRepeated(run, error, !isForClient(error))) throw error
       const outcome = failureOf(run, error, NOT_WRITTEN)
       outcomes.push(outcome)
       if (outcome === NOT_WRITTEN) return
@@ -192,11 +192,7 @@ function outcomeOf<T>({ settings }: BulkRun<T>, item: T, written: Written): Reco
 }
 
 function failureOf<T>(run: BulkRun<T>, error: unknown, masked: RecordOutcome): RecordOutcome {
-  if (!isHttpError(error)) {
-    run.reportError(error)
-    return masked
-  }
-  const outcome = rejectedBy(error)
-  if (error.cause !== undefined || outcome.status >= 500) run.reportError(error)
-  return outcome
+  const isRejection = isForClient(error)
+  if (!isRejection || !readFailure(error).expected) run.reportError(error)
+  return isRejection ? rejectedBy(error) : masked
 }

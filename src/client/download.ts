@@ -137,7 +137,7 @@ export class Transfer implements Download {
     })
     let start
     try {
-      start = await this.startOf(answer.response, resumes, onRestart)
+      start = await this.startOf(answer, resumes, onRestart)
     } catch (error) {
       discard(answer)
       throw error
@@ -159,7 +159,7 @@ export class Transfer implements Download {
    * is useless. Restarts the download if the content has changed.
    */
   private async startOf(
-    response: Response, resumes: boolean, onRestart: OnRestart,
+    { response, url }: Received, resumes: boolean, onRestart: OnRestart,
   ): Promise<number | 'end' | 'again'> {
     const { status, headers } = response
     if (status === BEYOND_END) return this.isWhole(headers, resumes) ? 'end' : 'again'
@@ -172,8 +172,18 @@ export class Transfer implements Download {
     this.etag = etag ?? (same ? this.etag : undefined)
     this.total = part.total
     this.type = headers.get('content-type') ?? ''
-    if (this.received === 0) this.digest = ReprDigest.of(headers)
+    if (this.received === 0) this.digest = ReprDigest.of(headers) ?? await this.digestByHead(url)
     return part.start
+  }
+
+  /** Asks the server for the digest that the application wants, if it has redirected to one that sends none. */
+  private async digestByHead(url: string): Promise<ReprDigest | undefined> {
+    const { signal, headers } = this.options
+    if (url === this.url.href || headers?.['want-repr-digest'] === undefined) return undefined
+    const answer = await send(this.settings, { method: 'HEAD', url: this.url, origin: this.origin, signal, headers })
+    discard(answer)
+    const isSame = this.etag !== undefined && strongTag(answer.response.headers) === this.etag
+    return isSame ? ReprDigest.of(answer.response.headers) : undefined
   }
 
   private async* chunks(answer: Received, start: number): Chunks {

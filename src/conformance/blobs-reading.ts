@@ -41,6 +41,26 @@ export const reading: Cases<BlobsContext> = {
     assert.equal(await context.blobs.open(context.key(), range), undefined)
   },
 
+  'a link, if there are any, leads to one version, with its entity tag and the headers of the link': async (context) => {
+    const { blobs } = context
+    if (!blobs.link) return
+    const { etag } = await context.put('abcdef')
+    const link = { etag, type: 'text/csv', disposition: 'attachment; filename="a b.csv"', cacheControl: 'private, no-cache' }
+    const url = await blobs.link(context.key(), link) ?? assert.fail('There is no link')
+    for (const [range, status, text] of [[{}, 200, 'abcdef'], [{ range: 'bytes=2-3' }, 206, 'cd']] as const) {
+      const response = await fetch(url, { headers: range })
+      assert.deepEqual([response.status, await response.text()], [status, text])
+      const sent = ['etag', 'content-type', 'content-disposition', 'cache-control'].map((name) => response.headers.get(name))
+      assert.deepEqual(sent, [etag, link.type, link.disposition, link.cacheControl])
+    }
+    await context.put('new')
+    assert.equal(await blobs.link(context.key(), link), undefined)
+    const later = await fetch(url)
+    assert.ok(await later.text() === 'abcdef' || !later.ok, 'a URL never shows other bytes')
+    await blobs.delete(context.key())
+    assert.equal(await blobs.link(context.key(), { type: link.type, cacheControl: link.cacheControl }), undefined)
+  },
+
   'a reader that has begun gets the whole old blob': async (context) => {
     for (const end of ['replace', 'delete', 'expire'] as const) {
       const { result: { reader, first }, life, key } = await context.whileLive(async (key, life) => {

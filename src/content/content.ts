@@ -108,10 +108,17 @@ interface ContentOperationOptions {
   readonly parameters?: readonly Fragment[]
   /** `false` if the content has no date, as in blobs. Default: true. */
   readonly dated?: boolean
+  /** `true` if downloads are redirected. Default: false. */
+  readonly redirects?: boolean
+}
+
+export const redirected = {
+  307: response('The bytes are at this URL for a few minutes', { headers: fields('Location') }),
 }
 
 export function contentOperations(
-  type?: string, { notFound = 'not_found', parameters = [], dated = true }: ContentOperationOptions = {},
+  type?: string,
+  { notFound = 'not_found', parameters = [], dated = true, redirects = false }: ContentOperationOptions = {},
 ): readonly Operation[] {
   // Generators that do not know `*/*` read the other one.
   const mediaTypes = type === undefined ? ['application/octet-stream', '*/*'] : [type]
@@ -126,6 +133,7 @@ export function contentOperations(
         schema: {}, mediaTypes: [...new Set([...mediaTypes, 'multipart/byteranges'])], headers: { ...headers, ...fields('Content-Range') },
       }),
       304: notModified,
+      ...redirects && redirected,
       ...errorResponses(notFound, 'not_acceptable', 'precondition_failed', 'range_not_satisfiable'),
     },
   })

@@ -66,9 +66,8 @@ export async function respond(
   }
   if (changed !== undefined) headers['last-modified'] = changed
   headers['content-type'] = type
-  if (plan.disposition !== undefined) {
-    headers['content-disposition'] = contentDisposition(plan.disposition, source.name)
-  }
+  const disposition = plan.disposition && contentDisposition(plan.disposition, source.name)
+  if (disposition !== undefined) headers['content-disposition'] = disposition
   if (coding !== undefined) {
     headers['content-encoding'] = coding
     if (method === 'HEAD') return { status: 200, headers }
@@ -82,6 +81,13 @@ export async function respond(
     throw httpError('range_not_satisfiable', {
       headers: { 'content-range': contentRange(undefined, size), 'accept-ranges': 'bytes' },
     })
+  }
+  // Other servers may ignore If-Range, and several ranges.
+  const isPlain = !isPart || (ranges !== 'whole' && ranges.length === 1)
+  if (source.link && method === 'GET' && isPlain) {
+    const location = await source.link({ type, disposition, cacheControl: plan.cacheControl })
+    // A stored redirect would outlive the URL, and skip the check of the owner.
+    return { status: 307, headers: { location, 'cache-control': 'no-store' } }
   }
   const digest = await reprDigestOf(source, asked)
   if (digest !== undefined) headers['repr-digest'] = digest

@@ -4,7 +4,7 @@ import { isDigest, type DigestAlgorithm, type Digests } from '../http/fields/dig
 import { isFieldValue } from '../http/fields/reader.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
-import type { Blobs } from '../stores/blobs.js'
+import type { Blobs, LinkHeaders } from '../stores/blobs.js'
 
 /**
  * One version of content that may be larger than memory. `open` returns bytes of the version that
@@ -40,6 +40,12 @@ export interface ContentSource {
    * one response. If it fails after the first chunk, the connection is cut.
    */
   open(start: number, end: number): MaybePromise<AsyncIterable<Uint8Array> | Iterable<Uint8Array>>
+  /**
+   * Returns a URL at which the same bytes are, such as a signed one. A GET of all bytes or of one
+   * range is redirected there (307) instead of calling `open`. Responses at the URL must have the
+   * entity tag of the source, and these headers.
+   */
+  link?(headers: LinkHeaders): MaybePromise<string>
 }
 
 /** Finds the content for a request. `undefined` declines the request. */
@@ -129,12 +135,14 @@ export async function blobSource(
   const { size, etag } = info
   return {
     ...options, size, etag,
-    open: async (start, end) => {
-      const content = await blobs.open(key, { start, end, etag })
-      if (content === undefined) {
-        throw httpError('service_unavailable', { headers: { 'retry-after': '1' } })
-      }
-      return content
+    open: async (start, end) => unlessReplaced(await blobs.open(key, { start, end, etag })),
+    ...blobs.link && {
+      link: async (headers) => unlessReplaced(await blobs.link?.(key, { ...headers, etag })),
     },
   }
+}
+
+function unlessReplaced<T>(found: T | undefined): T {
+  if (found !== undefined) return found
+  throw httpError('service_unavailable', { headers: { 'retry-after': '1' } })
 }

@@ -130,7 +130,8 @@ const BRAND = Symbol.for('longhaul.HttpError')
 
 /**
  * A failure that the client may see. Its status, code, message and details are sent as they are.
- * Any other thrown value is masked as `internal_error`. Throw it with your own codes. Test for it
+ * An error below 500 of NestJS, http-errors or Boom is sent with its status and message. Any other
+ * thrown value is masked as `internal_error`. Throw it with your own codes. Test for it
  * with `isHttpError`, because `instanceof` fails across copies of this package.
  * @example
  * throw new HttpError(409, 'seat_taken', { message: 'The seat is taken.' })

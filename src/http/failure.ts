@@ -56,8 +56,8 @@ const MASKED: Failure = failure(500, {}, false)
 
 /**
  * Returns the public view of any thrown value. Never throws. An `HttpError` is shown as it is, a
- * `StoreUnavailableError` as 503, an error of your framework (http-errors, Boom, Fastify) by its
- * status and, if it is public, its message. Everything else is a masked 500.
+ * `StoreUnavailableError` as 503, an error of your framework (NestJS, http-errors, Boom, Fastify)
+ * by its status and, if it is public, its message. Everything else is a masked 500.
  */
 export function readFailure(error: unknown): Failure {
   const known = read(error)
@@ -115,6 +115,22 @@ function ofStore(full: boolean): Failure {
   return failure(503, { code, message: ERROR_CODES[code][1], headers }, false)
 }
 
+/** Returns true for an error that was thrown for the client: `HttpError`, or one of NestJS, http-errors or Boom. */
+export function isForClient(error: unknown): boolean {
+  if (isHttpError(error)) return true
+  return isFields(error)
+    && (error['isBoom'] === true || typeof error['expose'] === 'boolean' || isNestException(error))
+}
+
+/** `HttpException` of NestJS. */
+interface NestException extends Fields {
+  readonly getStatus: () => unknown
+}
+
+function isNestException(error: Fields): error is NestException {
+  return typeof error['getStatus'] === 'function' && typeof error['getResponse'] === 'function'
+}
+
 function ofHost(error: Fields): Failure {
   const { isBoom, output, expose, status, statusCode = status, message, headers } = error
   if (isBoom === true && isFields(output)) {
@@ -122,6 +138,7 @@ function ofHost(error: Fields): Failure {
     const { statusCode, headers } = output
     return ofStatus(statusCode, { message: payload['message'], headers })
   }
+  if (isNestException(error)) return ofStatus(error.getStatus(), { message })
   if (typeof expose === 'boolean') {
     return ofStatus(statusCode, expose ? { message, headers } : { headers })
   }

@@ -26,6 +26,14 @@ export interface PartialResultsOptions {
   readonly maxBytes?: number
 }
 
+/**
+ * The option `external` of a definition with partial results. `of` has no parameter, because the
+ * compiler would otherwise infer `unknown` for the input of `run`, if `strictFunctionTypes` is off.
+ */
+export interface PartialResultsResource extends ExternalResource<unknown> {
+  readonly of: () => string
+}
+
 /** The partial results of the tasks of a kind. Made by `partialResults`. */
 export interface PartialResults<T> {
   /** Wraps the function `run` of a definition, which gets `emit` in its context. */
@@ -33,7 +41,7 @@ export interface PartialResults<T> {
     work: (input: I, context: TaskContext<C, P> & Emitting<T>) => MaybePromise<R>,
   ) => (input: I, context: TaskContext<C, P>) => Promise<R>
   /** Gives each task its partial results, and deletes them with it: the option `external` of the definition. */
-  readonly external: ExternalResource<unknown>
+  readonly external: PartialResultsResource
   /**
    * Creates the handler of GET and HEAD of `{status}/partial-results`, for the owner of the task.
    * `Accept` chooses the form:
@@ -41,7 +49,7 @@ export interface PartialResults<T> {
    * - `text/event-stream`: an event with an id for each, until the task is final; then the event `end`.
    * `EventSource` continues by `Last-Event-ID`. The event `gap` says that some before the next one are
    * missing, because they were dropped.
-   * - `application/x-ndjson`: the same as lines: `{ id, value }`, `{ id, gap }`, `{ end }`
+   * - `application/x-ndjson`: the same as lines: `{ id, value }`, `{ id, gap }`, `{ id, end }`
    * - `application/json`: what there is now, `{ status, last, results }`, and `gap` if some are missing
    *
    * `?after=` is the id of the last one that the client has. `Last-Event-ID` takes precedence.
@@ -90,7 +98,7 @@ const OPTIONS = {
  */
 export function partialResults<T = unknown>(options: PartialResultsOptions): PartialResults<T> {
   const { store, ...limits } = readOptions('partialResults', options, OPTIONS)
-  const external: ExternalResource<unknown> = {
+  const external: PartialResultsResource = {
     of: newResource, release: () => undefined,
     remove: (name, { id }) => removeAll(store, { id, external: name }),
   }

@@ -1,4 +1,4 @@
-import { ERROR_CODES, type ErrorCode, type ErrorDetail, type HttpError } from '../http/errors.js'
+import { ERROR_CODES, type ErrorCode, type ErrorDetail } from '../http/errors.js'
 import { readFailure } from '../http/failure.js'
 
 /** Reason why a record was not written. */
@@ -34,7 +34,8 @@ export function failed(
   return { status, error: { code, message: message ?? defaultMessage, details } }
 }
 
-export function rejectedBy(error: HttpError): FailedOutcome {
+/** Returns the outcome of a record whose write an error has rejected that was thrown for the client. */
+export function rejectedBy(error: unknown): FailedOutcome {
   const { status, code, message, details } = readFailure(error)
   return { status, error: { code, message, details } }
 }

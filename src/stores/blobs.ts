@@ -40,6 +40,14 @@ export interface Blobs {
    */
   open(key: string, range?: BlobRange): Promise<AsyncIterable<Uint8Array> | undefined>
   /**
+   * Optional. Returns a URL of a few minutes at which anybody can GET the blob, whole or one range, or
+   * `undefined` if there is no blob, or if its entity tag is not `link.etag`. Downloads are redirected to it.
+   *
+   * Responses at the URL have the entity tag of the blob, and the headers that `link` names. The URL never
+   * shows other bytes.
+   */
+  link?(key: string, link: BlobLink): Promise<string | undefined>
+  /**
    * Makes a blob live for at least `ttlMs` milliseconds from now. A longer lifetime stays, and so do bytes
    * and entity tag. Resolves to `undefined` if there is no blob or it has expired. After any other
    * outcome, no deletion of expired blobs removes it. Of concurrent renewals, any one may set the lifetime.
@@ -69,6 +77,22 @@ export interface BlobRange {
   /** End of the range, exclusive; at most the size. Default: the size. */
   readonly end?: number
   /** Entity tag that the blob must have. Ensures that parts opened separately belong together. */
+  readonly etag?: string
+}
+
+/** Headers of the responses at a URL. */
+export interface LinkHeaders {
+  /** Content-Type. */
+  readonly type: string
+  /** Content-Disposition. Default: not sent. */
+  readonly disposition?: string | undefined
+  /** Cache-Control. */
+  readonly cacheControl: string
+}
+
+/** Properties of a link to a blob. */
+export interface BlobLink extends LinkHeaders {
+  /** Entity tag that the blob must have. */
   readonly etag?: string
 }
 

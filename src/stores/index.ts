@@ -1,4 +1,4 @@
-export type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './blobs.js'
+export type { BlobInfo, BlobLink, BlobPutOptions, BlobRange, Blobs, LinkHeaders } from './blobs.js'
 export type { StoreEvent } from './calls.js'
 export {
   isStoreUnavailable, StoreUnavailableError, type Conflict, type Counter, type Created,

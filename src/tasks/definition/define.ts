@@ -29,8 +29,8 @@ export interface TaskSettings {
    */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. `permanent(error)`, and an `HttpError` below 500 (except 408, 425 and
-   * 429), end the attempts.
+   * Maximum number of runs. `permanent(error)`, and an `HttpError` or `HttpException` (NestJS) below
+   * 500 (except 408, 425 and 429), end the attempts.
    * @default 1
    */
   readonly attempts?: number
@@ -89,8 +89,9 @@ export interface TaskOptions<
   readonly check?: (input: I) => MaybePromise<void>
   /**
    * Does the work. May be called again after a failure or a crash, so make it repeatable. The result
-   * is stored as JSON. Clients see an `HttpError` as it is. Any other error is masked as
-   * `task_failed` and goes to `onError`.
+   * is stored as JSON. Clients see an `HttpError` as it is, and an error below 500 of NestJS,
+   * http-errors or Boom by its status and message. Any other error is masked as `task_failed` and
+   * goes to `onError`.
    */
   readonly run: (input: I, context: TaskContext<C, P>) => MaybePromise<R & JsonSafe<R>>
   /** Types the result for clients and describes it in the OpenAPI document. It is not checked. */

@@ -17,7 +17,7 @@ const ALLOW = 'GET, HEAD, OPTIONS'
 const PLAN = contentPlan({ disposition: 'attachment' })
 
 export function createFiles<C>(settings: EndpointSettings<C>): Handler<C> {
-  const { path } = settings
+  const { path, service: { settings: { blobs } } } = settings
   const handler = (request: HttpRequest<C>) => {
     const at = request.path.lastIndexOf(BELOW)
     const name = request.path.slice(at + BELOW.length)
@@ -31,6 +31,7 @@ export function createFiles<C>(settings: EndpointSettings<C>): Handler<C> {
   const operations = contentOperations(undefined, {
     notFound: 'file_not_found',
     dated: false,
+    redirects: blobs?.link !== undefined,
     parameters: [
       parameter('path', 'id'),
       parameter('path', 'name', { description: 'The name of the file, percent-encoded' }),
@@ -64,7 +65,9 @@ async function serve<C>(
     && await blobSource(blobs, fileKey(id, blob), { type: file.type, name, digests })
   // The same response for every reason, so that nobody learns of tasks of others.
   if (!source) throw httpError('file_not_found')
-  const response = await respond(request, { ...source, etag: `"${digests['sha-256']}"` }, PLAN)
+  // With a link, the responses there have the entity tag of the blob.
+  const etag = source.link ? source.etag : `"${digests['sha-256']}"`
+  const response = await respond(request, { ...source, etag }, PLAN)
   response.headers['x-content-type-options'] = 'nosniff'
   return response
 }

@@ -1,7 +1,7 @@
 import {
-  ERROR_CODES, httpError, isHttpError, isReplaced, type ErrorCode, type HttpError,
+  ERROR_CODES, httpError, isReplaced, type ErrorCode, type HttpError,
 } from '../../http/errors.js'
-import { readFailure } from '../../http/failure.js'
+import { isForClient, readFailure } from '../../http/failure.js'
 import type { ErrorFields, Failure } from '../record/details.js'
 
 const STORED_FIELDS = ['retry-after', 'link'] as const
@@ -48,7 +48,8 @@ export function isPermanent(error: unknown): boolean {
     if (PERMANENT in error) return true
     // Another run has written later, so the next attempt continues after that.
     if (isReplaced(error)) return false
-    return isHttpError(error) && error.status < 500 && !TEMPORARY.has(error.status)
+    const { status } = readFailure(error)
+    return isForClient(error) && status < 500 && !TEMPORARY.has(status)
   } catch {
     // A proxy or a getter of the thrown value threw.
     return false

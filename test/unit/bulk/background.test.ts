@@ -6,6 +6,9 @@ import { bulkItems } from '../../../src/bulk/items.js'
 import { bulkUpdate } from '../../../src/bulk/update.js'
 import type { BulkItem } from '../../../src/bulk/index.js'
 import { httpError } from '../../../src/http/errors.js'
+import { router } from '../../../src/resources/router.js'
+import { openapi } from '../../../src/openapi/index.js'
+import type { BlobLink } from '../../../src/stores/index.js'
 import type { AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { taskEndpoints, type TaskEndpoints } from '../../../src/tasks/http/endpoints.js'
@@ -31,7 +34,7 @@ function bench(users: Users, more: Partial<Omit<BulkCreateOptions<User, Draft>, 
   const items = bulkItems({ endpoints, blobs })
   const at = (path: string, rest: Asked = {}) => ({ method: 'GET', ...rest, path })
   return {
-    tasks, store, blobs, handler,
+    tasks, store, blobs, handler, endpoints,
     send: (asked: Asked): Promise<Told> => ask(handler, { ...asked, headers: { prefer: 'respond-async', ...asked.headers } }),
     items: (location: string, asked: Asked = {}): Promise<Told> => ask((request) => items({ ...request, path: `${location}/items` }), { ...at(location, asked), raw: true }),
     async ended({ headers }: Told, owner?: string): Promise<Status> {
@@ -64,6 +67,28 @@ describe('bulk in the background', () => {
     const part = await items(location, { headers: { range: 'bytes=10-19' } })
     assert.deepEqual([part.status, part.text], [206, (await items(location)).text.slice(10, 20)])
     assert.equal(await blobs.stat('bulk-create/x'), undefined)
+  })
+  test('blobs that have links redirect to the items, and the document says so', async () => {
+    const links: BlobLink[] = []
+    const blobs = Object.assign(new MemoryBlobs(), {
+      link: async (_: string, link: BlobLink) => {
+        links.push(link)
+        return 'https://files.example/items'
+      },
+    })
+    closing.push(() => blobs.close())
+    const { send, ended, items, endpoints } = bench(new Users(), { blobs })
+    const accepted = await send({ body: people(2) })
+    await ended(accepted)
+    const { status, headers } = await items(accepted.headers['location'] as string)
+    assert.deepEqual([status, headers['location'], headers['cache-control']], [307, 'https://files.example/items', 'no-store'])
+    assert.deepEqual(links.map(({ type, disposition, cacheControl }) => [type, disposition, cacheControl]), [['application/x-ndjson', undefined, 'private, no-cache']])
+    const responses = (these: Parameters<typeof bulkItems>[0]['blobs']) => {
+      const { paths } = openapi(router({ '/status/{id}/items': bulkItems({ endpoints, blobs: these }) }), { info: { title: 'Items', version: '1' } })
+      return Object.keys((paths as Record<string, { get: { responses: object } }>)['/status/{id}/items']?.get.responses ?? {})
+    }
+    assert.ok(responses(blobs).includes('307'))
+    assert.ok(!responses(memory().blobs).includes('307'))
   })
   test('a report that is too large for a status is available at {status}/items only', async () => {
     const { send, ended, items } = bench(new Users(), { maxInlineBytes: 100, streamAboveBytes: 1000 })

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { ConflictException } from '@nestjs/common'
 import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
 import { HttpError } from '../../../src/http/errors.js'
 import type { Schema } from '../../../src/schema/schema.js'
@@ -159,6 +160,15 @@ describe('a repository that fails', () => {
     const repository = { create: () => { throw new HttpError(402, 'no_credit', { message: 'You have no credit.' }) } }
     const { json } = await ask(handlerOf(repository), { body: [person(0)] })
     assert.deepEqual(json.items, [{ index: 0, status: 402, error: { code: 'no_credit', message: 'You have no credit.' } }])
+  })
+  test('so does an exception of NestJS that it throws', async () => {
+    told.length = 0
+    const create = (): never => { throw new ConflictException('The email is taken.') }
+    for (const transaction of [undefined, (work: (inside: { create: () => never }) => Promise<unknown>) => work({ create })]) {
+      const { json } = await ask(handlerOf({ create, ...transaction && { transaction: transaction as never } }, { atomic: transaction !== undefined }), { body: [person(0)] })
+      assert.deepEqual(json.items, [{ index: 0, status: 409, error: { code: 'conflict', message: 'The email is taken.' } }])
+    }
+    assert.deepEqual(told, [])
   })
   test('onError receives ten errors of one request, and may throw itself', async () => {
     let heard = 0

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { STATUS_CODES } from 'node:http'
 import { describe, test } from 'node:test'
+import { ConflictException, HttpException, InternalServerErrorException, NotFoundException } from '@nestjs/common'
 import createError from 'http-errors'
 import fc from 'fast-check'
 import { ERROR_CODES, HttpError, httpError, type ErrorCode } from '../../../src/http/errors.js'
@@ -93,6 +94,10 @@ describe('errorResponse', () => {
       [createError(503, 'secret', { expose: true }), 503, 'service_unavailable', 'The service is not available now.'],
       [Object.assign(new Error('seen'), { status: 413, expose: true, type: 'entity.too.large' }), 413, 'body_too_large', 'seen'],
       [boom(403, 'Not yours'), 403, 'forbidden', 'Not yours'],
+      [new NotFoundException('No such user'), 404, 'not_found', 'No such user'],
+      [new ConflictException({ message: 'Taken', field: 'email' }), 409, 'conflict', 'Taken'],
+      [new HttpException('Pay first', 402), 402, 'payment_required', 'Pay first'],
+      [new InternalServerErrorException('secret'), 500, 'internal_error', 'Something went wrong.'],
       [boom(500, 'secret'), 500, 'internal_error', 'Something went wrong.'],
       [boom(501, 'secret'), 501, 'not_implemented', 'The server does not implement this method.'],
       [Object.assign(new Error('secret'), { statusCode: 415, code: 'FST_ERR_CTP_INVALID_MEDIA_TYPE' }), 415, 'unsupported_media_type', 'The media type of the body is not supported.'],
@@ -111,6 +116,7 @@ describe('errorResponse', () => {
     const values: unknown[] = [
       new Error('secret'), 'secret', undefined, null, 42, 10n, Symbol('secret'), () => 'secret', [], { message: 'secret' }, { status: 404, message: 'secret' }, upstream,
       { statusCode: 404, message: 'secret' }, { statusCode: 200, code: 'secret' }, { statusCode: '404', code: 'secret' }, { statusCode: 399.5, code: 'x' }, { expose: true, statusCode: 302 },
+      { getStatus: () => 404, message: 'secret' }, { getStatus: () => 'x', getResponse: () => 'secret' },
       { isBoom: true }, { isBoom: true, output: 'secret' }, { isBoom: true, output: { statusCode: 7 } }, new AggregateError([new Error('secret')]),
       Object.create(null), Object.assign(Object.create(HttpError.prototype) as object, { [Symbol.for('longhaul.HttpError')]: true, status: 'x' }),
     ]

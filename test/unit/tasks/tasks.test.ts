@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { describe, test, type TestContext } from 'node:test'
+import { NotFoundException } from '@nestjs/common'
+import createError from 'http-errors'
 import { z } from 'zod'
 import { memory } from '../../../adapters/memory/index.js'
 import { HttpError, httpError } from '../../../src/http/errors.js'
@@ -346,7 +348,7 @@ describe('attempts', () => {
     assert.equal(runs, 1)
   })
 
-  for (const [title, thrown] of [['a permanent error', () => permanent(new Error('x'))], ['an HttpError that blames the request', () => httpError('unprocessable')]] as const) {
+  for (const [title, thrown] of [['a permanent error', () => permanent(new Error('x'))], ['an HttpError that blames the request', () => httpError('unprocessable')], ['an exception of NestJS that blames the request', () => new NotFoundException()], ['such an error of http-errors', () => createError(404)]] as const) {
     test(`${title} ends the attempts`, async (t) => {
       let runs = 0
       const broken = defineTask({ name: 'broken', attempts: 5, backoff: fast, run: () => { runs++; throw thrown() } })
