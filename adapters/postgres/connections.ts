@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { settles, within } from '../../src/runtime/timers.js'
+import { holderOf, inUse } from './lock-folder.js'
 import { isBroken, sqlState } from './sql.js'
 
 /**
@@ -49,6 +50,8 @@ export interface PgliteClient extends PostgresClient {
   transaction<T>(work: (transaction: PostgresClient) => Promise<T>): Promise<T>
   /** Calls `listener` for each notice on a channel. */
   listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>>
+  /** The folder with its data, or a URL such as `memory://`. */
+  readonly dataDir?: string | undefined
 }
 
 /** Runs one statement, on the pool or in a transaction, and returns its rows. */
@@ -76,15 +79,30 @@ export interface Connections {
 /** PGlite: PostgreSQL inside this process, with one session. */
 class PgliteConnections implements Connections {
   readonly shared = false
+  /** Resolves to the id of another process that has the folder. */
+  private readonly holder: Promise<string | undefined>
 
-  constructor(private readonly pglite: PgliteClient) {}
+  constructor(private readonly pglite: PgliteClient) {
+    const folder = folderOf(pglite)
+    // Without a lock, it is not known who else has the folder.
+    this.holder = folder === undefined
+      ? Promise.resolve(undefined) : holderOf(folder).catch(() => undefined)
+  }
 
   start<Row>(text: string, values: readonly unknown[]): Running<readonly Row[]> {
     const result = queryOn(this.pglite)<Row>(text, values)
     return { result, cancel: () => undefined }
   }
 
-  transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
+  /** @throws {Error} Another process has the folder. The check of the tables, the first call of all, gets it. */
+  async transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
+    const holder = await this.holder
+    if (holder !== undefined) {
+      throw new Error(
+        `${inUse(String(this.pglite.dataDir), holder)} Kill this process, which must not write, then stop `
+        + 'the other one with SIGTERM. To check before PGlite opens the folder, call lockFolder()',
+      )
+    }
     return this.pglite.transaction((transaction) => work(queryOn(transaction)))
   }
 
@@ -92,6 +110,12 @@ class PgliteConnections implements Connections {
     const unlisten = await this.pglite.listen(`"${channel}"`, onNotice)
     return () => { unlisten().catch(() => undefined) }
   }
+}
+
+/** Returns the folder of a `PGlite`, unless it keeps its data elsewhere. */
+function folderOf({ dataDir }: PgliteClient): string | undefined {
+  const path = dataDir?.replace(/^file:\/\//, '')
+  return path === undefined || path === '' || /^[a-z-]+:\/\//.test(path) ? undefined : path
 }
 
 function queryOn(client: PostgresClient): Query {
@@ -137,9 +161,9 @@ export function connectionsOf(
   if (typeof (pool as PgliteClient | undefined)?.listen === 'function') {
     return new PgliteConnections(pool as PgliteClient)
   }
-  throw new TypeError(
-    'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite',
-  )
+  throw new TypeError(typeof (pool as { then?: unknown } | undefined)?.then === 'function'
+    ? 'postgres: pool is a promise. Await it: postgres({ pool: await PGlite.create(folder) })'
+    : 'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite')
 }
 
 export class PoolConnections implements Connections {

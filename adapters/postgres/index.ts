@@ -6,6 +6,7 @@ import { PostgresStore } from './store.js'
 import { PostgresTaskEngine } from './task-engine/engine.js'
 
 export type { PostgresBlobs, PostgresStore, PostgresTaskEngine }
+export { lockFolder } from './lock-folder.js'
 export { migrate } from './migrations.js'
 export type { PostgresPool } from './connections.js'
 

@@ -19,7 +19,7 @@ export interface CorsOptions<C = unknown> {
   readonly methods?: readonly string[]
   /** Request headers that a preflight allows. Default: those that it asks for. */
   readonly headers?: readonly string[]
-  /** Additional response headers that pages may read. Default: those that longhaul sends. */
+  /** Response headers that pages may read, in place of the default: those that longhaul sends. */
   readonly exposeHeaders?: readonly string[]
   /** If `true`, requests may carry cookies. Requires origins by name. Default: false. */
   readonly credentials?: boolean
@@ -45,11 +45,11 @@ const OPTIONS = {
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 const NEVER = ['TRACE', 'CONNECT']
 const EXPOSED = [
-  'Accept-Patch', 'Accept-Ranges', 'Allow', 'Content-Disposition', 'Content-Location',
-  'Content-Range', 'Deprecation', 'ETag', 'Idempotency-Key', 'Idempotent-Replayed', 'Link',
-  'Location', 'Preference-Applied', 'RateLimit', 'RateLimit-Policy', 'Repr-Digest', 'Retry-After', 'Sunset',
-  'Upload-Complete', 'Upload-Length', 'Upload-Limit', 'Upload-Offset', 'WWW-Authenticate',
-  'X-Request-Id',
+  'Accept-Patch', 'Accept-Ranges', 'Allow', 'Api-Deprecated-Versions', 'Api-Supported-Versions',
+  'Content-Disposition', 'Content-Location', 'Content-Range', 'Deprecation', 'ETag',
+  'Idempotency-Key', 'Idempotent-Replayed', 'Link', 'Location', 'Preference-Applied', 'RateLimit',
+  'RateLimit-Policy', 'Repr-Digest', 'Retry-After', 'Sunset', 'Upload-Complete', 'Upload-Length',
+  'Upload-Limit', 'Upload-Offset', 'WWW-Authenticate', 'X-Request-Id',
 ]
 const LONGEST = 2048
 const LONGEST_ORIGIN = 512

@@ -1,5 +1,5 @@
 import { withHeaders } from '../http/respond.js'
-import { httpDate } from '../http/fields/dates.js'
+import { httpDate, parseHttpDate } from '../http/fields/dates.js'
 import { linkValue, type Link } from '../http/fields/link.js'
 import type { Operation, Policy, ResponseHeaders } from '../http/exchange.js'
 import { addResponseHeaders, changed } from '../openapi/operation.js'
@@ -39,10 +39,15 @@ export const DEPRECATION = {
 } satisfies OptionTable<DeprecationOptions>
 
 export interface Deprecation {
-  readonly headers: Readonly<Record<string, string>>
-  readonly links: string | undefined
+  /** The value of `Deprecation`. */
+  readonly deprecation: string
+  /** Milliseconds since 1970, without fractions of a second. */
+  readonly deprecatedAt: number
+  /** The value of `Sunset`. */
+  readonly sunset: string | undefined
   /** Milliseconds since 1970; `Infinity` without a sunset. */
   readonly sunsetAt: number
+  readonly links: string | undefined
 }
 
 export function toDeprecation(
@@ -56,18 +61,25 @@ export function toDeprecation(
   if (link !== undefined) links.push({ target: link, rel: 'deprecation', type: 'text/html' })
   if (sunsetLink !== undefined) links.push({ target: sunsetLink, rel: 'sunset', type: 'text/html' })
   if (successor !== undefined) links.push({ target: successor, rel: 'successor-version' })
-  const date = format === 'http-date' ? httpDate(at) : `@${String(Math.floor(at / 1000))}`
+  const seconds = Math.floor(at / 1000)
   return {
-    headers: { deprecation: date, ...sunsetAt < Infinity && { sunset: httpDate(sunsetAt) } },
-    links: links.length > 0 ? linkValue(links) : undefined,
+    deprecation: format === 'http-date' ? httpDate(at) : `@${String(seconds)}`,
+    deprecatedAt: seconds * 1000,
+    sunset: sunsetAt < Infinity ? httpDate(sunsetAt) : undefined,
     sunsetAt,
+    links: links.length > 0 ? linkValue(links) : undefined,
   }
 }
 
+/** Of two sunsets, such as those of a task and of its version, the earlier one is sent. */
 export function addDeprecation(
-  headers: ResponseHeaders, { headers: added, links }: Deprecation,
+  headers: ResponseHeaders, { deprecation, deprecatedAt, sunset, sunsetAt, links }: Deprecation,
 ): void {
-  for (const name in added) headers[name] ??= added[name] as string
+  const { sunset: own } = headers
+  const endsAt = typeof own === 'string' ? parseHttpDate(own) ?? Infinity : Infinity
+  if (sunset !== undefined && sunsetAt < endsAt) headers['sunset'] = sunset
+  // RFC 9745 section 4: Sunset is never before Deprecation. What ends before is never deprecated.
+  if (endsAt >= deprecatedAt) headers['deprecation'] ??= deprecation
   if (links === undefined) return
   const there = headers['link']
   headers['link'] = there === undefined
@@ -76,7 +88,8 @@ export function addDeprecation(
 }
 
 /**
- * Adds `Deprecation`, `Sunset` and `Link` to the responses of any handler.
+ * Adds `Deprecation`, `Sunset` and `Link` to the responses of any handler. If a response has a
+ * `Sunset`, as a task has, the earlier one is sent.
  * @example
  * const old = deprecated({ deprecated: '2026-01-01', sunset: '2027-01-01' })
  * app.use('/v1', toMiddleware(old))
@@ -87,10 +100,16 @@ export function deprecated<C>(options: DeprecationOptions): Policy<C> {
   const deprecation = toDeprecation(readOptions('deprecated', options, DEPRECATION), 'deprecated')
   const policy: Policy<C> = (request, next) =>
     withHeaders(next, request, (headers) => { addDeprecation(headers, deprecation) })
-  return Object.assign(policy, { describe: deprecate })
+  return Object.assign(policy, {
+    describe: (operation: Operation) => deprecate(operation, deprecation),
+  })
 }
 
-export function deprecate(operation: Operation): Operation {
-  const described = addResponseHeaders(operation, fields('Deprecation', 'Sunset', 'Link'))
+export function deprecate(operation: Operation, { sunset, links }: Deprecation): Operation {
+  const described = addResponseHeaders(operation, {
+    ...fields('Deprecation'),
+    ...sunset !== undefined && fields('Sunset'),
+    ...links !== undefined && fields('Link'),
+  })
   return changed(described, { deprecated: true })
 }

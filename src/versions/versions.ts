@@ -1,6 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { withHeaders, addVary } from '../http/respond.js'
 import { httpError } from '../http/errors.js'
+import { negotiate } from '../http/fields/accept.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type Operation, type ResponseHeaders,
 } from '../http/exchange.js'
@@ -116,6 +117,7 @@ export function versions<C = unknown>(
   const known = new Memo((text: string) => ({ name: bestVersion(text, named) }))
   const varied = new Memo((text: string) => ({ text: withVary(text, vary) }))
   const best = (text: string): string | undefined => known.get(text).name
+  const typed = vendorTypes(select)
 
   const serve = (request: HttpRequest<C>, chosen: Chosen): MaybePromise<HttpResponse | undefined> => {
     const { handler, deprecation } = table.get(chosen.name) as Served<C>
@@ -152,16 +154,29 @@ export function versions<C = unknown>(
   const unfinished: Handler<C> = (request) => {
     const chosen = choose(request, select, best, all) ?? fallback
     if (!chosen) throw httpError('version_required', { message: `Name a version: ${all}.` })
-    return serve(request, chosen)
+    return serve(request, typed(request, chosen))
   }
   const handler: Handler<C> = Object.assign(
     (request: HttpRequest<C>) => withHeaders(unfinished, request, finish),
     { places: [{ name: 'versions' }] },
   )
   const operations = [...table].flatMap(([name, { handler: own, deprecation }]) => describeVersion({
-    name, handler: own, deprecated: deprecation !== undefined, isDefault: name === fallback?.name,
+    name, handler: own, deprecation, isDefault: name === fallback?.name,
+    isRequired: fallback === undefined, canBeGone: afterSunset === 'gone',
   }, select, advertise))
   return operations.length > 0 ? Object.assign(handler, { operations }) : handler
+}
+
+/** Returns a function that finds the media type for a client that prefers any version of the vendor's type. */
+function vendorTypes(select: readonly Selector[]): (request: HttpRequest, chosen: Chosen) => Chosen {
+  const types = select.flatMap(({ anyVersion, describe }) => (
+    anyVersion === undefined ? [] : [{ anyVersion, describe, offers: ['application/json', anyVersion] }]
+  ))
+  return ({ headers: { accept } }, chosen) => {
+    if (chosen.mediaType !== undefined || accept === undefined) return chosen
+    const found = types.find(({ anyVersion, offers }) => negotiate(accept, offers) === anyVersion)
+    return found ? { ...chosen, mediaType: found.describe?.mediaType?.(chosen.name) } : chosen
+  }
 }
 
 function toServed<C>(name: string, given: VersionOptions<C> | Handler<C>): Served<C> {
@@ -222,9 +237,6 @@ const ADVERTISED = {
   'Api-Supported-Versions': header('Versions that are served'),
   'Api-Deprecated-Versions': header('Deprecated versions that are still served'),
 }
-const FAILURES = errorResponses(
-  'version_ambiguous', 'version_invalid', 'version_required', 'version_unsupported',
-)
 const UNSUPPORTED = {
   description: '`version_unsupported`: This version is not served.',
   content: errorContent,
@@ -233,20 +245,25 @@ const UNSUPPORTED = {
 interface DescribedVersion {
   readonly name: string
   readonly handler: Handler<never>
-  readonly deprecated: boolean
+  readonly deprecation: Deprecation | undefined
   /** `true` if a request without a version gets this one. */
   readonly isDefault: boolean
+  /** `true` if a request without a version gets an error. */
+  readonly isRequired: boolean
+  /** `true` if the version ends at its sunset. */
+  readonly canBeGone: boolean
 }
 
 function describeVersion(
-  { name, handler, deprecated, isDefault }: DescribedVersion, select: readonly Selector[],
-  advertise: boolean,
+  { name, handler, deprecation, isDefault, isRequired, canBeGone }: DescribedVersion,
+  select: readonly Selector[], advertise: boolean,
 ): Operation[] {
   const segments = select.flatMap(({ describe }) => describe?.segment?.(name) ?? [])
   const others = select.filter(({ describe }) => describe?.segment === undefined)
-  const finish = (operation: Operation, ways: readonly Selector[]): Operation => {
-    const told = addResponses(chosenBy(operation, name, ways), FAILURES)
-    const complete = deprecated ? deprecate(told) : told
+  const finish = (operation: Operation): Operation => {
+    const isEnding = canBeGone && deprecation !== undefined && deprecation.sunsetAt < Infinity
+    const told = isEnding ? addResponses(operation, errorResponses('version_gone')) : operation
+    const complete = deprecation ? deprecate(told, deprecation) : told
     return advertise ? addResponseHeaders(complete, ADVERTISED) : complete
   }
   return ((handler as Handler).operations ?? []).flatMap((operation) => [
@@ -255,19 +272,33 @@ function describeVersion(
       const below = path === undefined
         ? {}
         : { path: `/${versionSegment}${path === '/' ? '' : path}` }
-      return finish(
-        { ...operation, ...below, versionSegment },
-        others.filter(({ describe }) => describe?.parameter === undefined),
-      )
+      // The path names a version that is served, so the other ways can only name another one.
+      const failures = others.length > 0 ? errorResponses('version_ambiguous') : {}
+      const types = others.filter(({ describe }) => describe?.parameter === undefined)
+      return finish(addResponses(
+        chosenBy({ ...operation, ...below, versionSegment }, name, types), failures,
+      ))
     }),
-    ...segments.length === 0 || others.length > 0 || isDefault ? [finish(operation, others)] : [],
+    ...segments.length === 0 || others.length > 0 || isDefault
+      ? [finish(addResponses(chosenBy(operation, name, others), failuresOf(others, isRequired)))] : [],
   ])
+}
+
+/** Describes the errors of a request that names its version in these ways, or in none. */
+function failuresOf(ways: readonly Selector[], isRequired: boolean): Readonly<Record<string, Fragment>> {
+  if (ways.length === 0) return {}
+  const statuses = new Set(ways.map(({ unsupported }) => unsupported))
+  const responses = errorResponses(
+    'version_invalid',
+    ...isRequired ? ['version_required'] as const : [],
+    ...statuses.has(400) ? ['version_unsupported', 'version_ambiguous'] as const : [],
+  )
+  return { ...responses, ...statuses.has(406) && { 406: UNSUPPORTED } }
 }
 
 function chosenBy(operation: Operation, name: string, ways: readonly Selector[]): Operation {
   let told = operation
-  for (const { unsupported: status, describe } of ways) {
-    if (status !== 400) told = addResponses(told, { [status]: UNSUPPORTED })
+  for (const { describe } of ways) {
     if (describe?.parameter !== undefined) told = addParameters(told, [describe.parameter])
     if (describe?.mediaType !== undefined) told = withMediaType(told, describe.mediaType(name))
   }

@@ -30,6 +30,7 @@ refuses([
   [() => make.postgres(), 'postgres: pass options, such as { pool }'],
   [() => make.postgres({ query: handler, connect: handler }), 'postgres: pass the pool as an option: postgres({ pool })'],
   [() => make.postgres({ pool: 'postgres://db/shop' }), 'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite'],
+  [() => make.postgres({ pool: Promise.resolve() }), 'postgres: pool is a promise. Await it: postgres({ pool: await PGlite.create(folder) })'],
   [() => make.postgres({ pool: { connect: handler, on: handler }, schema: 'My' }), 'postgres: schema must be 1 to 40 characters of a-z, 0-9 and _, without a digit at the start, not "My"'],
   [() => make.toNode(handler, { port: 3000, mountPath: '' }), 'toNode: there is no option "port".'],
   [() => make.memory({ blobs: { maxbytes: 1 } }), 'MemoryBlobs: there is no option "maxbytes"; did you mean "maxBytes"?'],

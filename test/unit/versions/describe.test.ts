@@ -51,6 +51,35 @@ describe('the description of versions', () => {
     }
   })
 
+  test('only errors that a request for this operation can get are described', () => {
+    const codes = (handler: Handler, at = 0) => [...JSON.stringify(handler.operations?.[at]?.openapi['responses']).matchAll(/`(version_\w+)`/g)].map(([, code]) => code).sort()
+    const own = told(() => json(200, {}), [{ ...operation, path: '/users' }])
+    const made = (select: readonly Selector[], more: object = {}) => versions({ 1: { handler: own, deprecated: '2025-01-01', sunset: '2025-02-01' } }, { select, ...more })
+    assert.deepEqual(codes(made([byQuery()])), ['version_ambiguous', 'version_invalid', 'version_unsupported'])
+    assert.deepEqual(codes(made([byQuery()], { default: 'required', afterSunset: 'gone' })), [
+      'version_ambiguous', 'version_gone', 'version_invalid', 'version_required', 'version_unsupported',
+    ])
+    assert.deepEqual(codes(made([byPath()])), [])
+    assert.deepEqual(codes(made([byPath()]), 1), [])
+    assert.deepEqual(codes(made([byPath(), byQuery()], { default: 'required' })), ['version_ambiguous'])
+  })
+
+  test('only headers of the deprecation that are sent are described', () => {
+    const names = (options: object) => {
+      const handler = versions({ 1: { handler: told(() => json(200, {}), [operation]), deprecated: '2025-01-01', ...options } }, { select: [byQuery()], advertise: false })
+      const policy = deprecated({ deprecated: '2025-01-01', ...options })
+      const [one, other] = [handler.operations?.[0], policy.describe?.(operation)].map((each) => {
+        const { 200: good } = each?.openapi['responses'] as Record<string, { headers?: object }>
+        return Object.keys(good?.headers ?? {})
+      })
+      assert.deepEqual(one, other)
+      return one
+    }
+    assert.deepEqual(names({}), ['Deprecation'])
+    assert.deepEqual(names({ sunset: '2026-01-01' }), ['Deprecation', 'Sunset'])
+    assert.deepEqual(names({ successor: '/v2' }), ['Deprecation', 'Link'])
+  })
+
   test('nothing is described twice', () => {
     assert.equal(responsesWith(byQuery())['400']?.description.match(/version_unsupported/g)?.length, 1)
     assert.ok(!('401' in responsesWith(byQuery())))

@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, test } from 'node:test'
+import { memory } from '../../../adapters/memory/index.js'
 import { httpError, HttpError } from '../../../src/http/errors.js'
 import { compose, type Handler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
+import { router } from '../../../src/resources/router.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { inject } from '../../../src/testing/index.js'
 import {
   byHeader, byMediaTypeParameter, byPath, byQuery, byVendorMediaType,
 } from '../../../src/versions/selectors.js'
@@ -69,6 +75,21 @@ describe('deprecation', () => {
       assert.deepEqual(headers['link'], ['</x>; rel="x"', '</v2>; rel="successor-version"'], 'both links')
       assert.equal(headers['vary'], 'Prefer, Accept', 'both')
     }
+  })
+
+  test('RFC 8594: of two ends, of the resource and of the version, the earlier one is sent', async () => {
+    const own = (sunset: string): Handler => () => ({ status: 200, headers: { sunset } })
+    const sent = async (sunset: string, options: { deprecated: string, sunset?: string }) => {
+      const { headers } = await ask(compose(deprecated(options), own(sunset)))
+      return [headers['deprecation'], headers['sunset']]
+    }
+    const [task, version] = ['Thu, 01 Jan 2026 00:00:00 GMT', 'Mon, 01 Jun 2026 00:00:00 GMT']
+    assert.deepEqual(await sent(task, { deprecated: PAST, sunset: version }), ['@1735689600', task])
+    assert.deepEqual(await sent(version, { deprecated: PAST, sunset: task }), ['@1735689600', task])
+    assert.deepEqual(await sent(task, { deprecated: PAST }), ['@1735689600', task])
+    // RFC 9745 section 4: Sunset must not be before Deprecation. What ends before is never deprecated.
+    assert.deepEqual(await sent(task, { deprecated: '2026-03-01', sunset: version }), [undefined, task])
+    assert.deepEqual(await sent(task, { deprecated: '2026-01-01T00:00:00.900Z' }), ['@1767225600', task])
   })
 
   test('after the sunset the response is unchanged, or a 410 if the option says so', async () => {
@@ -142,6 +163,27 @@ test('a version-neutral handler answers in every version and in none', async () 
   const handler = versionNeutral(({ path, mountPath, headers }) => json(200, { local: path.slice(mountPath.length), accept: headers['accept'] ?? null }), { select })
   for (const path of ['/health', '/v1/health', '/v99/health']) assert.equal((await ask(handler, { path })).json['local'], '/health', path)
   assert.equal((await ask(handler, { headers: { accept: 'application/vnd.acme.v7+json' } })).json['accept'], 'application/json', 'the type')
+})
+
+test('the status resource of a task, neutral, is where each Location leads', async (t) => {
+  const report = defineTask({ name: 'report', run: (_input: object) => ({}) })
+  const tasks = createTasks({ ...memory(), definitions: [report] })
+  t.after(() => tasks.close())
+  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+  const served = { '1': router({ 'POST /reports': endpoints.submit(report, { respond: 'always' }) }), '2': shows('2') }
+  const all = [...select, byHeader()]
+  const [reports, status] = [versions(served, { select: all, default: 'required' }), versionNeutral(endpoints.status, { select: all })]
+  const site = router({ '/reports': reports, '/{version}/reports': reports, 'GET|HEAD|DELETE /tasks/{id}': status, 'GET|HEAD|DELETE /{version}/tasks/{id}': status })
+  for (const [path, headers] of [
+    ['/v1/reports', {}], ['/reports?version=1', {}], ['/reports', { accept: 'application/vnd.acme.v1+json' }], ['/reports', { 'api-version': '1' }],
+  ] as [string, Record<string, string>][]) {
+    const accepted = await inject(site, { method: 'POST', path, body: '{}', headers: { 'content-type': 'application/json', ...headers } })
+    const location = String(accepted.headers['location'])
+    for (const sent of [{}, headers]) {
+      const polled = await inject(site, { path: location, headers: sent })
+      assert.deepEqual([accepted.status, polled.status], [202, 200], `${path} ${location}`)
+    }
+  }
 })
 
 test('is synchronous if the handler is', () => {
