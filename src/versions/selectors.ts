@@ -33,6 +33,8 @@ export interface Selector {
   readonly mountPath?: (request: HttpRequest) => string | undefined
   /** Returns true for media types of the vendor. Handlers see `application/json` instead. */
   readonly isVendorType?: (type: string, subtype: string) => boolean
+  /** Media type that allows any version. */
+  readonly anyVersion?: string
   /** Additions to the OpenAPI description. */
   readonly describe?: {
     /** The query parameter, or the header, that it reads. */
@@ -182,6 +184,7 @@ export function byMediaTypeParameter(options: {
     vary: 'Accept',
     ask: accepted(isVendorType, (_, params) => params.get(parameter), mediaType),
     isVendorType,
+    anyVersion: `application/${name}`,
     describe: { mediaType },
   }
 }

@@ -1,6 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { withHeaders, addVary } from '../http/respond.js'
 import { httpError } from '../http/errors.js'
+import { negotiate } from '../http/fields/accept.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type Operation, type ResponseHeaders,
 } from '../http/exchange.js'
@@ -116,6 +117,7 @@ export function versions<C = unknown>(
   const known = new Memo((text: string) => ({ name: bestVersion(text, named) }))
   const varied = new Memo((text: string) => ({ text: withVary(text, vary) }))
   const best = (text: string): string | undefined => known.get(text).name
+  const typed = vendorTypes(select)
 
   const serve = (request: HttpRequest<C>, chosen: Chosen): MaybePromise<HttpResponse | undefined> => {
     const { handler, deprecation } = table.get(chosen.name) as Served<C>
@@ -152,7 +154,7 @@ export function versions<C = unknown>(
   const unfinished: Handler<C> = (request) => {
     const chosen = choose(request, select, best, all) ?? fallback
     if (!chosen) throw httpError('version_required', { message: `Name a version: ${all}.` })
-    return serve(request, chosen)
+    return serve(request, typed(request, chosen))
   }
   const handler: Handler<C> = Object.assign(
     (request: HttpRequest<C>) => withHeaders(unfinished, request, finish),
@@ -163,6 +165,18 @@ export function versions<C = unknown>(
     isRequired: fallback === undefined, canBeGone: afterSunset === 'gone',
   }, select, advertise))
   return operations.length > 0 ? Object.assign(handler, { operations }) : handler
+}
+
+/** Returns a function that finds the media type for a client that prefers any version of the vendor's type. */
+function vendorTypes(select: readonly Selector[]): (request: HttpRequest, chosen: Chosen) => Chosen {
+  const types = select.flatMap(({ anyVersion, describe }) => (
+    anyVersion === undefined ? [] : [{ anyVersion, describe, offers: ['application/json', anyVersion] }]
+  ))
+  return ({ headers: { accept } }, chosen) => {
+    if (chosen.mediaType !== undefined || accept === undefined) return chosen
+    const found = types.find(({ anyVersion, offers }) => negotiate(accept, offers) === anyVersion)
+    return found ? { ...chosen, mediaType: found.describe?.mediaType?.(chosen.name) } : chosen
+  }
 }
 
 function toServed<C>(name: string, given: VersionOptions<C> | Handler<C>): Served<C> {

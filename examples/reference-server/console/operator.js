@@ -13,6 +13,8 @@ const view = byId('operator-view')
 const state = byId('operator-state')
 const buttons = { previous: byId('operator-previous'), next: byId('operator-next') }
 const paging = new Paging(buttons, showTasks)
+/** Owner whose tasks are shown; `''` for all. */
+let shownOwner = ''
 
 filters.addEventListener('change', () => { void load() })
 filters.addEventListener('submit', (event) => {
@@ -46,7 +48,8 @@ async function load() {
     return
   }
   const { status, owner } = filters.elements
-  await paging.first(allTasks({ status: status.value, owner: owner.value.trim() }))
+  shownOwner = owner.value.trim()
+  await paging.first(allTasks({ status: status.value, owner: shownOwner }))
 }
 
 async function readJson(path) {
@@ -71,10 +74,10 @@ function showOverview({ counts, oldestQueued, callbacks }) {
 
 function oldestWords(oldest) {
   if (oldest === undefined) return ['No task waits for a run.']
-  const { taskId, task, owner, createdAt } = oldest
+  const { taskId, task, owner, createdAt, pool } = oldest
   return [
     'Oldest waiting task: ', h('strong', {}, task), ' ', shortId(taskId), ` of ${ownerWords(owner)}, `,
-    'created ', time(createdAt), '.',
+    `in the pool ${pool}, created `, time(createdAt), '.',
   ]
 }
 
@@ -123,12 +126,14 @@ function actionsOf({ taskId, task, status }) {
     'type': 'button', 'aria-label': label, 'onclick': ({ currentTarget }) => { void act(currentTarget, run) },
   }, words)
   const isFinal = status !== 'processing'
+  const owner = shownOwner
+  const all = `Retry all failed ${task}${owner === '' ? '' : ` of ${owner}`}`
   return h('div', { class: 'buttons' },
     !isFinal && button('Cancel', `Cancel ${what}`, () => handle.cancel()),
     isFinal && status !== 'completed' && button('Retry', `Retry ${what}`, () => handle.retry()),
     isFinal && button('Forget', `Forget ${what}`, () => handle.forget()),
-    status === 'failed' && button('Retry all', `Retry all failed ${task}`, async () => {
-      const { retried, failed } = await retryFailed(task)
+    status === 'failed' && button('Retry all', all, async () => {
+      const { retried, failed } = await retryFailed({ task, owner })
       announce(`${COUNT.format(retried)} of ${COUNT.format(retried + failed)} tasks were retried.`)
     }))
 }

@@ -26,9 +26,10 @@ export function operatorHandleOf(taskId) {
   return client.resume({ taskId, statusUrl: `${ALL}/${encodeURIComponent(taskId)}` })
 }
 
-/** Retries all failed tasks of a kind. Resolves with the report, once it is done. */
-export async function retryFailed(task) {
-  const retrying = await client.submit(`${ALL}/retry?${new URLSearchParams({ status: 'failed', task })}`, {})
+/** Retries all failed tasks of a kind, of all owners or of one. Resolves with the report, once it is done. */
+export async function retryFailed({ task, owner }) {
+  const query = new URLSearchParams(given({ status: 'failed', task, owner }))
+  const retrying = await client.submit(`${ALL}/retry?${query}`, {})
   return retrying.result()
 }
 

@@ -63,43 +63,52 @@ interface RetryOptions {
 export async function retryTask(
   core: TaskCore, id: string, of: Scope, { isRequest, key, listed }: RetryOptions = {},
 ): Promise<StoredTask | undefined> {
-  const task = isTaskId(id) ? await core.engine.read(id) : undefined
-  if (!task || !isIn(of, task) || listed && listed.birth !== task.birth) return undefined
-  if (key !== undefined && detailsOf(task).retryKey === key) return task
-  requireRetryable(task)
-  if (listed && listed.round !== detailsOf(task).round) throw conflict()
-  const definition = core.definition(task.name)
+  let task = isTaskId(id) ? await core.engine.read(id) : undefined
+  const { birth, round } = listed ?? { birth: task?.birth, round: task && detailsOf(task).round }
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    if (!task || !isIn(of, task) || task.birth !== birth) return undefined
+    // An earlier request with this key, or this very one, whose response was lost.
+    if (key !== undefined && detailsOf(task).retryKey === key) return task
+    requireRetryable(task)
+    // Another retry has ended meanwhile. A delivery of the callback changes the version only.
+    if (detailsOf(task).round !== round) throw conflict()
+    const next = await renewedForRetry(core, task, of)
+    if (core.isClosing) throw shuttingDown()
+    const definition = core.definition(task.name)
+    const changed = await core.change(task, { version: task.version }, {
+      status: 'queued', details: { ...next, retryKey: key },
+      limit: limitOf(definition ?? { name: task.name }, { caller: task.caller, isRequest }),
+      keepMs: core.settings.pendingMs, callbackMs: null, pool: definition?.pool ?? task.pool,
+    })
+    if (changed.moved) return changed.task
+    task = changed.task
+  }
+  throw changedMeanwhile()
+}
+
+/** Renews what a task has outside of the engine. Returns its details for the next run. */
+async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Promise<Details> {
   const { external, blobs: files = [], callback, ...details } = detailsOf(task)
   const { pendingMs, blobs } = core.settings
   const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
-  const isRenewed = await renewing(async () => renewExternal(definition, external, keptMs))
+  const isRenewed = await renewing(async () => (
+    renewExternal(core.definition(task.name), external, keptMs)
+  ))
   if (!isRenewed) {
     // Another retry may have used it meanwhile, and released it at the end.
-    const now = await core.engine.read(id)
+    const now = await core.engine.read(task.id)
     if (now && isIn(of, now)) requireRetryable(now)
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
-  if (blobs) await renewing(() => renewBlobs(blobs, files.map((file) => fileKey(id, file)), keptMs))
-  const next: Details = {
+  if (blobs) await renewing(() => renewBlobs(blobs, files.map((file) => fileKey(task.id, file)), keptMs))
+  return {
     ...withFailure(details, undefined),
-    round: newId(), failures: undefined, progress: undefined, retryKey: key,
+    round: newId(), failures: undefined, progress: undefined,
     isTransactional: undefined, returnedSince: undefined,
     attempts: historyOfFinal(task),
     ...external !== undefined && { external }, ...files.length > 0 && { blobs: files },
     ...callback && { callback: { url: callback.url, state: 'waiting', attempts: 0 } },
   }
-  if (core.isClosing) throw shuttingDown()
-  const limit = limitOf(definition ?? { name: task.name }, { caller: task.caller, isRequest })
-  const { moved, task: now } = await core.change(task, { version: task.version }, {
-    status: 'queued', details: next, limit, keepMs: pendingMs, callbackMs: null,
-    pool: definition?.pool ?? task.pool,
-  })
-  if (moved) return now
-  if (!now || !isIn(of, now)) return undefined
-  // A lost response: this very change was made before.
-  if (key !== undefined && detailsOf(now).retryKey === key) return now
-  requireRetryable(now)
-  throw conflict()
 }
 
 /** Calls `renew`. A store that is unavailable gets another error than an unavailable engine. */

@@ -85,9 +85,14 @@ describe('the view of the operator', () => {
     while ((await bodyOf(ann, first)).attempt !== 2 || (await bodyOf(ann, first)).status !== 'failed') await page.waitForTimeout(50)
     await page.getByLabel('Owner', { exact: true }).fill(other)
     await page.keyboard.press('Enter')
-    await row(second).getByRole('button', { name: 'Retry all failed wait' }).click()
-    await page.locator('#announcer', { hasText: /tasks were retried/ }).waitFor()
-    while ((await bodyOf(ann, first)).attempt !== 3 || (await bodyOf(bob, second)).attempt !== 2) await page.waitForTimeout(50)
+    await row(second).getByRole('button', { name: `Retry all failed wait of ${other}` }).click()
+    await page.locator('#announcer', { hasText: '1 of 1 tasks were retried.' }).waitFor()
+    while ((await bodyOf(bob, second)).attempt !== 2) await page.waitForTimeout(50)
+    assert.equal((await bodyOf(ann, first)).attempt, 2)
+    await page.getByLabel('Owner', { exact: true }).fill('')
+    await page.keyboard.press('Enter')
+    await row(first).getByRole('button', { name: 'Retry all failed wait', exact: true }).click()
+    while ((await bodyOf(ann, first)).attempt !== 3 || (await bodyOf(bob, second)).attempt !== 3) await page.waitForTimeout(50)
   })
 
   test('is closed to everybody but operators, in the page and on the server', async () => {

@@ -304,6 +304,24 @@ describe('retryMany', () => {
     await eventually(() => runs.get(id) === 2)
   })
 
+  test('retries a task whose callback is delivered during the retry', async (t) => {
+    const { retryMany, end, tasks, runs, engine } = setUp(t)
+    const id = await end('ann', { fails: true }, { callbackUrl: 'https://example.com/' })
+    await eventually(async () => (await tasks.get(id))?.callback?.state === 'delivered')
+    const change = engine.change.bind(engine)
+    let isFirst = true
+    t.mock.method(engine, 'change', async (ref: TaskRef, expected: Expected, made: TaskChange): Promise<Changed> => {
+      if (ref.id === id && made.status === 'queued' && isFirst) {
+        isFirst = false
+        await tasks.redeliver(id)
+        await eventually(async () => (await tasks.get(id))?.callback?.attempts === 2)
+      }
+      return change(ref, expected, made)
+    })
+    assert.deepEqual(await (await retryMany('')).result(), { retried: 1, failed: 0, failures: [] })
+    await eventually(() => runs.get(id) === 2)
+  })
+
   test('counts each task once, although the queue is full and tasks are deleted meanwhile', async (t) => {
     const { retryMany, end, tasks, runs, engine } = setUp(t)
     for (let n = 0; n < 12; n++) await end('ann', { fails: true })

@@ -272,6 +272,13 @@ describe('what the handler of a version sees', () => {
       ['/v1/users', `${v('2')}, */*`, 'application/json'],
       ['/v1/users', '*/*', 'application/json'],
       ['/users', `${v('9')}, */*`, 'application/json'],
+      // Any version of the vendor's type.
+      ['/users', 'application/vnd.acme+json', 'application/vnd.acme+json;version=2.1.3'],
+      ['/v1/users', 'application/vnd.acme+json', 'application/vnd.acme+json;version=1'],
+      ['/users', 'application/vnd.acme+json, */*;q=0.1', 'application/vnd.acme+json;version=2.1.3'],
+      ['/users', 'application/vnd.acme+json;q=0.5, application/json', 'application/json'],
+      ['/users', 'application/vnd.acme+json;q=0, */*', 'application/json'],
+      ['/users', `${p('9.0')}, application/vnd.acme+json`, 'application/vnd.acme+json;version=2.1.3'],
     ]
     for (const [at, accept, type] of rows) {
       assert.equal((await ask(handlers.all as never, { path: at, headers: { accept } })).headers['content-type'], type, `${at} ${accept}`)
