@@ -55,13 +55,16 @@ type Listener = (...args: never[]) => void
  * @example
  * const detach = attach(server, handler, { policies: [requestId()], sendTimeoutMs: 120_000 })
  * @returns a function that restores the server
- * @throws {TypeError} The handler is not a function, or an option is not valid or unknown.
+ * @throws {TypeError} The handler or a policy is not a function, the order of policies would not
+ * work (see `compose`), or an option is not valid or unknown.
  */
 export function attach<C = unknown>(
   server: NodeServer, handler: Handler<C>, ...[options = {}]: ContextArguments<C, AttachOptions<C>>
 ): () => void {
   const { policies = [], onError, context, sendTimeoutMs } = readOptions('attach', options, OPTIONS)
   const binding = new Binding(handler, options)
+  // Now, because it would throw where nobody catches.
+  compose<C>(...policies, () => undefined)
   const rejecting = (error: HttpError): Handler<C> =>
     guard(compose<C>(...policies, () => { throw error }), { onError })
   const stopLimit = sendTimeoutMs === undefined ? undefined : limitSending(server, sendTimeoutMs)

@@ -33,11 +33,18 @@ export interface RequesterOption {
   readonly anonymous: boolean
 }
 
-/** @throws {TypeError} `option` is missing or is none of the three choices. */
+/**
+ * @throws {TypeError} `option` is missing or is none of the three choices, or anonymous clients are
+ * allowed, which `'principal'` rejects.
+ */
 export function findRequester<C>(
   option: OwnerOption<C>, about: RequesterOption,
 ): (request: HttpRequest<C>) => Requester {
   const { where, name, anonymous } = about
+  if (anonymous && name === 'owner' && option === 'principal') {
+    throw new TypeError(`${where}: owner: 'principal' rejects anonymous clients; `
+      + 'for anonymous: true let owner be a function, such as (request) => principalOf(request)?.subject')
+  }
   if (option === 'anyone') return () => ANYONE
   if (option === 'principal') return (request) => byPrincipal(request, about)
   if (typeof option !== 'function') throw missing(option, about)

@@ -8,8 +8,9 @@ import { PartialWriter, resultText, type Limits } from './partial-writer.js'
 export interface Emitting<T> {
   /**
    * Appends a partial result, such as a token, a line of a log or a row. Clients read it soon after.
-   * Resolves at once, unless much waits to be written. All of it is stored when `run` has ended, and
-   * when `checkpoint.save` has resolved.
+   * Resolves at once, unless more than 64 KiB wait to be written. Await it: otherwise a run that is
+   * faster than the store fills the memory. All of it is stored when `run` has ended, and when
+   * `checkpoint.save` has resolved.
    *
    * If a call rejects, `run` fails at its end, even if it does not await the call.
    *

@@ -115,6 +115,8 @@ export class TaskRow {
     } catch (error) {
       if (!signal.aborted) this.#lose(error)
     } finally {
+      // Ends the words, too.
+      watching.abort(new Error('The task is no longer watched.'))
       if (this.#watching === watching) this.#watching = undefined
     }
   }

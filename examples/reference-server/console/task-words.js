@@ -1,4 +1,5 @@
 import { client } from './api.js'
+import { fill, h } from './dom.js'
 import { readPartialResults } from './longhaul-client.js'
 import { freed, take } from './watching.js'
 
@@ -6,16 +7,18 @@ import { freed, take } from './watching.js'
 export async function showWords(handle, element, signal) {
   let release
   while ((release = take()) === undefined) await freed()
+  // Another call may have put its own words there when this one ends.
+  const words = h('span')
   try {
+    signal.throwIfAborted()
+    fill(element, words)
     element.hidden = false
-    element.textContent = ''
-    const onGap = () => { element.textContent = '' }
-    for await (const { value } of readPartialResults(client, handle, { signal, onGap })) {
-      element.append(`${value} `)
-    }
+    const onGap = () => { words.textContent = '' }
+    for await (const { value } of readPartialResults(client, handle, { signal, onGap })) words.append(`${value} `)
   } finally {
     release()
     // The result has them all.
-    element.hidden = true
+    words.remove()
+    element.hidden = !element.hasChildNodes()
   }
 }

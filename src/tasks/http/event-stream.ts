@@ -57,8 +57,8 @@ async function* generate(
 
 /** Headers of a response that depends on its moment. */
 export const NOT_STORED = { 'cache-control': 'no-store', 'vary': 'Accept, Authorization' }
-/** Headers of a stream. Proxies that buffer would hold events back. */
-export const STREAM_HEADERS = { ...NOT_STORED, 'x-accel-buffering': 'no' }
+/** Headers of a stream. Proxies that buffer, and middleware that compresses, would hold events back. */
+export const STREAM_HEADERS = { ...NOT_STORED, 'cache-control': 'no-store, no-transform', 'x-accel-buffering': 'no' }
 
 /** Returns a slot for a stream. Throws 429 `too_many_requests` or 503 `service_unavailable`. */
 export function acquireSlot(

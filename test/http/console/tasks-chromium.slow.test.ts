@@ -78,6 +78,21 @@ describe('tasks', () => {
     assert.equal(await row.locator('.words').isVisible(), false)
   })
 
+  test('a story of a task that is watched again appears once', async () => {
+    const page = await kit.open()
+    await page.route('**/api/status/*', (route) => route.fulfill({ status: 400, contentType: 'application/json', body: '{"error": "Not like this.", "code": "made_up"}' }))
+    await page.getByLabel('Task', { exact: true }).selectOption('tell')
+    await page.getByRole('button', { name: 'Submit the task' }).click()
+    const row = page.locator('.task')
+    await row.locator('.error', { hasText: 'made_up (400)' }).waitFor()
+    await page.unroute('**/api/status/*')
+    await row.getByRole('button', { name: 'Watch again' }).click()
+    await row.locator('.words', { hasText: 'and told one word after the other' }).waitFor()
+    assert.match(await row.locator('.words').innerText(), /^A client asked for a long story\. The server did not let it wait: it accepted the task, and told one word/)
+    await state(row, 'completed')
+    assert.equal(await row.locator('.words').isVisible(), false)
+  })
+
   test('the checksum of the large file is a task, too', async () => {
     const page = await kit.open()
     await page.getByLabel('Task', { exact: true }).selectOption('checksum')

@@ -94,6 +94,8 @@ for (const [name, url] of Object.entries(urls)) {
       const path = await submit('a', 'wait', 'b')
       const response = await ask(`${path}/partial-results`, EVENTS)
       assert.equal(response.headers.get('content-type'), 'text/event-stream; charset=utf-8')
+      // A middleware that compresses would hold events back.
+      assert.equal(response.headers.get('cache-control'), 'no-store, no-transform')
       const events = plainEvents(response)
       assert.deepEqual((await events.next()).value, { retry: '2000' })
       assert.deepEqual((await events.next()).value, { id: 'log-1', data: '"a"' })

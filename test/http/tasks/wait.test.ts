@@ -133,7 +133,7 @@ for (const binding of BINDINGS) {
       const { taskId } = await members(await start())
       await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
       const response = await call('GET', `/api/status/${String(taskId)}`, { headers: { accept: 'text/event-stream' } })
-      assert.deepEqual([response.status, response.headers.get('content-type'), response.headers.get('cache-control')], [200, 'text/event-stream; charset=utf-8', 'no-store'])
+      assert.deepEqual([response.status, response.headers.get('content-type'), response.headers.get('cache-control')], [200, 'text/event-stream; charset=utf-8', 'no-store, no-transform'])
       const seen: Record<string, unknown>[] = []
       const ids: string[] = []
       let retry: string | undefined

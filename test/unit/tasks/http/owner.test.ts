@@ -184,3 +184,10 @@ test('maxPerOwner counts clients without an owner by their network', async (t) =
     if (owner !== 'anyone') assert.deepEqual([await few('192.0.2.1', 'ann'), await few('192.0.2.9', 'ann')], [202, 429])
   }
 })
+
+test("owner: anonymous: true contradicts 'principal'", (t) => {
+  const options = { statusPath: '/tasks/{id}', owner: 'principal', anonymous: true } as const
+  assert.throws(() => taskEndpoints(created(t), options), {
+    name: 'TypeError', message: /^taskEndpoints: owner: 'principal' rejects anonymous clients; .*let owner be a function/,
+  })
+})
