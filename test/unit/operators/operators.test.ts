@@ -409,6 +409,30 @@ describe('retryMany', () => {
     assert.equal((await ask('POST', '/admin/tasks/retry', { headers: { 'sec-fetch-site': 'cross-site' } })).status, 403)
   })
 
+  test('is nothing that an owner can submit, by its name neither', async (t) => {
+    const { tasks, retries, end, runs } = setUp(t)
+    const id = await end('bob', { fails: true })
+    const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined, anonymous: true })
+    const byName = submit((body) => {
+      const { task, data } = body as { task: string, data: unknown }
+      const definition = tasks.definition(task)
+      if (!definition) throw httpError('unknown_task')
+      return { definition, input: data }
+    })
+    for (const prefer of [{}, { prefer: 'respond-async' }]) {
+      for (const user of [{}, { 'x-user': 'ann' }]) {
+        const response = await inject(byName, {
+          method: 'POST', path: '/', headers: { 'content-type': 'application/json', ...prefer, ...user }, body: JSON.stringify({ task: 'retry-tasks', data: { owner: 'bob' } }),
+        })
+        assert.deepEqual([response.status, (await response.json<{ code: string }>()).code], [422, 'unknown_task'])
+      }
+    }
+    await assert.rejects(tasks.ownedBy('ann').submit(retries, {}), { code: 'unknown_task' })
+    await assert.rejects(tasks.ownedBy(undefined).submit(retries, {}), { code: 'unknown_task' })
+    const { items } = await tasks.list({ task: retries })
+    assert.deepEqual([items, runs.get(id)], [[], 1])
+  })
+
   test('is a task for your own code, too, and never a run by itself', async (t) => {
     const { tasks, retries, end, runs } = setUp(t)
     const id = await end('ann', { fails: true })
