@@ -162,7 +162,10 @@ function breaksBody(failure: ParseFailure, socket: Duplex, respond: () => void):
   body.break(error.code === 'bad_request' ? cutShort() : error)
   const begin = setTimeout(() => {
     // The handler may have passed the request on to another one.
-    if (bodyOf(last)?.begun !== true && !last.headersSent) respond()
+    const now = bodyOf(last)
+    if (now?.begun === true || last.headersSent) return
+    now?.stop()
+    respond()
   }, BEGIN_MS).unref()
   socket.once('close', () => { clearTimeout(begin) })
   destroyAfter(socket, BROKEN_MS)

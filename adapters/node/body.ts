@@ -31,8 +31,12 @@ export class NodeBody extends BindingBody {
     this.req = req
     this.res = res
     const reading = res as ReadingResponse
-    // It may have broken before an earlier handler declined the request.
-    this.broken = reading[BODY]?.broken
+    const before = reading[BODY]
+    if (before !== undefined) {
+      // It may have broken before an earlier handler declined the request.
+      this.broken = before.broken
+      this.stopped = before.stopped
+    }
     reading[BODY] = this
     this.waiting = waiting
   }

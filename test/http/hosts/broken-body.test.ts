@@ -180,6 +180,33 @@ describe('a body that breaks while it is read', () => {
     })
   })
 
+  for (const passesOn of [false, true]) {
+    test(`a handler that would begin after the 400 has read nothing${passesOn ? ', after another one has declined' : ''}`, async () => {
+      let written = 0
+      const upload = ndjsonUpload({ write: (records) => { written += records.length } })
+      const { promise: responded, resolve: go } = deferred()
+      const { promise: outcome, resolve: settle } = deferred<unknown>()
+      const waiting: Policy = async (request, next) => {
+        await responded
+        return next(request)
+      }
+      const last: Handler = async (request) => {
+        const reading = Promise.resolve(upload(request))
+        reading.then(settle, settle)
+        return reading
+      }
+      await serving(compose(waiting, passesOn ? () => undefined : last), async (port) => {
+        const wire = new Wire(port, broken)
+        wire.socket.allowHalfOpen = true
+        await wire.until(/\}$/)
+        assert.equal(parse(wire.text).body.code, 'bad_request')
+        go()
+        assert.equal((await outcome as { code?: string }).code, 'incomplete_body')
+        assert.equal(written, 0)
+      }, createServer(toNode(last)))
+    })
+  }
+
   test('a handler that does not read the body: 400, and its signal aborts', async () => {
     let aborted = false
     await serving(({ signal }) => new Promise((resolve) => {
