@@ -66,7 +66,7 @@ export const OPERATORS = 'longhaul:operators'
 export function checkOwnerId(where: string, id: unknown): string | undefined {
   if (id === undefined || (typeof id === 'string' && id !== '' && id !== OPERATORS)) return id
   if (id === OPERATORS) throw new TypeError(`${where} must not be ${OPERATORS}, the owner of the tasks of operators`)
-  throw new TypeError(`${where} must be a text that is not empty, or undefined for an anonymous client; it is ${found(id)}`)
+  throw new TypeError(`${where} must be a non-empty string, or undefined for an anonymous client; it is ${found(id)}`)
 }
 
 function byPrincipal(request: HttpRequest<unknown>, { where, name }: RequesterOption): Requester {

@@ -159,7 +159,7 @@ describe('an owner function that gives no id fails loudly, and merges nobody', (
         const call = async () => handler(request({ method, path: '/tasks/x', headers, body }))
         await assert.rejects(call(), (error: unknown) => {
           assert.ok(error instanceof TypeError && !isHttpError(error))
-          assert.match(error.message, /^taskEndpoints: owner must be a text that is not empty, or undefined for an anonymous client; it is/)
+          assert.match(error.message, /^taskEndpoints: owner must be a non-empty string, or undefined for an anonymous client; it is/)
           return true
         })
       }
