@@ -60,9 +60,9 @@ export class NodeBody extends BindingBody {
     this.wake()
   }
 
-  /** True if a handler reads the body, or may begin to read it, and its end has not arrived. */
+  /** True if a handler has read of the body, or may begin to, and its end has not arrived. */
   get canBreak(): boolean {
-    return !this.req.complete && (this.reading || !(this.begun || this.req.readableDidRead))
+    return !this.req.complete && !this.wasRead
   }
 
   /** True if the client has disconnected. A reset stream of HTTP/2 ends as one that is complete. */

@@ -70,7 +70,7 @@ const cut = head('POST', '/records', { ...NDJSON, 'Content-Length': '1000000' })
 const broken = head('POST', '/records', { ...NDJSON, 'Transfer-Encoding': 'chunked' }) + chunk(lines) + 'ZZ\r\n'
 const smuggled = head('GET', '/smuggled', {})
 
-describe('a body that breaks while it is read', () => {
+describe('a body that breaks while it is read', { concurrency: true }, () => {
   const slowly: Policy = async (request, next) => {
     await new Promise((resolve) => setTimeout(resolve, 50))
     return next(request)
@@ -178,6 +178,26 @@ describe('a body that breaks while it is read', () => {
       assert.deepEqual([second.status, second.body.code], [400, 'incomplete_body'])
       assert.equal((await ask(port, 'HEAD', path)).headers['upload-offset'], '6')
     })
+  })
+
+  test('a handler that has stopped reading before: its response', async () => {
+    const server = createServer()
+    const { promise: begun, resolve: begin } = deferred()
+    const { promise: failed, resolve: fail } = deferred()
+    await serving(async ({ body }) => {
+      for await (const _ of body.stream()) break
+      begin()
+      await failed
+      return json(200, 'done')
+    }, async (port) => {
+      server.on('clientError', fail)
+      const wire = new Wire(port, head('POST', '/', { 'Transfer-Encoding': 'chunked' }) + chunk('abc'))
+      await begun
+      wire.socket.write('ZZ\r\n')
+      const { status, head: received, text } = parse(await wire.end())
+      assert.deepEqual([status, text.endsWith('"done"')], [200, true])
+      assert.match(received, /^connection: close$/im)
+    }, server)
   })
 
   for (const passesOn of [false, true]) {
