@@ -1,7 +1,7 @@
 import { guard, type OnError } from '../../src/http/boundary.js'
 import { type ContextArguments, type WithContext, cleanMountPath } from '../../src/http/request.js'
 import { copyHeadersToError, notFound } from '../../src/http/respond.js'
-import { checkHandler, type Handler, type HttpResponse } from '../../src/http/exchange.js'
+import type { Handler, HttpResponse } from '../../src/http/exchange.js'
 import { func, readOptions, text, type OptionTable } from '../../src/runtime/options.js'
 import { FetchRequest, type FetchFacts } from './request.js'
 import { toResponse } from './response.js'
@@ -67,7 +67,6 @@ export function toFetch<C = unknown>(
 export function toFetch<C = unknown>(
   handler: Handler<C>, options: FetchOptions<C> = {},
 ): FetchHandler<C> {
-  checkHandler(handler)
   const { onError, context, mountPath: prefix } = readOptions('toFetch', options, OPTIONS)
   const ownMountPath = prefix === undefined ? undefined : cleanMountPath(prefix)
   const makeContext = context ?? (() => ({}) as C)

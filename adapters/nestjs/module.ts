@@ -1,11 +1,12 @@
 import {
   Module, type BeforeApplicationShutdown, type DynamicModule, type FactoryProvider,
-  type ModuleMetadata, type Provider,
+  type ModuleMetadata, type OnModuleInit, type Provider,
 } from '@nestjs/common'
 import { duration, readOptions, value, type Filled, type OptionTable } from '../../src/runtime/options.js'
 // From the index: see `ownEntry` in tsup.config.ts.
 import {
-  createTasks, taskEndpoints, type TaskEndpointsOptions, type Tasks, type TasksOptions,
+  createTasks, taskEndpoints, type TaskEndpoints, type TaskEndpointsOptions, type Tasks,
+  type TasksOptions,
 } from '../../src/index.js'
 
 /** The token under which the module provides the `Tasks`: `@Inject(TASKS)`. */
@@ -53,6 +54,19 @@ class TasksLifecycle implements BeforeApplicationShutdown {
   }
 }
 
+const ENDPOINTS = [
+  'accept', 'callback', 'files', 'find', 'list', 'originOf', 'retry', 'spool', 'status', 'submit',
+  'tasks',
+] satisfies (keyof TaskEndpoints)[]
+
+/** In place of the endpoints, if there are none. Only their names throw: Nest reads its hooks. */
+const NO_ENDPOINTS = Object.defineProperties({}, Object.fromEntries(ENDPOINTS.map((name) => {
+  const get = (): never => {
+    throw new TypeError('TASK_ENDPOINTS: pass the option endpoints to LonghaulModule')
+  }
+  return [name, { get }]
+})))
+
 const PROVIDERS: Provider[] = [
   {
     provide: TASKS, inject: [MODULE_OPTIONS],
@@ -61,7 +75,7 @@ const PROVIDERS: Provider[] = [
   {
     provide: TASK_ENDPOINTS, inject: [TASKS, MODULE_OPTIONS],
     useFactory: (tasks: Tasks, { endpoints }: ReadOptions) => (
-      endpoints && taskEndpoints(tasks, endpoints)
+      endpoints ? taskEndpoints(tasks, endpoints) : NO_ENDPOINTS
     ),
   },
   {
@@ -69,6 +83,42 @@ const PROVIDERS: Provider[] = [
     useFactory: (tasks: Tasks, { drainMs }: ReadOptions) => new TasksLifecycle(tasks, drainMs),
   },
 ]
+
+/** Nest calls the factory for each request, and not at the start, if it injects what has the scope REQUEST. */
+class ScopeCheck implements OnModuleInit {
+  /** A number, because several applications may have the same dynamic module. */
+  started = 0
+
+  onModuleInit(): void {
+    if (this.started > 0) {
+      this.started--
+      return
+    }
+    throw new TypeError('LonghaulModule: a provider that the factory injects, or one below it, has the'
+      + ' scope REQUEST, so each request would create its own tasks. Inject providers with the default'
+      + ' scope. In a task, get the other one with ModuleRef.resolve()')
+  }
+}
+
+/** Not in the class, because esbuild renames a class that names itself, and Nest logs the name. */
+function moduleOf<User>(
+  { imports = [], inject = [], useFactory }: LonghaulModuleAsyncOptions<User>,
+): DynamicModule {
+  const check = new ScopeCheck()
+  const read = async (...injected: unknown[]): Promise<ReadOptions> => {
+    const options = await useFactory(...injected) as LonghaulModuleOptions
+    check.started++
+    return readOptions('LonghaulModule', options, OPTIONS)
+  }
+  return {
+    module: LonghaulModule, global: true, imports, exports: [TASKS, TASK_ENDPOINTS],
+    providers: [
+      { provide: MODULE_OPTIONS, inject, useFactory: read },
+      { provide: ScopeCheck, useValue: check },
+      ...PROVIDERS,
+    ],
+  }
+}
 
 /**
  * A global module of NestJS. It provides the tasks under `TASKS` and the endpoints under
@@ -85,7 +135,7 @@ export class LonghaulModule {
    * })
    */
   static forRoot<User = { readonly id: string }>(options: LonghaulModuleOptions<User>): DynamicModule {
-    return LonghaulModule.forRootAsync({ useFactory: () => options })
+    return moduleOf({ useFactory: () => options })
   }
 
   /**
@@ -99,15 +149,9 @@ export class LonghaulModule {
    * })
    */
   static forRootAsync<User = { readonly id: string }>(
-    { imports = [], inject = [], useFactory }: LonghaulModuleAsyncOptions<User>,
+    options: LonghaulModuleAsyncOptions<User>,
   ): DynamicModule {
-    const read = async (...injected: unknown[]): Promise<ReadOptions> => (
-      readOptions('LonghaulModule', await useFactory(...injected) as LonghaulModuleOptions, OPTIONS)
-    )
-    const providers = [{ provide: MODULE_OPTIONS, inject, useFactory: read }, ...PROVIDERS]
-    return {
-      module: LonghaulModule, global: true, imports, providers, exports: [TASKS, TASK_ENDPOINTS],
-    }
+    return moduleOf(options)
   }
 }
 

@@ -55,13 +55,16 @@ type Listener = (...args: never[]) => void
  * @example
  * const detach = attach(server, handler, { policies: [requestId()], sendTimeoutMs: 120_000 })
  * @returns a function that restores the server
- * @throws {TypeError} The handler is not a function, or an option is not valid or unknown.
+ * @throws {TypeError} The handler or a policy is not a function, the order of policies would not
+ * work (see `compose`), or an option is not valid or unknown.
  */
 export function attach<C = unknown>(
   server: NodeServer, handler: Handler<C>, ...[options = {}]: ContextArguments<C, AttachOptions<C>>
 ): () => void {
   const { policies = [], onError, context, sendTimeoutMs } = readOptions('attach', options, OPTIONS)
   const binding = new Binding(handler, options)
+  // Now, because it would throw where nobody catches.
+  compose<C>(...policies, () => undefined)
   const rejecting = (error: HttpError): Handler<C> =>
     guard(compose<C>(...policies, () => { throw error }), { onError })
   const stopLimit = sendTimeoutMs === undefined ? undefined : limitSending(server, sendTimeoutMs)
@@ -136,19 +139,16 @@ interface ParseFailure extends Error {
   readonly bytesParsed?: number
 }
 
-/** Time in which a handler has to begin to read a body that is broken. */
-const BEGIN_MS = 1000
 /**
- * Time in which the response to a request with a broken body, or of a client that has closed its
- * side, has to be sent. A client that has disconnected looks like one that has half closed its
- * connection, and work for it should stop.
+ * Time in which the response to a request with a broken body has to be sent. A client that has
+ * disconnected looks like one that has half closed its connection, and work for it should stop.
  */
 const BROKEN_MS = 5000
 
 /**
- * If a handler reads the body that is malformed or too late, makes reading fail and returns true:
- * the handler responds, because it may have done a part of the work. Otherwise calls `respond`
- * later, or returns false.
+ * If a handler may read the body that is malformed or too late, makes reading fail and returns true:
+ * the handler responds, because it may have done a part of the work. Calls `respond` if the handler
+ * has not begun to read or to respond in time.
  */
 function breaksBody(failure: ParseFailure, socket: Duplex, respond: () => void): boolean {
   const last = lastResponse(socket)
@@ -157,29 +157,27 @@ function breaksBody(failure: ParseFailure, socket: Duplex, respond: () => void):
   if (!body.canBreak) return false
   const error = parseError(failure)
   body.break(error.code === 'bad_request' ? cutShort() : error)
-  const begin = setTimeout(() => {
+  const timer = setTimeout(() => {
     // The handler may have passed the request on to another one.
-    if (bodyOf(last)?.begun !== true && !last.headersSent) respond()
-  }, BEGIN_MS).unref()
-  socket.once('close', () => { clearTimeout(begin) })
-  destroyAfter(socket, BROKEN_MS)
-  return true
-}
-
-function destroyAfter(socket: Duplex, ms: number): void {
-  const timer = setTimeout(() => socket.destroy(), ms).unref()
+    const now = bodyOf(last)
+    if (now?.begun === true || last.headersSent) {
+      socket.destroy()
+      return
+    }
+    now?.stop()
+    respond()
+  }, BROKEN_MS).unref()
   socket.once('close', () => { clearTimeout(timer) })
+  return true
 }
 
 function whenFree(failure: ParseFailure, socket: Duplex, respond: () => void): void {
   const last = lastResponse(socket)
   if (failure.code === 'ECONNRESET') socket.destroy()
   else if (last === undefined || last.writableFinished) respond()
-  else if (last.req.complete) {
-    // The fault is behind a good request, whose handler may have done its work.
-    last.once('finish', respond)
-    socket.once('end', () => { destroyAfter(socket, BROKEN_MS) })
-  } else if (last.socket !== null && !last.headersSent) respond()
+  // The fault is behind a good request, whose handler may have done its work.
+  else if (last.req.complete) last.once('finish', respond)
+  else if (last.socket !== null && !last.headersSent) respond()
   // Bytes in the middle of another response would be read as a part of it.
   else socket.destroy()
 }
@@ -235,7 +233,8 @@ function respondRaw(socket: Duplex, response: MaybePromise<HttpResponse | undefi
       return
     }
     socket.end(wireText(made))
-    destroyAfter(socket, LEAVE_MS)
+    const timer = setTimeout(() => socket.destroy(), LEAVE_MS).unref()
+    socket.once('close', () => { clearTimeout(timer) })
     socket.resume()
   })
 }

@@ -1,8 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { guard, type OnError } from '../../src/http/boundary.js'
-import {
-  checkHandler, type Handler, type HttpRequest, type HttpResponse,
-} from '../../src/http/exchange.js'
+import type { Handler, HttpRequest, HttpResponse } from '../../src/http/exchange.js'
 import { cleanMountPath, type ContextArguments } from '../../src/http/request.js'
 import { notFound } from '../../src/http/respond.js'
 import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
@@ -94,7 +92,6 @@ export class Binding<C> {
     handler: Handler<C>, { onError, context, mountPath }: NodeOptions<C>,
     private readonly send: Send = sendDirectly,
   ) {
-    checkHandler(handler)
     this.boundary = { onError }
     this.handle = guard(handler, this.boundary)
     this.makeContext = context ?? defaultContext as (req: HostRequest) => C

@@ -31,8 +31,12 @@ export class NodeBody extends BindingBody {
     this.req = req
     this.res = res
     const reading = res as ReadingResponse
-    // It may have broken before an earlier handler declined the request.
-    this.broken = reading[BODY]?.broken
+    const before = reading[BODY]
+    if (before !== undefined) {
+      // It may have broken before an earlier handler declined the request.
+      this.broken = before.broken
+      this.stopped = before.stopped
+    }
     reading[BODY] = this
     this.waiting = waiting
   }
@@ -56,9 +60,9 @@ export class NodeBody extends BindingBody {
     this.wake()
   }
 
-  /** True if a handler reads the body, or may begin to read it, and its end has not arrived. */
+  /** True if a handler has read of the body, or may begin to, and its end has not arrived. */
   get canBreak(): boolean {
-    return !this.req.complete && (this.reading || !(this.begun || this.req.readableDidRead))
+    return !this.req.complete && !this.wasRead
   }
 
   /** True if the client has disconnected. A reset stream of HTTP/2 ends as one that is complete. */

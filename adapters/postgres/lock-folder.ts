@@ -1,21 +1,21 @@
-import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { readdir, realpath, rm } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { basename, dirname, join, relative, resolve } from 'node:path'
+import { performance } from 'node:perf_hooks'
 
 /** Longest path of a socket in bytes that Linux, macOS and BSD accept. Node cuts a longer one off. */
 const MAX_SOCKET_PATH = 100
 
-/** Folders that this process has, or is about to have, with the id of the process that was first. */
-const folders = new Map<string, Promise<string | undefined>>()
+/** Name of this process in its locks. The start time differs between containers, in which all ids are 1. */
+const HOLDER = `${String(process.pid)}-${String(Math.round(performance.timeOrigin))}`
 
 /**
  * Reserves a folder of PGlite for this process, until the process ends. PGlite itself does not notice a
  * second process: the two overwrite each other's data. So reserve the folder before PGlite opens it.
  *
- * The lock is a Unix socket beside the folder, such as `data.lock-4711-9f86d081`. Another process on the
+ * The lock is a Unix socket beside the folder, such as `data.lock-4711-1795747375123`. Another process on the
  * same machine sees it, also from another container that has the folder and its parent mounted. If the
  * process is killed, the lock ends with it. On Windows, nothing is locked.
  *
@@ -59,38 +59,35 @@ export function inUse(folder: string, holder: string): string {
 export async function holderOf(folder: string): Promise<string | undefined> {
   if (process.platform === 'win32') return undefined
   const path = await realpath(folder).catch(() => resolve(folder))
-  const known = folders.get(path)
-  if (known) return known
-  const locking = lock(path)
-  folders.set(path, locking)
-  const forget = (): void => { folders.delete(path) }
-  // The caller may try again: the other process may have ended.
-  locking.then((holder) => { if (holder !== undefined) forget() }, forget)
-  return locking
-}
-
-/**
- * Listens first, and looks for others afterwards. So of two processes that start together, at least one
- * sees the other.
- */
-async function lock(path: string): Promise<string | undefined> {
   const parent = dirname(path)
   const prefix = `${basename(path)}.lock-`
-  const own = `${prefix}${String(process.pid)}-${randomBytes(4).toString('hex')}`
-  const server = createServer((socket) => { socket.destroy() }).unref()
-  server.listen({ path: socketPath(join(parent, own)), exclusive: true })
-  await once(server, 'listening')
-  server.on('error', () => undefined)
-  process.once('exit', () => { rmSync(join(parent, own), { force: true }) })
+  // Locks first, and looks for others afterwards. So of two processes that start together, at least one sees the other.
+  const unlock = await lock(join(parent, prefix + HOLDER))
   for (const name of await readdir(parent)) {
-    if (name === own || !name.startsWith(prefix)) continue
+    if (!name.startsWith(prefix) || name === prefix + HOLDER) continue
     if (await isHeld(socketPath(join(parent, name)))) {
-      server.close()
+      unlock()
       return name.slice(prefix.length).split('-')[0]
     }
     await rm(join(parent, name), { force: true })
   }
   return undefined
+}
+
+/** Listens at the path until the process ends, and returns a function that stops it earlier. */
+async function lock(path: string): Promise<() => void> {
+  const server = createServer((socket) => { socket.destroy() }).unref()
+  server.listen({ path: socketPath(path), exclusive: true })
+  try {
+    await once(server, 'listening')
+  } catch (error) {
+    // This process has the lock already.
+    if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') return () => undefined
+    throw error
+  }
+  server.on('error', () => undefined)
+  process.once('exit', () => { rmSync(path, { force: true }) })
+  return () => { server.close() }
 }
 
 /** Returns the shorter of the absolute and the relative path. */

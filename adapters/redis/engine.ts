@@ -89,6 +89,7 @@ export class RedisTaskEngine implements TaskEngine {
     this.tickets = new Tickets({
       calls, connection, namespace, name, lockMs: leaseMs, onError,
       onLate: (error) => { this.worker.noteLate(error) },
+      onReply: () => { this.worker.noteReply() },
     })
     this.worker = new Worker(calls, this.tickets, leaseMs, onError)
   }

@@ -28,6 +28,8 @@ export interface TicketsOptions {
   readonly onError: (error: Error) => void
   /** Called if BullMQ has not responded within the time limit of a call. */
   readonly onLate: (error: Error) => void
+  /** Called with the first reply after `onLate`. */
+  readonly onReply: () => void
 }
 
 /** Maximum time to close a connection of BullMQ, and then to disconnect it, in milliseconds. */
@@ -48,6 +50,7 @@ export class Tickets {
   /** `true` if BullMQ makes its own clients. */
   private readonly hasOwn: boolean
   private isTimed = false
+  private isLate = false
   /** The latest error of a connection of BullMQ. */
   private lastError: Error | undefined
 
@@ -156,6 +159,7 @@ export class Tickets {
 
   /** Checks the connections if the reply is late. Times one call at a time. */
   private timed<T>(work: Promise<T>): Promise<T> {
+    if (this.isLate) this.awaitReply(work)
     if (this.isTimed) return work
     this.isTimed = true
     const { calls, onLate } = this.options
@@ -166,8 +170,17 @@ export class Tickets {
       onLate(new StoreUnavailableError(
         `BullMQ has not responded within ${String(calls.timeoutMs)} ms`, { cause: this.lastError },
       ))
+      this.isLate = true
+      this.awaitReply(work)
     })
     return work
+  }
+
+  private awaitReply(work: Promise<unknown>): void {
+    work.then(() => {
+      if (this.isLate) this.options.onReply()
+      this.isLate = false
+    }, () => undefined)
   }
 
   private nameOf(pool: string): string {

@@ -50,6 +50,11 @@ export class Worker {
     this.work?.noteFailure('take', error)
   }
 
+  /** Ends the outage, because all places may be taken, so that no take ends it. */
+  noteReply(): void {
+    this.work?.noteSuccess('take')
+  }
+
   begin(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.work) throw hasWorker('redis')
     const work: LeasedWork = this.work = new LeasedWork(options, handlers, {

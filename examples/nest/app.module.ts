@@ -1,19 +1,34 @@
 import { Module } from '@nestjs/common'
-import { memory } from 'longhaul/memory'
 import { LonghaulModule } from 'longhaul/nestjs'
-import { report } from '../report.js'
-import { ReportsController } from './reports.controller.js'
+import { OrderImport } from './order-import.js'
+import { ReportTask } from './report.task.js'
+import { SalesService } from './sales.service.js'
+import { Storage, StorageModule } from './storage.js'
+import { TasksController } from './tasks.controller.js'
 
 // #region module
 @Module({
+  imports: [StorageModule],
+  providers: [SalesService, ReportTask, OrderImport],
+  exports: [ReportTask, OrderImport],
+})
+export class SalesModule {}
+
+@Module({
   imports: [
-    LonghaulModule.forRoot({
-      tasks: { ...memory(), definitions: [report] },
-      // The global prefix is part of the path: Nest registers each route with its whole path.
-      endpoints: { statusPath: '/api/tasks/{id}', owner: ({ context }) => context.user?.id },
+    StorageModule,
+    SalesModule,
+    LonghaulModule.forRootAsync({
+      imports: [StorageModule, SalesModule],
+      inject: [Storage, ReportTask, OrderImport],
+      useFactory: (storage: Storage, report: ReportTask, orders: OrderImport) => ({
+        tasks: { ...storage.longhaul, definitions: [report.definition, orders.upload.task] },
+        // The global prefix is part of the path: Nest registers each route with its whole path.
+        endpoints: { statusPath: '/api/tasks/{id}', owner: ({ context }) => context.user?.id },
+      }),
     }),
   ],
-  controllers: [ReportsController],
+  controllers: [TasksController],
 })
 export class AppModule {}
 // #endregion

@@ -144,7 +144,7 @@ export interface BulkOptions<T> {
  * If the repository throws a 503 or 429 (nothing was written), or if `resume` is set, the next
  * attempt repeats the write. After another failure it continues after these items, which are
  * `write_outcome_unknown`. After a crash up to `batchSize` items may be written twice, so make the
- * writes repeatable, or use `resume`.
+ * writes idempotent, or use `resume`.
  */
 export interface BulkBackgroundOptions extends SpooledTaskOptions {
   /**

@@ -1,5 +1,5 @@
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
-import { describe, type Handler, type HttpRequest, type HttpResponse } from './exchange.js'
+import { checkHandler, describe, type Handler, type HttpRequest, type HttpResponse } from './exchange.js'
 import { isDisconnect, readFailure } from './failure.js'
 import { func, readOptions, type OptionTable } from '../runtime/options.js'
 import { errorResponse } from './respond.js'
@@ -35,9 +35,10 @@ type Result = MaybePromise<HttpResponse | undefined>
  * throws or rejects, and is synchronous if `handler` is.
  * @example
  * const safe = guard(handler, { onError: (error) => logger.error(error) })
- * @throws {TypeError} An option is not valid or unknown.
+ * @throws {TypeError} The handler is not a function, or an option is not valid or unknown.
  */
 export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handler<C> {
+  checkHandler(handler)
   const { onError } = readOptions('guard', options, OPTIONS)
   const guarded = (request: HttpRequest<C>): Result => {
     try {

@@ -33,11 +33,18 @@ export interface RequesterOption {
   readonly anonymous: boolean
 }
 
-/** @throws {TypeError} `option` is missing or is none of the three choices. */
+/**
+ * @throws {TypeError} `option` is missing or is none of the three choices, or anonymous clients are
+ * allowed, which `'principal'` rejects.
+ */
 export function findRequester<C>(
   option: OwnerOption<C>, about: RequesterOption,
 ): (request: HttpRequest<C>) => Requester {
   const { where, name, anonymous } = about
+  if (anonymous && name === 'owner' && option === 'principal') {
+    throw new TypeError(`${where}: owner: 'principal' rejects anonymous clients; `
+      + 'for anonymous: true let owner be a function, such as (request) => principalOf(request)?.subject')
+  }
   if (option === 'anyone') return () => ANYONE
   if (option === 'principal') return (request) => byPrincipal(request, about)
   if (typeof option !== 'function') throw missing(option, about)
@@ -59,7 +66,7 @@ export const OPERATORS = 'longhaul:operators'
 export function checkOwnerId(where: string, id: unknown): string | undefined {
   if (id === undefined || (typeof id === 'string' && id !== '' && id !== OPERATORS)) return id
   if (id === OPERATORS) throw new TypeError(`${where} must not be ${OPERATORS}, the owner of the tasks of operators`)
-  throw new TypeError(`${where} must be a text that is not empty, or undefined for an anonymous client; it is ${found(id)}`)
+  throw new TypeError(`${where} must be a non-empty string, or undefined for an anonymous client; it is ${found(id)}`)
 }
 
 function byPrincipal(request: HttpRequest<unknown>, { where, name }: RequesterOption): Requester {

@@ -117,7 +117,7 @@ export interface UploadOptions<T = object> {
 /**
  * Options of the task that reads uploads in the background. A task that runs again continues after
  * the last committed batch, and its report covers all runs. One batch may be written twice, so make
- * `write` repeatable, or use `resume`.
+ * `write` idempotent, or use `resume`.
  */
 export type UploadBackgroundOptions = SpooledTaskOptions
 

@@ -89,7 +89,8 @@ const OPTIONS = {
 
 /**
  * Defines a task that retries all failed or cancelled tasks that match a filter, the oldest first.
- * `retryMany` of `operatorEndpoints` submits it; your own code submits it as any other task.
+ * `retryMany` of `operatorEndpoints` submits it; your own code submits it as any other task, without
+ * an owner. For an owner there is no such task: 422 `unknown_task`.
  *
  * - Each task is retried once by one task of this kind, even if the process of the run dies.
  * - While there is no space for more unfinished tasks (`queue_full`), the run ends and begins again

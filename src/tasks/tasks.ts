@@ -14,7 +14,8 @@ import type { TasksOptions } from './tasks-options.js'
  */
 export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D> {
   /**
-   * Returns the definition of this name, to choose the kind of work by a property of a body.
+   * Returns the definition of this name, to choose the kind of work by a property of a body. Check the
+   * name first: it finds all definitions, those that are not for clients too.
    *
    * @example
    * const definition = tasks.definition('report')

@@ -1,5 +1,6 @@
 import type { TaskEngine, Transaction } from '../../engine/engine.js'
 import { httpError } from '../../http/errors.js'
+import { OPERATORS } from '../../http/requester.js'
 import type { CallerLimit, NewTask, StoredTask } from '../../engine/task.js'
 import { PRIORITY, type AnyTaskDefinition } from '../definition/define.js'
 import { Json } from '../../runtime/json.js'
@@ -90,7 +91,11 @@ async function create(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
   trace: TraceHeaders | undefined,
 ): Promise<AcceptedTask> {
-  const { start, transaction } = submitted
+  const { start, transaction, owner, caller } = submitted
+  // What acts on the tasks of all owners is for operators and the application, even if a client knows its name.
+  if (definition.runIn !== undefined && caller !== undefined && owner !== OPERATORS) {
+    throw httpError('unknown_task')
+  }
   const task = newTask(core, definition, input, submitted, trace)
   const { external }: Details = task.details
   if (start !== undefined && external !== undefined) {

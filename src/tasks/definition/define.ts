@@ -29,8 +29,8 @@ export interface TaskSettings {
    */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. `permanent(error)`, and an `HttpError` or `HttpException` (NestJS) below
-   * 500 (except 408, 425 and 429), end the attempts.
+   * Maximum number of runs. `permanent(error)` ends the attempts. An `HttpError`, or an error of
+   * NestJS, http-errors or Boom, below 500 (except 408, 425 and 429) ends them too.
    * @default 1
    */
   readonly attempts?: number
@@ -88,7 +88,7 @@ export interface TaskOptions<
   /** Checks a business rule on valid input before the 202. Throws an `HttpError`, usually a 422. */
   readonly check?: (input: I) => MaybePromise<void>
   /**
-   * Does the work. May be called again after a failure or a crash, so make it repeatable. The result
+   * Does the work. May be called again after a failure or a crash, so make it idempotent. The result
    * is stored as JSON. Clients see an `HttpError` as it is, and an error below 500 of NestJS,
    * http-errors or Boom by its status and message. Any other error is masked as `task_failed` and
    * goes to `onError`.
@@ -236,7 +236,7 @@ export function defineTask<
   return definition as unknown as TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P>
 }
 
-/** Default `attempts` of repeatable work: with `BACKOFF`, 31 to 63 seconds. */
+/** Default `attempts` of idempotent work: with `BACKOFF`, 31 to 63 seconds. */
 export const REPEATABLE_ATTEMPTS = 7
 
 /** Returns the delay in milliseconds after `failed` failed attempts, from 1. */

@@ -8,7 +8,7 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import { acknowledged, respondAllow } from '../../http/respond.js'
 import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
 import { retryTask } from '../core/change-task.js'
-import type { Scope } from '../record/details.js'
+import { isIn, type Scope } from '../record/details.js'
 import { Snapshot, bodyOf, type TaskSnapshot } from '../record/view.js'
 import { redeliverOperations, retryOperations, withOwner } from './operations.js'
 import { findIn, scopeOf, type EndpointSettings } from './settings.js'
@@ -47,9 +47,11 @@ export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
     }
     began()
     const location = path.of(request.mountPath, id)
-    const now = await service.read(id) ?? task
+    const now = await service.read(id)
     const headers = { 'content-type': 'application/json', location, 'content-location': location }
-    return { status: 202, headers, body: format.toText(now, location) }
+    // The id may have been deleted and used again by another owner.
+    const shown = now && isIn(task, now) ? now : task
+    return { status: 202, headers, body: format.toText(shown, location) }
   })
 }
 

@@ -68,3 +68,14 @@ test('a folder whose lock cannot be made is rejected with the reason', async (t)
   await assert.rejects(lockFolder(join(parent, 'missing', 'data')), /^Error: No lock can be created beside the folder .*: .*EACCES/)
   await assert.rejects(lockFolder(join(parent, 'x'.repeat(120))), /^Error: No lock can be created beside the folder .*: its path is too long/)
 })
+
+test('another copy of the module in this process has the folder too', async (t) => {
+  const folder = join(parentFor(t), 'data')
+  const url = import.meta.resolve('../../../adapters/postgres/lock-folder.js')
+  const copies = await Promise.all([1, 2].map(async (n) => (
+    await import(`${url}?copy=${String(n)}`) as typeof import('../../../adapters/postgres/lock-folder.js')
+  )))
+  assert.notEqual(copies[0]?.lockFolder, copies[1]?.lockFolder)
+  for (const copy of copies) assert.equal(await copy.lockFolder(folder), folder)
+  assert.match(await outcome(start(folder)), /^rejected/)
+})

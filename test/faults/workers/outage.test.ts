@@ -7,7 +7,7 @@ import { migrate, postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 import pg from 'pg'
 import { stopAfterwards } from '../../http/kit/process.js'
-import { eventually, pause } from '../../kit/wait.js'
+import { deferred, eventually, pause } from '../../kit/wait.js'
 import { freePort, RedisServer } from '../../servers/redis-server.js'
 import { postgresForFile, startPostgres } from '../../servers/postgres-server.js'
 
@@ -169,5 +169,44 @@ describe('a worker on Redis reports once', { concurrency: true }, () => {
     t.after(() => own.stop())
     const { reports, tasks } = onRedis(t, own.url)
     await reportedEachTime({ reports, tasks }, { stop: () => own.kill(), start: () => own.run() })
+  })
+
+  test('each outage of BullMQ, while the only place of the worker is taken', async (t) => {
+    const [own, bull] = await Promise.all([RedisServer.start(), RedisServer.start()])
+    const client = new Redis(own.url)
+    client.on('error', () => undefined)
+    const connection = { host: '127.0.0.1', port: bull.port, maxRetriesPerRequest: null }
+    const parts = redis({ client, connection, leaseMs: 600_000 })
+    t.after(() => Promise.all([own.stop(), bull.stop()]))
+    const { promise: begun, resolve: begin } = deferred()
+    const long = defineTask({
+      name: 'long',
+      run: (_input, { signal }) => new Promise<{ message: string }>((resolve) => {
+        begin()
+        signal.addEventListener('abort', () => { resolve({ message: 'Stopped.' }) })
+      }),
+    })
+    const reports: Error[] = []
+    const tasks = createTasks({
+      ...parts, definitions: [long], concurrency: 1, onError: (error) => { reports.push(error as Error) },
+    })
+    t.after(async () => {
+      await tasks.close({ drainMs: 0 })
+      await parts.store.close()
+      client.disconnect()
+    })
+    await tasks.submit(long, {})
+    await begun
+    for (const outages of [1, 2]) {
+      bull.freeze()
+      await tasks.submit(long, {})
+      await eventually(() => reports.length === outages, 10_000, 'the worker reports')
+      bull.thaw()
+      // BullMQ replies in turn.
+      await parts.engine.bull().count()
+    }
+    own.freeze()
+    await eventually(() => reports.length === 3, 10_000, 'the worker reports an outage of Redis')
+    own.thaw()
   })
 })

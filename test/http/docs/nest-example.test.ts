@@ -29,6 +29,21 @@ test('NestJS: the guard decides who the owner is, and Nest drains the tasks when
   assert.equal(refused.status, 400)
   assert.deepEqual(refused.json.details, [{ pointer: '/year', message: 'is required' }])
 
+  const line = '{"sku":"a"}\n'
+  const upload = await client.ask('POST', '/api/orders', { headers: { ...ann, 'content-type': 'application/x-ndjson', 'upload-complete': '?0' } })
+  assert.equal(upload.status, 201)
+  const place = upload.headers.get('location') ?? ''
+  const part = { 'content-type': 'application/partial-upload', 'upload-offset': '0', 'upload-complete': '?1' }
+  assert.equal((await client.ask('PATCH', place, { body: line, headers: part })).status, 401)
+  assert.equal((await client.ask('PATCH', place, { body: line, headers: { ...part, 'x-demo-user': 'bob' } })).status, 404)
+  const imported = await client.ask('PATCH', place, { body: line, headers: { ...part, ...ann } })
+  assert.deepEqual([imported.status, imported.json.summary], [200, { total: 1, succeeded: 1, failed: 0 }])
+
+  const listed = await client.ask('GET', '/api/tasks', { headers: ann })
+  assert.deepEqual(listed.json.items.map(({ taskId }: { taskId: string }) => taskId), [begun.json.taskId])
+  assert.equal((await client.ask('PUT', path, { headers: ann })).headers.get('allow'), 'GET, HEAD, DELETE, OPTIONS')
+  assert.equal((await client.ask('GET', '/api/nothing', { headers: ann })).json.message, 'Cannot GET /api/nothing')
+
   server.child.kill('SIGTERM')
   await server.exited
   assert.equal(server.err, '')

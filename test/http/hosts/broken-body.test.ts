@@ -70,7 +70,7 @@ const cut = head('POST', '/records', { ...NDJSON, 'Content-Length': '1000000' })
 const broken = head('POST', '/records', { ...NDJSON, 'Transfer-Encoding': 'chunked' }) + chunk(lines) + 'ZZ\r\n'
 const smuggled = head('GET', '/smuggled', {})
 
-describe('a body that breaks while it is read', () => {
+describe('a body that breaks while it is read', { concurrency: true }, () => {
   const slowly: Policy = async (request, next) => {
     await new Promise((resolve) => setTimeout(resolve, 50))
     return next(request)
@@ -179,6 +179,53 @@ describe('a body that breaks while it is read', () => {
       assert.equal((await ask(port, 'HEAD', path)).headers['upload-offset'], '6')
     })
   })
+
+  test('a handler that has stopped reading before: its response', async () => {
+    const server = createServer()
+    const { promise: begun, resolve: begin } = deferred()
+    const { promise: failed, resolve: fail } = deferred()
+    await serving(async ({ body }) => {
+      for await (const _ of body.stream()) break
+      begin()
+      await failed
+      return json(200, 'done')
+    }, async (port) => {
+      server.on('clientError', fail)
+      const wire = new Wire(port, head('POST', '/', { 'Transfer-Encoding': 'chunked' }) + chunk('abc'))
+      await begun
+      wire.socket.write('ZZ\r\n')
+      const { status, head: received, text } = parse(await wire.end())
+      assert.deepEqual([status, text.endsWith('"done"')], [200, true])
+      assert.match(received, /^connection: close$/im)
+    }, server)
+  })
+
+  for (const passesOn of [false, true]) {
+    test(`a handler that would begin after the 400 has read nothing${passesOn ? ', after another one has declined' : ''}`, async () => {
+      let written = 0
+      const upload = ndjsonUpload({ write: (records) => { written += records.length } })
+      const { promise: responded, resolve: go } = deferred()
+      const { promise: outcome, resolve: settle } = deferred<unknown>()
+      const waiting: Policy = async (request, next) => {
+        await responded
+        return next(request)
+      }
+      const last: Handler = async (request) => {
+        const reading = Promise.resolve(upload(request))
+        reading.then(settle, settle)
+        return reading
+      }
+      await serving(compose(waiting, passesOn ? () => undefined : last), async (port) => {
+        const wire = new Wire(port, broken)
+        wire.socket.allowHalfOpen = true
+        await wire.until(/\}$/)
+        assert.equal(parse(wire.text).body.code, 'bad_request')
+        go()
+        assert.equal((await outcome as { code?: string }).code, 'incomplete_body')
+        assert.equal(written, 0)
+      }, createServer(toNode(last)))
+    })
+  }
 
   test('a handler that does not read the body: 400, and its signal aborts', async () => {
     let aborted = false

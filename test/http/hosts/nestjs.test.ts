@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, test } from 'node:test'
-import { All, Controller, Inject, Injectable, Module, Next, Post, Req, Res, type DynamicModule, type INestApplication } from '@nestjs/common'
-import { NestFactory } from '@nestjs/core'
+import { All, Controller, Inject, Injectable, Module, Next, Post, Req, Res, Scope, type DynamicModule, type INestApplication } from '@nestjs/common'
+import { ModuleRef, NestFactory } from '@nestjs/core'
 import { defineTask, type TaskEndpoints, type Tasks } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { LonghaulModule, TASK_ENDPOINTS, TASKS, type NestContext } from 'longhaul/nestjs'
@@ -107,5 +107,64 @@ describe('LonghaulModule', () => {
     const options = { tasks: { ...memory(), definitions: [report] }, drainMS: 5 }
     await assert.rejects(app(LonghaulModule.forRoot(options), {}), /LonghaulModule: there is no option "drainMS"; did you mean "drainMs"\?/)
     await assert.rejects(app(LonghaulModule.forRoot({} as never), {}), /LonghaulModule: the option tasks is missing/)
+  })
+
+  test('a request-scoped provider below the factory fails at the start, because each request would create its own tasks', async () => {
+    @Injectable({ scope: Scope.REQUEST })
+    class Tenant {}
+    @Injectable()
+    class ReportTask {
+      constructor(@Inject(Tenant) readonly tenant: Tenant) {}
+    }
+    @Module({ providers: [Tenant, ReportTask], exports: [ReportTask] })
+    class TaskModule {}
+    const module = LonghaulModule.forRootAsync({
+      imports: [TaskModule],
+      inject: [ReportTask],
+      useFactory: () => ({ tasks: { ...memory(), definitions: [report] } }),
+    })
+    for (let time = 1; time <= 2; time++) {
+      await assert.rejects(app(module, { providers: [Billing] }), { name: 'TypeError', message: /^LonghaulModule: a provider that the factory injects, or one below it, has the scope REQUEST/ })
+    }
+  })
+
+  test('the run of a task that is a provider gets the tasks from ModuleRef', async () => {
+    @Injectable()
+    class Reporter {
+      constructor(@Inject(ModuleRef) readonly modules: ModuleRef) {}
+
+      readonly definition = defineTask({
+        name: 'reporter',
+        run: async () => { await this.modules.get<Tasks>(TASKS, { strict: false }).submit(report, { ms: 0 }, { id: 'one-report' }) },
+      })
+    }
+    @Module({ providers: [Reporter], exports: [Reporter] })
+    class TaskModule {}
+    const module = LonghaulModule.forRootAsync({
+      imports: [TaskModule],
+      inject: [Reporter],
+      useFactory: ({ definition }: Reporter) => ({ tasks: { ...memory(), definitions: [definition, report] } }),
+    })
+    const nest = await app(module, {})
+    const tasks = nest.get<Tasks>(TASKS)
+    const { taskId } = await tasks.submit(nest.get(Reporter).definition, {})
+    assert.equal((await tasks.wait(taskId, { timeoutMs: 5000 }))?.status, 'completed')
+    assert.equal((await tasks.wait('one-report', { timeoutMs: 5000 }))?.status, 'completed')
+    await nest.close()
+  })
+
+  test('one module may be in several applications', async () => {
+    const module = LonghaulModule.forRootAsync({ useFactory: () => ({ tasks: { ...memory(), definitions: [report] } }) })
+    @Module({ imports: [module] })
+    class App {}
+    const create = (): Promise<INestApplication> => NestFactory.create(App, { logger: false, abortOnError: false })
+    const both = [await create(), await create()]
+    for (const nest of both) await nest.init()
+    for (const nest of both) await nest.close()
+  })
+
+  test('a controller that needs endpoints says so, if there are none', async () => {
+    const module = LonghaulModule.forRoot({ tasks: { ...memory(), definitions: [report] } })
+    await assert.rejects(app(module, { controllers: [Reports] }), /TASK_ENDPOINTS: pass the option endpoints to LonghaulModule/)
   })
 })

@@ -234,5 +234,8 @@ describe('attach: listeners of the application', () => {
   test('an invalid handler and an invalid mount path are rejected at construction', () => {
     assert.throws(() => attach(createServer(), null as never), /[Pp]ass a handler/)
     assert.throws(() => attach(createServer(), hello, { mountPath: 'api' }), /write "\/api"/)
+    for (const policies of [[1], [undefined], [[() => undefined]]]) {
+      assert.throws(() => attach(createServer(), hello, { policies: policies as never }), /argument 1 is (not a function|an array)/)
+    }
   })
 })

@@ -13,6 +13,12 @@ for (const entry of entries.filter(isLoaded)) {
   })
 }
 
+if (isLoaded('longhaul/nestjs')) {
+  test('the module of Nest has its name, which Nest logs', () => {
+    assert.equal(require('longhaul/nestjs').LonghaulModule.name, 'LonghaulModule')
+  })
+}
+
 test('a handler is called without a server', async () => {
   const { createTasks, defineTask, router, taskEndpoints } = require('longhaul')
   const { memory } = require('longhaul/memory')

@@ -65,7 +65,7 @@ function setUp(t: TestContext, options: Partial<OperatorEndpointsOptions> = {}, 
     'POST /admin/tasks/{id}/callback': operators.callback,
     'GET|HEAD /admin/tasks/{id}/files/{name}': operators.files,
     'GET|HEAD /admin/tasks/{id}/partial-results': words.endpoint(operators),
-    'GET /tasks/{id}': own.status, 'GET /tasks': own.list,
+    'GET /tasks/{id}': own.status, 'GET /tasks': own.list, 'POST /tasks/{id}/callback': own.callback,
   })
   const ask = (method: string, path: string, more: object = {}) => inject(site, { method, path, ...root, ...more })
   const end = async (owner: string | undefined, input: { fails?: boolean } = {}, more: { callbackUrl?: string } = {}) => {
@@ -138,6 +138,22 @@ describe('operatorEndpoints', () => {
     await eventually(async () => runs.get(failed) === 2 && (await tasks.get(failed))?.status === 'failed')
     const etag = String((await ask('GET', `/admin/tasks/${failed}`)).headers['etag'])
     assert.deepEqual([(await ask('DELETE', `/admin/tasks/${failed}`, { headers: { 'if-match': etag } })).status, await tasks.get(failed, report)], [204, undefined])
+  })
+
+  test('shows no task of another owner whose id is used again while a callback is sent', async (t) => {
+    const { site, end, tasks, report, engine } = setUp(t)
+    const id = await end('ann', { fails: true }, { callbackUrl: 'https://example.com/' })
+    await eventually(async () => (await tasks.get(id))?.callback?.state === 'delivered')
+    const change = engine.change.bind(engine)
+    t.mock.method(engine, 'change', async (ref: TaskRef, expected: Expected, made: TaskChange): Promise<Changed> => {
+      const changed = await change(ref, expected, made)
+      if (made.callbackMs !== 0) return changed
+      await tasks.delete(id)
+      await tasks.ownedBy('bob').submit(report, {}, { id })
+      return changed
+    })
+    const response = await inject(site, { method: 'POST', path: `/tasks/${id}/callback`, headers: { 'x-user': 'ann' } })
+    assert.deepEqual([response.status, (await response.json<{ status: string }>()).status], [202, 'failed'])
   })
 
   test('rejects all others before it reads a task or a body: 403, or 401 without a user', async (t) => {
@@ -407,6 +423,30 @@ describe('retryMany', () => {
     }
     assert.equal((await ask('POST', '/admin/tasks/retry', { body: '{"task":"report"}', headers: { 'content-type': 'application/json' } })).status, 400)
     assert.equal((await ask('POST', '/admin/tasks/retry', { headers: { 'sec-fetch-site': 'cross-site' } })).status, 403)
+  })
+
+  test('is nothing that an owner can submit, by its name neither', async (t) => {
+    const { tasks, retries, end, runs } = setUp(t)
+    const id = await end('bob', { fails: true })
+    const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined, anonymous: true })
+    const byName = submit((body) => {
+      const { task, data } = body as { task: string, data: unknown }
+      const definition = tasks.definition(task)
+      if (!definition) throw httpError('unknown_task')
+      return { definition, input: data }
+    })
+    for (const prefer of [{}, { prefer: 'respond-async' }]) {
+      for (const user of [{}, { 'x-user': 'ann' }]) {
+        const response = await inject(byName, {
+          method: 'POST', path: '/', headers: { 'content-type': 'application/json', ...prefer, ...user }, body: JSON.stringify({ task: 'retry-tasks', data: { owner: 'bob' } }),
+        })
+        assert.deepEqual([response.status, (await response.json<{ code: string }>()).code], [422, 'unknown_task'])
+      }
+    }
+    await assert.rejects(tasks.ownedBy('ann').submit(retries, {}), { code: 'unknown_task' })
+    await assert.rejects(tasks.ownedBy(undefined).submit(retries, {}), { code: 'unknown_task' })
+    const { items } = await tasks.list({ task: retries })
+    assert.deepEqual([items, runs.get(id)], [[], 1])
   })
 
   test('is a task for your own code, too, and never a run by itself', async (t) => {

@@ -159,7 +159,7 @@ describe('an owner function that gives no id fails loudly, and merges nobody', (
         const call = async () => handler(request({ method, path: '/tasks/x', headers, body }))
         await assert.rejects(call(), (error: unknown) => {
           assert.ok(error instanceof TypeError && !isHttpError(error))
-          assert.match(error.message, /^taskEndpoints: owner must be a text that is not empty, or undefined for an anonymous client; it is/)
+          assert.match(error.message, /^taskEndpoints: owner must be a non-empty string, or undefined for an anonymous client; it is/)
           return true
         })
       }
@@ -183,4 +183,11 @@ test('maxPerOwner counts clients without an owner by their network', async (t) =
     assert.deepEqual([await few(undefined), await few(undefined)], [202, 429], 'those without an address count as one')
     if (owner !== 'anyone') assert.deepEqual([await few('192.0.2.1', 'ann'), await few('192.0.2.9', 'ann')], [202, 429])
   }
+})
+
+test("owner: anonymous: true contradicts 'principal'", (t) => {
+  const options = { statusPath: '/tasks/{id}', owner: 'principal', anonymous: true } as const
+  assert.throws(() => taskEndpoints(created(t), options), {
+    name: 'TypeError', message: /^taskEndpoints: owner: 'principal' rejects anonymous clients; .*let owner be a function/,
+  })
 })
