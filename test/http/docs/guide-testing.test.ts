@@ -80,7 +80,7 @@ test('a failed run is retried after ten minutes', async () => {
     attempts: 2,
     backoff: { type: 'fixed', delayMs: 600_000 },
     run: (_input, { attempt }) => {
-      if (attempt === 1) throw new Error('The database is away')
+      if (attempt === 1) throw new Error('The database is unavailable')
     },
   })
   const tasks = createTasks({
