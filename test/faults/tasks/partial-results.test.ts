@@ -1,4 +1,4 @@
-// A client reads partial results while their workers are killed, and while its own connection breaks.
+// A client reads partial results while their workers are killed or frozen, and while its own connection breaks.
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ stopAfterwards()
 const urls = { Redis: await redisUrl(), PostgreSQL: await postgresUrl() }
 
 for (const [database, url] of Object.entries(urls)) {
-  test(`on ${database}, a reader gets each partial result once and in order, whoever dies`, async (t) => {
+  test(`on ${database}, a reader gets each partial result once and in order, whoever dies or freezes`, async (t) => {
     const name = `count_${String(process.pid)}`
     const { tasks, counting, numbers, close } = openCounting(url, name, false)
     const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
@@ -31,7 +31,8 @@ for (const [database, url] of Object.entries(urls)) {
       await close()
     })
     const start = (): ServerProcess => new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'count-worker.ts')), url, name], {})
-    let [worker, kills, breaks] = [start(), 0, 0]
+    let [worker, breaks] = [start(), 0]
+    let frozen: ServerProcess | undefined
     const client = createClient({ baseUrl: web.url, retry: { baseMs: 1 } })
     const task = await client.submit('/tasks', {})
     const seen: number[] = []
@@ -43,11 +44,17 @@ for (const [database, url] of Object.entries(urls)) {
         for await (const { id, value } of readPartialResults<number>(client, task, options)) {
           last = id
           seen.push(value)
-          if (seen.length === 60 || seen.length === 150) {
+          if (seen.length === 60) {
             worker.child.kill('SIGKILL')
-            kills++
             worker = start()
           }
+          if (seen.length === 150) {
+            worker.child.kill('SIGSTOP')
+            frozen = worker
+            worker = start()
+          }
+          // It continues its run, from which the other worker has taken over.
+          if (seen.length === 200) frozen?.child.kill('SIGCONT')
           if (seen.length % 50 === 0) {
             breaks++
             leave.abort(new Error('The page is reloaded'))
@@ -58,7 +65,7 @@ for (const [database, url] of Object.entries(urls)) {
       }
     }
     assert.deepEqual(seen, Array.from({ length: 300 }, (_, at) => at + 1))
-    assert.ok(kills === 2 && breaks >= 5)
+    assert.ok(breaks >= 5 && frozen?.child.exitCode === null)
     assert.equal((await tasks.wait(task.taskId ?? '', { timeoutMs: 20_000 }))?.status, 'completed')
   })
 }

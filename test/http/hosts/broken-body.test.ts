@@ -281,6 +281,19 @@ describe('bytes behind a complete request', () => {
       assert.match(await closing.end(), /^HTTP\/1\.1 200 [^]*\r\n\r\n3$/)
     }))
 
+  test('are rejected after the responses to all pipelined requests', () => {
+    let count = 0
+    return serving(async () => {
+      await new Promise(setImmediate)
+      return json(200, count++)
+    }, async (port) => {
+      const wire = new Wire(port, post() + 'abc' + post() + 'abc' + post() + 'abcdef')
+      assert.deepEqual((await wire.end()).match(/\r\n\r\n\d|HTTP\/1\.1 \d+/g), [
+        'HTTP/1.1 200', '\r\n\r\n0', 'HTTP/1.1 200', '\r\n\r\n1', 'HTTP/1.1 200', '\r\n\r\n2', 'HTTP/1.1 501',
+      ])
+    })
+  })
+
   test('end the work if their client disconnects', async () => {
     let aborted = false
     await serving(({ signal }) => new Promise((resolve) => {
