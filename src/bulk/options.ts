@@ -63,7 +63,7 @@ export interface BulkOptions<T> {
   readonly items?: string
   /**
    * Treatment of other properties and elements of the body. `refuse` responds with 400
-   * `invalid_input`. `ignore` checks that they are valid JSON and drops them. Default: `refuse`.
+   * `invalid_input`. `ignore` checks that they are valid JSON and leaves them out. Default: `refuse`.
    */
   readonly otherMembers?: 'refuse' | 'ignore'
   /** Validates each item; its output is written. Default: any object. */

@@ -54,7 +54,7 @@ export function callbacks(options: CallbackOptions): Callbacks {
 const POSTPONE_MS = 250
 const MAX_POSTPONE_MS = 15_000
 
-/** Sends the callbacks that the engine hands out. The engine keeps when each is due. */
+/** Sends the callbacks that are due. The engine keeps when each is due. */
 class Deliveries {
   private readonly requests: SharedLimit
   private readonly receivers: SharedLimit

@@ -10,7 +10,7 @@ import type { Tracing } from './definition/tracing.js'
 
 /** Options of `createTasks`. */
 export interface TasksOptions<D extends Definitions = Definitions> {
-  /** Keeps the tasks and hands them out: that of `memory()`, `redis()` or `postgres()`. */
+  /** Stores the tasks and assigns them to workers. From `memory()`, `redis()` or `postgres()`. */
   readonly engine: TaskEngine
   /** Keeps counters, uploads and responses of idempotency keys. Made by the same functions. */
   readonly store: Store
