@@ -118,6 +118,13 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return real.replace(key, value, revision, options)
     },
   })),
+  broken('deleted entries count', 'an entry that was deleted counts no longer', (real) => ({
+    delete: async (key, revision) => {
+      const isDeleted = await real.delete(key, revision)
+      void real.create(`${key}:deleted`, '', { ttlMs: 600_000, evictable: true, owner: key.replace(/deleted-\d+$/, 'ann') })
+      return isDeleted
+    },
+  })),
   broken('create looks, then writes', 'of many creates one wins, and all others get its entry', (real) => ({
     create: async (key, value, options) => {
       const there = await real.get(key)
