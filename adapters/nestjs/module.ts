@@ -9,11 +9,12 @@ import {
   type TasksOptions,
 } from '../../src/index.js'
 
+// Strings, because Nest cannot write a symbol into its message about a circular dependency.
 /** The token under which the module provides the `Tasks`: `@Inject(TASKS)`. */
-export const TASKS: unique symbol = Symbol('longhaul.TASKS')
+export const TASKS = 'longhaul.TASKS'
 
 /** Token of the `TaskEndpoints`: `@Inject(TASK_ENDPOINTS)`. Requires the option `endpoints`. */
-export const TASK_ENDPOINTS: unique symbol = Symbol('longhaul.TASK_ENDPOINTS')
+export const TASK_ENDPOINTS = 'longhaul.TASK_ENDPOINTS'
 
 /** The request context that `toNode` and `toFastify` make: the user whom a guard has set. */
 export interface NestContext<User = { readonly id: string }> {
@@ -43,7 +44,7 @@ const OPTIONS = {
 
 type ReadOptions = Filled<LonghaulModuleOptions, typeof OPTIONS>
 
-const MODULE_OPTIONS = Symbol('longhaul.MODULE_OPTIONS')
+const MODULE_OPTIONS = 'longhaul.MODULE_OPTIONS'
 
 /** Drains the tasks before Nest closes the server, so that waiting requests get a response. */
 class TasksLifecycle implements BeforeApplicationShutdown {
@@ -68,10 +69,6 @@ const NO_ENDPOINTS = Object.defineProperties({}, Object.fromEntries(ENDPOINTS.ma
 })))
 
 const PROVIDERS: Provider[] = [
-  {
-    provide: TASKS, inject: [MODULE_OPTIONS],
-    useFactory: ({ tasks }: ReadOptions) => createTasks(tasks),
-  },
   {
     provide: TASK_ENDPOINTS, inject: [TASKS, MODULE_OPTIONS],
     useFactory: (tasks: Tasks, { endpoints }: ReadOptions) => (
@@ -114,6 +111,11 @@ function moduleOf<User>(
     module: LonghaulModule, global: true, imports, exports: [TASKS, TASK_ENDPOINTS],
     providers: [
       { provide: MODULE_OPTIONS, inject, useFactory: read },
+      {
+        // What the options inject, too: Nest detects a circle of two providers only.
+        provide: TASKS, inject: [MODULE_OPTIONS, ...inject],
+        useFactory: ({ tasks }: ReadOptions) => createTasks(tasks),
+      },
       { provide: ScopeCheck, useValue: check },
       ...PROVIDERS,
     ],

@@ -117,9 +117,14 @@ function ofStore(full: boolean): Failure {
 
 /** Returns true for an error that was thrown for the client: `HttpError`, or one of NestJS, http-errors or Boom. */
 export function isForClient(error: unknown): boolean {
-  if (isHttpError(error)) return true
-  return isFields(error)
-    && (error['isBoom'] === true || typeof error['expose'] === 'boolean' || isNestException(error))
+  try {
+    if (isHttpError(error)) return true
+    return isFields(error)
+      && (error['isBoom'] === true || typeof error['expose'] === 'boolean' || isNestException(error))
+  } catch {
+    // A getter or a proxy of the thrown value threw.
+    return false
+  }
 }
 
 /** `HttpException` of NestJS. */

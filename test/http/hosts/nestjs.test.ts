@@ -128,6 +128,21 @@ describe('LonghaulModule', () => {
     }
   })
 
+  test('a provider of a task that injects the tasks is a circular dependency, and not a start that never ends', async () => {
+    @Injectable()
+    class Circular {
+      constructor(@Inject(TASKS) readonly tasks: Tasks) {}
+    }
+    @Module({ providers: [Circular], exports: [Circular] })
+    class TaskModule {}
+    const module = LonghaulModule.forRootAsync({
+      imports: [TaskModule],
+      inject: [Circular],
+      useFactory: () => ({ tasks: { ...memory(), definitions: [report] } }),
+    })
+    await assert.rejects(app(module, {}), /circular dependency has been detected/)
+  })
+
   test('the run of a task that is a provider gets the tasks from ModuleRef', async () => {
     @Injectable()
     class Reporter {
