@@ -62,6 +62,8 @@ for (const [name, server] of Object.entries({ Redis: await redisForFile(), Postg
     }
     heard.length = 0
     await hasHeard('look', 'ok')
-    assert.deepEqual(await tasks.health(), { ok: true, running: 0, waiting: 0 })
+    // The submission that failed may have arrived, and be running now.
+    const { ok, error } = await tasks.health()
+    assert.deepEqual([ok, error], [true, undefined])
   })
 }
