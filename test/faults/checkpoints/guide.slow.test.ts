@@ -1,7 +1,6 @@
 // The samples of the guide that write each record once, as they stand, with a worker that is suspended while another one takes over.
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test, type TestContext } from 'node:test'
 import { build } from 'esbuild'
@@ -13,6 +12,7 @@ import { newId } from '../../../src/runtime/random-id.js'
 import type { UploadTask } from '../../../src/ndjson/index.js'
 import { blocks } from '../../http/kit/doc-page.js'
 import { root, ServerProcess, stopAfterwards } from '../../http/kit/process.js'
+import { projectFolder } from '../../http/kit/project-folder.js'
 import { eventually } from '../../http/kit/wire.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 
@@ -38,8 +38,7 @@ describe('the samples of docs/guide/imports.md, with a worker that was suspended
   let folder: string
 
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'longhaul-guide-checkpoints-'))
-    await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+    folder = await projectFolder('guide-checkpoints')
     await pool.query('create table users (id serial primary key, email text); create table imports (id text primary key, cursor text); create table bulk_tasks (id text primary key, cursor text)')
   })
   after(async () => {

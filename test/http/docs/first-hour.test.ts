@@ -1,12 +1,12 @@
 // The servers that a new user pastes first: from README.md, Getting started and Embedding.
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { build } from 'esbuild'
 import { blocks } from '../kit/doc-page.js'
 import { root, ServerProcess, stopAfterwards } from '../kit/process.js'
+import { projectFolder } from '../kit/project-folder.js'
 import { Client } from '../kit/reference.js'
 
 /** The port of the page, and what starts the same server on a free port and prints its address. */
@@ -21,8 +21,7 @@ const PORTS = [
 
 let folder: string
 before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'longhaul-first-hour-'))
-  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+  folder = await projectFolder('first-hour')
 })
 after(async () => { await rm(folder, { recursive: true, force: true }) })
 stopAfterwards()

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { after, before, describe, test } from 'node:test'
 import { build } from 'esbuild'
 import { root } from '../kit/process.js'
+import { projectFolder } from '../kit/project-folder.js'
 
 const PAGE = join(root, 'test/http/docs/guide-testing.test.ts')
 
@@ -15,8 +15,7 @@ describe('the tests of the guide run under other test runners', () => {
   let folder: string
 
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'longhaul-runners-'))
-    await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+    folder = await projectFolder('runners')
     await writeFile(join(folder, 'package.json'), '{ "name": "runners", "private": true }')
     await writeFile(join(folder, 'vitest.config.mjs'), 'export default {}')
   })

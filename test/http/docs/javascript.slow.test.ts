@@ -1,13 +1,13 @@
 // The guide to plain JavaScript: its server runs as it stands, and its types are checked.
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { build } from 'esbuild'
 import { compile } from '../kit/compile.js'
 import { blocks } from '../kit/doc-page.js'
 import { root, ServerProcess, stopAfterwards } from '../kit/process.js'
+import { projectFolder } from '../kit/project-folder.js'
 import { Client } from '../kit/reference.js'
 
 const page = await readFile(join(root, 'docs/guide/javascript.md'), 'utf8')
@@ -15,8 +15,7 @@ const [server = '', types = ''] = blocks(page, 'js')
 
 let folder: string
 before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'longhaul-javascript-'))
-  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+  folder = await projectFolder('javascript')
 })
 after(async () => { await rm(folder, { recursive: true, force: true }) })
 stopAfterwards()

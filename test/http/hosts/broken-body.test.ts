@@ -64,6 +64,14 @@ async function untilClosed(port: number, request: string): Promise<Received> {
   return parse(await new Wire(port, request).end())
 }
 
+/** A handler that reads nothing, and responds when its signal aborts. */
+const untilAborted = (onAbort: () => void): Handler => ({ signal }) => new Promise((resolve) => {
+  signal.addEventListener('abort', () => {
+    onAbort()
+    resolve(json(200, {}))
+  })
+})
+
 const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 const NDJSON = { 'Content-Type': 'application/x-ndjson' }
 const cut = head('POST', '/records', { ...NDJSON, 'Content-Length': '1000000' }) + lines
@@ -229,12 +237,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
 
   test('a handler that does not read the body: 400, and its signal aborts', async () => {
     let aborted = false
-    await serving(({ signal }) => new Promise((resolve) => {
-      signal.addEventListener('abort', () => {
-        aborted = true
-        resolve(json(200, {}))
-      })
-    }), async (port) => {
+    await serving(untilAborted(() => { aborted = true }), async (port) => {
       const { status, body } = await halfClosed(port, head('POST', '/', { 'Content-Length': '10' }) + 'abc')
       assert.deepEqual([status, body.code], [400, 'bad_request'])
       await eventually(() => aborted, 'the signal aborts')
@@ -296,12 +299,7 @@ describe('bytes behind a complete request', () => {
 
   test('end the work if their client disconnects', async () => {
     let aborted = false
-    await serving(({ signal }) => new Promise((resolve) => {
-      signal.addEventListener('abort', () => {
-        aborted = true
-        resolve(json(200, {}))
-      })
-    }), async (port) => {
+    await serving(untilAborted(() => { aborted = true }), async (port) => {
       new Wire(port).socket.end(`${post()}abcdef`)
       await eventually(() => aborted, 'the signal aborts')
     })
