@@ -14,7 +14,7 @@ const SPACE = 24 << 20
 const server = await postgresForFile({ tablespaceBytes: SPACE })
 const work = defineTask({ name: 'work', run: async () => undefined })
 
-function tasksOn(t: TestContext, connectionString: string): Tasks<[typeof work]> {
+function tasksOn(t: TestContext, connectionString: string): Tasks<readonly [typeof work]> {
   const pool = new pg.Pool({ connectionString })
   pool.on('error', () => undefined)
   const parts = postgres({ pool })
