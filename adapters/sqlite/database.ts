@@ -24,6 +24,12 @@ interface Call {
   readonly until: number
 }
 
+/** What runs at the end of a transaction, inside of it. `failed` gets an error that no call has caused. */
+interface LastStep {
+  readonly run: () => void
+  readonly failed: (error: Error) => void
+}
+
 export interface DatabaseOptions {
   readonly database: SqliteDatabase
   readonly synchronous: 'full' | 'normal'
@@ -39,8 +45,7 @@ export interface DatabaseOptions {
 export class Database {
   private calls: Call[] = []
   private readonly statements = new Map<string, SqliteStatement>()
-  /** Called at the end of each transaction, inside of it. */
-  private readonly lastSteps: (() => void)[] = []
+  private lastStep: LastStep = { run: () => undefined, failed: () => undefined }
   /** What the transaction leads to, once it is committed or rolled back. */
   private effects: { readonly done: () => void, readonly undone?: () => void }[] = []
   private readonly expirers: ((limit: number) => void)[] = []
@@ -107,9 +112,9 @@ export class Database {
     this.effects.push(undone === undefined ? { done } : { done, undone })
   }
 
-  /** Adds a step at the end of each transaction. */
-  addLastStep(step: () => void): void {
-    this.lastSteps.push(step)
+  /** Sets what runs at the end of each transaction. */
+  setLastStep(step: LastStep): void {
+    this.lastStep = step
   }
 
   /** Adds a removal of what has expired, which some of the transactions call. */
@@ -197,21 +202,28 @@ export class Database {
     const { calls } = this
     this.calls = []
     try {
-      this.transact(calls)
+      this.transact(calls, true)
     } catch (error) {
-      this.recover(calls, error)
+      if (isBusy(error)) this.waitForLock(calls, error)
+      else if (isOfOneCall(error)) this.transactEach(calls)
+      else this.fail(calls, error)
     }
   }
 
-  /** Makes calls in one transaction, and resolves them. Throws if nothing was done. */
-  private transact(calls: readonly Call[]): void {
+  /**
+   * Makes calls in one transaction, and resolves them. Throws if nothing was done.
+   *
+   * @param isLast - also runs the last step
+   */
+  private transact(calls: readonly Call[], isLast: boolean): void {
     const outcomes: unknown[] = []
     this.effects = []
     try {
       this.open()
       this.alone(() => {
         for (const { work } of calls) outcomes.push(work())
-        for (const step of this.lastSteps) step()
+        if (!isLast) return
+        this.lastStep.run()
         this.expire()
       })
     } catch (error) {
@@ -222,26 +234,38 @@ export class Database {
     for (const { done } of this.effects.splice(0)) done()
   }
 
-  private recover(calls: readonly Call[], error: unknown): void {
-    if (isBusy(error)) {
-      const now = performance.now()
-      for (const call of calls) {
-        if (call.until < now) call.reject(toStoreError(error))
-        else this.calls.push(call)
+  /** Makes each call in a transaction of its own, because an error belongs to one of them. */
+  private transactEach(calls: readonly Call[]): void {
+    for (const call of calls) {
+      try {
+        this.transact([call], false)
+      } catch (error) {
+        if (isBusy(error)) this.waitForLock([call], error)
+        else call.reject(toStoreError(error))
       }
-      setTimeout(() => { this.schedule() }, AGAIN_MS)
-    } else if (calls.length > 1 && isOfOneCall(error)) {
-      // The error belongs to one of the calls, and only that one fails.
-      for (const call of calls) {
-        try {
-          this.transact([call])
-        } catch (own) {
-          this.recover([call], own)
-        }
-      }
-    } else {
-      for (const { reject } of calls) reject(toStoreError(error))
     }
+    try {
+      this.transact([], true)
+    } catch (error) {
+      if (isBusy(error)) this.waitForLock([], error)
+      else this.fail([], error)
+    }
+  }
+
+  /** Tries again soon. Calls whose time is over fail. */
+  private waitForLock(calls: readonly Call[], error: unknown): void {
+    const now = performance.now()
+    for (const call of calls) {
+      if (call.until < now) call.reject(toStoreError(error))
+      else this.calls.push(call)
+    }
+    setTimeout(() => { this.schedule() }, AGAIN_MS)
+  }
+
+  private fail(calls: readonly Call[], error: unknown): void {
+    const failure = toStoreError(error)
+    for (const { reject } of calls) reject(failure)
+    if (calls.length === 0) this.lastStep.failed(failure)
   }
 
   /** Removes some of what has expired, at most once a second. */

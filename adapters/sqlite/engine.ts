@@ -1,9 +1,12 @@
+import { randomBytes } from 'node:crypto'
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
 import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from '../../src/engine/task.js'
+import { Json } from '../../src/runtime/json.js'
+import { newId } from '../../src/runtime/random-id.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import type { Database } from './database.js'
 import { ForeignWatches } from './foreign-watches.js'
@@ -11,6 +14,9 @@ import { readCounts, readPage } from './pages.js'
 import { applyChange, holds, isFinal, isQueued, newRow, toTask, type TaskRow } from './rows.js'
 import { Tasks } from './tasks.js'
 import { Worker } from './worker.js'
+
+/** Size of the input of a probe, in bytes: on a full disk there is rarely space for it. */
+const PROBE_BYTES = 1200
 
 /**
  * Task engine in a file of SQLite, made by `sqlite()`: one row for each task. Several processes of one
@@ -85,6 +91,15 @@ export class SqliteTaskEngine implements TaskEngine {
     return this.database.read('now', () => this.database.now)
   }
 
+  /** Writes a task, and removes it in the same transaction. */
+  probe(): Promise<void> {
+    return this.database.write('probe', () => {
+      const input = Json.of(randomBytes(PROBE_BYTES).toString('base64url'))
+      const task = { id: newId(), birth: newId(), name: '', pool: '', priority: 0, details: {}, keepMs: 0 }
+      this.tasks.remove(this.tasks.insert(newRow({ ...task, input }, 0, undefined), input.text))
+    })
+  }
+
   async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
     await this.worker.close(drainMs)
     this.watches.close()
@@ -100,9 +115,9 @@ export class SqliteTaskEngine implements TaskEngine {
     const at = start === undefined ? now : 'at' in start ? start.at : now + start.delayMs
     const row = newRow(task, now, at > now ? at : undefined)
     if (at <= now) row.turn = tasks.turnOf(row)
-    tasks.insert(row, task.input.text)
+    const inserted = tasks.insert(row, task.input.text)
     this.worker.noteDue(at - now)
-    return { outcome: 'created', task: toTask({ ...row, rowid: 0 }) }
+    return { outcome: 'created', task: toTask(inserted) }
   }
 
   private changeNow({ id, birth }: TaskRef, expected: Expected, change: TaskChange): Changed {

@@ -67,12 +67,13 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
     for (const row of rows) this.remove(row)
   }
 
-  insert(row: Omit<TaskRow, 'rowid'>, input: string): void {
+  insert(row: Omit<TaskRow, 'rowid'>, input: string): TaskRow {
     const [{ rowid }] = this.database.all<{ rowid: number }>(INSERT, ...insertedValues(row)) as [
       { rowid: number },
     ]
     this.database.run('INSERT INTO longhaul_texts (task, input) VALUES (?, ?)', rowid, input)
     this.notify(row.id)
+    return { ...row, rowid }
   }
 
   /** Writes a row that was not final before, or whose share does not change. */

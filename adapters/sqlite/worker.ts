@@ -36,7 +36,10 @@ export class Worker {
     private readonly database: Database, private readonly tasks: Tasks,
     private readonly leaseMs: number,
   ) {
-    database.addLastStep(() => { if (this.isWanted) this.handOut() })
+    database.setLastStep({
+      run: () => { if (this.isWanted) this.handOut() },
+      failed: (error) => { this.working?.work.noteFailure('take', error) },
+    })
   }
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
@@ -82,9 +85,7 @@ export class Worker {
       this.isWanted = true
       await this.database.write('take', () => undefined)
     }
-    const { work } = this.working as Working
-    work.noteSuccess('take')
-    if (nextMs !== undefined) work.lookIn(Math.max(nextMs, 1))
+    if (nextMs !== undefined) this.working?.work.lookIn(Math.max(nextMs, 1))
   }
 
   private find(): { readonly isDue: boolean, readonly nextMs: number | undefined } {
@@ -114,7 +115,10 @@ export class Worker {
   private handOut(): void {
     const { working, database } = this
     if (working === undefined || working.work.isClosing) return
-    database.after(() => { this.isWanted = false })
+    database.after(() => {
+      this.isWanted = false
+      working.work.noteSuccess('take')
+    })
     this.tasks.expire(MAX_READY)
     for (const pool of working.pools) {
       this.makeReady(pool)

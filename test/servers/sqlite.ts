@@ -26,3 +26,8 @@ export function sqliteFolder(): string {
   after(() => { rmSync(folder, { recursive: true, force: true }) })
   return folder
 }
+
+/** Returns the address of a file that is removed after the tests of the file. */
+export async function sqliteUrl(): Promise<string> {
+  return `sqlite:${join(sqliteFolder(), 'data.db')}`
+}
