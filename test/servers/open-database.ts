@@ -50,9 +50,9 @@ export function openPostgres(url: string, { name, max = 10, folder: _, ...option
   }
 }
 
-/** SQLite: `sqlite:` and the path of the file. */
-export function openSqliteFile(url: string, { name: _, max: __, folder: ___, ...options }: OpenOptions = {}) {
-  const database = openSqlite(url.slice('sqlite:'.length))
+/** SQLite: `sqlite:` and the path of the file. Each name has a file of its own. */
+export function openSqliteFile(url: string, { name = '', max: _, folder: __, ...options }: OpenOptions = {}) {
+  const database = openSqlite(`${url.slice('sqlite:'.length)}${name}`)
   const parts = sqlite({ database, ...options })
   return {
     database, parts,
