@@ -59,7 +59,8 @@ export class SqliteTaskEngine implements TaskEngine {
     return this.database.write('change', () => this.changeNow(ref, expected, change))
   }
 
-  delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
+  delete(ref: TaskRef, version: number): Promise<StoredTask | undefined> {
+    const { id, birth } = ref
     return this.database.write('delete', () => {
       const row = this.tasks.live(id)
       if (row?.birth !== birth) return undefined

@@ -1,4 +1,5 @@
 import { duration, oneOf, readOptions, text, whole, type OptionTable } from '../../src/runtime/options.js'
+import type { Blobs } from '../../src/stores/blobs.js'
 import { SHARES } from '../../src/stores/share-limits.js'
 import { FolderBlobs } from '../files/folder-blobs.js'
 import { DATABASE, type SqliteDatabase } from './client.js'
@@ -55,7 +56,8 @@ const OPTIONS = {
 export interface Sqlite {
   readonly engine: SqliteTaskEngine
   readonly store: SqliteStore
-  readonly blobs: FolderBlobs
+  /** A folder that all processes share. */
+  readonly blobs: Blobs
 }
 
 /**
