@@ -24,7 +24,7 @@ interface Call {
   readonly until: number
 }
 
-/** What runs at the end of a transaction, inside of it. `failed` gets an error that no call has caused. */
+/** Step at the end of a transaction, inside of it. `failed` gets an error that no call has caused. */
 interface LastStep {
   readonly run: () => void
   readonly failed: (error: Error) => void
@@ -46,7 +46,7 @@ export class Database {
   private calls: Call[] = []
   private readonly statements = new Map<string, SqliteStatement>()
   private lastStep: LastStep = { run: () => undefined, failed: () => undefined }
-  /** What the transaction leads to, once it is committed or rolled back. */
+  /** Effects of the transaction, once it is committed or rolled back. */
   private effects: { readonly done: () => void, readonly undone?: () => void }[] = []
   private readonly expirers: ((limit: number) => void)[] = []
   private expiredAt = -Infinity
@@ -156,13 +156,13 @@ export class Database {
     const mode = database.prepare('PRAGMA journal_mode = WAL').all()[0] as { journal_mode?: string }
     if (mode.journal_mode !== 'wal') {
       throw new StoreUnavailableError(
-        `sqlite: the file must be on a local disk, because SQLite cannot use a write-ahead log for it; `
+        'sqlite: the file must be on a local disk, because SQLite cannot use a write-ahead log for it; '
           + `its journal_mode is '${String(mode.journal_mode)}'`,
       )
     }
     database.exec(`PRAGMA synchronous = ${synchronous}`)
     this.alone(() => {
-      const tables = `SELECT name FROM sqlite_master WHERE name = 'longhaul_schema'`
+      const tables = 'SELECT name FROM sqlite_master WHERE name = \'longhaul_schema\''
       if (database.prepare(tables).all().length === 0) database.exec(SCHEMA)
       const [row] = database.prepare('SELECT version FROM longhaul_schema').all() as { version: number }[]
       if (Number(row?.version) > SCHEMA_VERSION) {

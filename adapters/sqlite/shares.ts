@@ -1,6 +1,6 @@
 import type { Database } from './database.js'
 
-/** What counts for an owner: final tasks, files of final tasks, entries of the store. */
+/** Kind of what counts for an owner: final tasks, files of final tasks, entries of the store. */
 export type ShareKind = 't' | 'f' | 'e'
 
 /** Number and bytes of what counts for an owner. */

@@ -194,6 +194,10 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/postgres: migrate': (options) => migrate({ connect: handler, on: handler } as never, options),
   'longhaul/postgres: postgres': (options) => postgres(options),
   'longhaul/sqlite: sqlite': (options) => sqlite(options),
+  'longhaul/sqlite: Blobs#put': async (options) => {
+    const { blobs } = sqlite({ database: { exec: handler, prepare: handler } as never, folder })
+    await blobs.put('key', bytes(), options).finally(() => blobs.close())
+  },
   'longhaul/postgres: PostgresBlobs#put': async (options) => {
     const { blobs } = postgres({ pool: { connect: handler, on: handler } as never })
     try {
