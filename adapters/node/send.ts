@@ -5,7 +5,7 @@ import {
 import type { HttpResponse } from '../../src/http/exchange.js'
 import { copyHeadersToError } from '../../src/http/respond.js'
 import { hasNoContent, writeHead } from './head.js'
-import { isGone, onClose, type HostRequest, type HostResponse } from './host.js'
+import { isGone, type HostRequest, type HostResponse } from './host.js'
 import type { NodeRequest } from './request.js'
 
 export type Rescue = (error: unknown) => Promise<HttpResponse>
@@ -130,7 +130,7 @@ async function sendStream(
   let gone = false
   let wake: () => void = ignore
   let source: Source | undefined
-  onClose(req, res, () => {
+  res.once('close', () => {
     gone = true
     source?.close()
     wake()
