@@ -80,9 +80,8 @@ export function attach<C = unknown>(
   const lacksHost = (req: IncomingMessage, res: ServerResponse): boolean => {
     if (requireHostHeader !== true || req.headers.host !== undefined) return false
     if (req.httpVersionMajor !== 1 || req.httpVersionMinor === 0) return false
-    binding.reject(req, res, httpError('bad_request', {
-      message: 'The request has no Host header.', headers: { connection: 'close' },
-    }))
+    const message = 'The request has no Host header.'
+    binding.reject(req, res, httpError('bad_request', { message }))
     return true
   }
   const stopLimit = sendTimeoutMs === undefined ? undefined : limitSending(server, sendTimeoutMs)

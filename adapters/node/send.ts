@@ -126,7 +126,7 @@ export async function cutAfterTurn(call: Call): Promise<void> {
 async function sendStream(
   call: Call, response: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue,
 ): Promise<void> {
-  const { req, res } = call
+  const { res } = call
   let gone = false
   let wake: () => void = ignore
   let source: Source | undefined

@@ -19,7 +19,8 @@ type Act = () => void
  * @returns a function that restores the server
  */
 export function takeTurns(server: NodeServer): () => void {
-  const emit = server.emit
+  const own = Object.getOwnPropertyDescriptor(server, 'emit')
+  const emit = server.emit.bind(server)
   const waiting = new WeakSet<Duplex>()
   const waits = (event: string, first: unknown, socket: Duplex, act: Act): boolean => {
     const failure = event === 'clientError' ? first as ParseFailure : undefined
@@ -35,13 +36,15 @@ export function takeTurns(server: NodeServer): () => void {
     else hold(socket, bound)
     return true
   }
-  const emitInTurn = (...args: [event: string, ...args: unknown[]]): boolean => (
-    waits(args[0], args[1], args[2] as Duplex, () => { Reflect.apply(emit, server, args) })
-      || Reflect.apply(emit, server, args)
-  )
-  server.emit = emitInTurn as typeof emit
+  const emitInTurn = (...args: [event: string, first?: unknown, second?: unknown, head?: unknown]): boolean => {
+    const act = (): boolean => emit(...args)
+    return waits(args[0], args[1], args[2] as Duplex, act) || act()
+  }
+  server.emit = emitInTurn
   return () => {
-    if (server.emit === emitInTurn) server.emit = emit
+    if (Object.getOwnPropertyDescriptor(server, 'emit')?.value !== emitInTurn) return
+    if (own) Object.defineProperty(server, 'emit', own)
+    else Reflect.deleteProperty(server, 'emit')
   }
 }
 

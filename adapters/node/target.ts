@@ -2,7 +2,7 @@ import { httpError } from '../../src/http/errors.js'
 import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/request.js'
 import type { HostRequest } from './host.js'
 
-/** Where a request is. */
+/** The path of a request, and what of it belongs to the framework. */
 export interface Place {
   /** The whole path, percent-encoded. */
   readonly path: string

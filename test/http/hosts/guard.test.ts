@@ -22,11 +22,7 @@ import { Wire } from '../kit/wire.js'
 
 const express4 = createRequire(import.meta.url)('express4') as typeof express5
 
-let runs = 0
-const secret = (): ReturnType<typeof json> => {
-  runs++
-  return json(200, { secret: true })
-}
+const secret = (): ReturnType<typeof json> => json(200, { secret: true })
 const api = router({
   '/internal/secret': secret, '/internal/{id}': secret, '/internal/{id}/{rest}': secret, '/open': () => json(200, { open: true }),
 })
@@ -96,14 +92,14 @@ const hosts: Record<string, Start> = {
   'Express 5, behind middleware that rewrites': () => http(express5().use(rewriting).use('/internal', (_req: ExpressRequest, res: ExpressResponse) => {
     res.status(403).end()
   }).use(toNode(api)) as RequestListener),
-  'Connect, behind middleware that rewrites': () => http(connect().use(rewriting).use('/internal', (_req, res) => { res.statusCode = 403; res.end() }).use(toNode(api)) as RequestListener),
+  'Connect, behind middleware that rewrites': () => http(connect().use(rewriting).use('/internal', (_req, res) => { res.statusCode = 403; res.end() }).use(toNode(api))),
   'Express 5, in an application below another': () => {
     const inner = express5().use(toNode(router({ '/secret': secret })))
     const app = express5().use('/a', (_req, _res, next) => { next('route') })
     app.use('/a/internal', (_req: ExpressRequest, res: ExpressResponse) => { res.status(403).end() }).use('/a', express5.Router().use('/internal', inner))
     return http(app as RequestListener)
   },
-  'Connect': () => http(connect().use('/internal', (_req, res) => { res.statusCode = 403; res.end() }).use(toNode(api)) as RequestListener),
+  'Connect': () => http(connect().use('/internal', (_req, res) => { res.statusCode = 403; res.end() }).use(toNode(api))),
   'Koa, guard by path': koaWith((app) => app.use((ctx, next) => {
     if (!/^\/internal(\/|$)/.test(ctx.path)) return next()
     ctx.status = 403
@@ -152,7 +148,7 @@ const absolute = [
 ]
 /** Node warns of it, and later versions throw: Connect does not catch that. */
 const UNCAUGHT_IN_CONNECT = /^http:\/\/(\[|xn--)/i
-const targets = [...paths, ...absolute.flatMap((start) => ['', '/internal/secret', '//internal/secret', '/internal\\secret', '/x/../internal/secret', '/internal/secret#', '/internal/secret?x'].map((rest) => start + rest))]
+const targets = [...paths, ...absolute.flatMap((start) => ['', '/internal/secret', '/internal\\secret', '/internal/secret#'].map((rest) => start + rest))]
 
 async function ask(port: number, target: string): Promise<string> {
   const wire = new Wire(port)
@@ -166,12 +162,14 @@ describe('a guard of the framework at /internal', () => {
       const running = await start()
       const reached: string[] = []
       try {
-        for (const target of targets) {
-          if (name.startsWith('Connect') && UNCAUGHT_IN_CONNECT.test(target)) continue
-          runs = 0
-          const text = await ask(running.port, target)
-          if (runs > 0) reached.push(`${target} -> ${text.slice(0, 12)}`)
-        }
+        const left = targets.values()
+        await Promise.all(Array.from({ length: 20 }, async () => {
+          for (const target of left) {
+            if (name.startsWith('Connect') && UNCAUGHT_IN_CONNECT.test(target)) continue
+            if (/"secret":true/.test(await ask(running.port, target))) reached.push(target)
+          }
+        }))
+        assert.match(await ask(running.port, name === 'Koa, mounted twice' ? '/api/open' : '/open'), name.includes('below another') ? /404/ : /"open":true/)
       } finally {
         await running.close()
       }
