@@ -4,6 +4,7 @@ import type { Handler, HttpRequest, HttpResponse } from '../../src/http/exchange
 import { cleanMountPath, type ContextArguments } from '../../src/http/request.js'
 import { notFound } from '../../src/http/respond.js'
 import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
+import { isStopping } from '../../src/runtime/stopping.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { isBehind, runInTurn, type HostRequest, type HostResponse, type Next } from './host.js'
@@ -152,7 +153,11 @@ export class Binding<C> {
     call: NodeRequest<C>, response: MaybePromise<HttpResponse | undefined>, next: Next | undefined,
   ): void {
     if (isPending(response)) void response.then((late) => { this.settle(call, late, next) })
-    else if (response !== undefined) this.send(call, response, (error) => this.rescue(call, error))
+    else if (response !== undefined) {
+      // So that `server.close` ends although a client polls on this connection.
+      if (isStopping() && call.req.httpVersionMajor === 1) call.res.shouldKeepAlive = false
+      this.send(call, response, (error) => this.rescue(call, error))
+    }
     else if (next !== undefined) next()
     else this.settle(call, this.rescue(call, notFound(call)), undefined)
   }
