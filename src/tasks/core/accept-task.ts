@@ -68,6 +68,7 @@ export interface Submitted extends Omit<OwnedSubmitOptions, 'startAt' | 'delayMs
   /** Idempotency key in its scope, and the digest of the request. */
   readonly idempotency?: {
     readonly key: string, readonly fingerprint: string, readonly isDirect: boolean
+    readonly isShared: boolean
   } | undefined
 }
 
@@ -151,6 +152,7 @@ function newTask(
     details: hasDetails ? {
       fingerprint: idempotency?.fingerprint,
       isDirect: idempotency?.isDirect === true ? true : undefined,
+      isKeyShared: idempotency?.isShared === true ? true : undefined,
       isTransactional: transaction === undefined ? undefined : true,
       context, external, trace,
       callback: callbackUrl === undefined

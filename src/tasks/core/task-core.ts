@@ -14,6 +14,7 @@ import { queueFull, tooManyTasks } from '../run/failure.js'
 import {
   publishAccepted, publishMove, taskChannel, type OnTaskError,
 } from '../record/diagnostics.js'
+import type { Store } from '../../stores/store.js'
 import { StoreRetry } from '../../stores/calls.js'
 import { blobBytes, deleteBlobs } from '../../stores/blob-rules.js'
 import { detailsOf, type Details } from '../record/details.js'
@@ -23,6 +24,7 @@ export const MARGIN_MS = 3_600_000
 
 export interface CoreSettings {
   readonly engine: TaskEngine
+  readonly store: Store
   readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
   readonly blobs: Blobs | undefined
   readonly retentionMs: number

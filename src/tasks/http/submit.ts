@@ -172,10 +172,10 @@ async function readSubmission<C>(
     return {
       submitter: { request, owner, caller, direct, respondAsync, waitSeconds },
       definition, input, json, callbackUrl, start, discard, transaction,
-      claimsKey: mode === 'async',
+      isKeyShared: mode === 'async',
       idempotency: key === undefined ? undefined : {
         key: claimKey(request, owner, key), fingerprint: requestFingerprint(request, body),
-        isDirect: direct,
+        isDirect: direct, isShared: mode === 'async',
       },
     }
   } catch (error) {
@@ -268,15 +268,16 @@ export function respondOnce<C>(
     const caller = countedAs(request, owner)
     const key = claimKey(request, owner, idempotencyKey)
     const fingerprint = requestFingerprint(request, body)
-    let earlier: AcceptedTask | undefined
+    let finding: ReturnType<typeof findTask> | undefined
     const once = onceOptions(settings, key, fingerprint, caller)
     const response = await oncePerKey(request, once, async (began) => {
-      // Under the claim, because a request for the background creates its task under the same claim.
-      earlier = await findTask(settings.service, key, owner, fingerprint)
-      if (earlier) return undefined
+      // After the claim: a task that is created later finds the claim before its first run.
+      finding = findTask(settings.service, key, owner, fingerprint)
+      if (await finding.catch(() => true)) return undefined
       const kept = await work(began)
       return { ...kept, response: await buffered(kept.response, once.maxBytes) }
     })
+    const earlier = await finding
     if (earlier) {
       const submitter = { request, owner, caller, direct: true, respondAsync: false, waitSeconds: 0 }
       return respond(settings, submitter, earlier)
