@@ -20,7 +20,7 @@ import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { toInput } from '../run/run.js'
 import {
-  acceptSubmission, findTask, onceOptions, type AcceptedSubmission, type AcceptedTask, type Submission,
+  acceptSubmission, findTask, onceOptions, type AcceptedSubmission, type Submission,
   type Submitter,
 } from './accept.js'
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'

@@ -65,7 +65,7 @@ async function setUp(t: TestContext, url: string | undefined) {
   t.after(() => { rmSync(folder, { recursive: true, force: true }) })
   const [first] = all as [Awaited<ReturnType<typeof open>>]
   let turn = 0
-  const send = async (kind: Kind, body: BodyInit, headers: Record<string, string> = {}): Promise<Told> => {
+  const send = async (kind: Kind, body: ReadableStream | Uint8Array | string, headers: Record<string, string> = {}): Promise<Told> => {
     const site = all[turn++ % all.length] ?? first
     const response = await fetch(`${site.url}/${kind}`, {
       method: 'POST', body, duplex: 'half',
@@ -100,7 +100,7 @@ const times = <T>(count: number, ask: (n: number) => Promise<T>): Promise<T[]> =
 for (const { name, url } of databases) {
   for (const kind of KINDS) {
     describe(`${kind} in the background on ${name}`, () => {
-      const forms: Record<string, () => [BodyInit, Record<string, string>?]> = {
+      const forms: Record<string, () => [ReadableStream | Uint8Array | string, Record<string, string>?]> = {
         'small bodies': () => [bodyOf(kind, 'a')],
         'bodies of 300 KB': () => [bodyOf(kind, 'a', 100_000)],
         'slow bodies of unknown length': () => [slowly(bodyOf(kind, 'a'))],
