@@ -70,7 +70,7 @@ async function setUp(t: TestContext, url: string | undefined) {
     const response = await fetch(`${site.url}/${kind}`, {
       method: 'POST', body, duplex: 'half',
       headers: { 'content-type': TYPES[kind], 'prefer': 'respond-async', 'idempotency-key': '"one"', ...headers },
-    } as RequestInit)
+    })
     const text = await response.text()
     const { taskId, code } = (text === '' ? {} : JSON.parse(text)) as Told
     return { status: response.status, replayed: response.headers.has('idempotent-replayed'), ...taskId !== undefined && { taskId }, ...code !== undefined && { code } }
