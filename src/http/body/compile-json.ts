@@ -82,7 +82,6 @@ function compileWriter(root: JsonShape): Writer | undefined {
   }
   const start = functionOf(root)
   try {
-    // eslint-disable-next-line @typescript-eslint/no-implied-eval, no-new-func
     const make = new Function('scalar', 'quote', 'isArray', 'prototypeOf', 'plain',
       `'use strict'\n${bodies.join('\n')}\nreturn ${start}`) as (...parts: unknown[]) => Writer
     return make(scalar, quote, Array.isArray, Object.getPrototypeOf, Object.prototype)

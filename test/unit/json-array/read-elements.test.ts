@@ -9,7 +9,7 @@ import { isHttpError, type HttpError } from '../../../src/http/errors.js'
 import { jsonOfBytes } from '../../../src/http/body/json.js'
 import type { ErrorPosition } from '../../../src/json-array/array-position.js'
 import type { ElementOptions } from '../../../src/json-array/array-reader.js'
-import { inexactValues } from '../../../src/bulk/judge.js'
+import { inexactParsed } from '../../../src/http/body/exact-json.js'
 import { readElements } from '../../../src/json-array/array-reader.js'
 
 interface Reading { readonly items: unknown[]; readonly fault: HttpError | undefined }
@@ -314,11 +314,11 @@ describe('the bounds of a large array', () => {
     }
     for (const item of ['"\\uD800"', '"\\udfff"', '{"\\udc00":1}']) {
       assert.equal(await wellFormed(item), false, item)
-      assert.equal(inexactValues(JSON.parse(item)).length, 1, item)
+      assert.equal(inexactParsed(JSON.parse(item)).length, 1, item)
     }
     for (const item of ['9007199254740993', '1.5', '"\\u00fc"', '"well"']) assert.equal(await wellFormed(item), true, item)
     await fc.assert(fc.asyncProperty(jsonText, async (item) => {
-      const faults = inexactValues(JSON.parse(item)).filter(({ message }) => message.includes('surrogate'))
+      const faults = inexactParsed(JSON.parse(item)).filter(({ message }) => message.includes('surrogate'))
       assert.ok(!(await wellFormed(item)) || faults.length === 0)
     }))
   })
