@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import parser from 'stream-json/parser.js'
 import { streamArray } from 'stream-json/streamers/stream-array.js'
 import { isHttpError, type HttpError } from '../../../src/http/errors.js'
-import { jsonOfBytes } from '../../../src/http/body/json.js'
+import { jsonTextOf, parseJson } from '../../../src/http/body/json.js'
 import type { ErrorPosition } from '../../../src/json-array/array-position.js'
 import type { ElementOptions } from '../../../src/json-array/array-reader.js'
 import { inexactParsed } from '../../../src/http/body/exact-json.js'
@@ -55,10 +55,10 @@ async function faultOf(reading: () => Promise<void>): Promise<HttpError | undefi
   }
 }
 
-/** What `jsonOfBytes` makes of the whole. */
+/** What `parseJson` makes of the whole. */
 function whole(bytes: Uint8Array): { readonly value?: unknown; readonly fault?: HttpError } {
   try {
-    return { value: jsonOfBytes(bytes).value }
+    return { value: parseJson(jsonTextOf(bytes)) }
   } catch (error) {
     if (!isHttpError(error)) throw error
     return { fault: error }
@@ -266,7 +266,7 @@ describe('the bounds of a large array', () => {
       assert.deepEqual(items, [{ a: '},{' }, { b: 2 }])
       assert.equal(fault?.code, 'unsafe_key', bad)
       assert.deepEqual([fault.details?.[0]?.pointer, position(fault)?.offset], ['/2', 21])
-      assert.throws(() => jsonOfBytes(bytesOf(bad)), { code: 'unsafe_key' })
+      assert.throws(() => parseJson(jsonTextOf(bytesOf(bad))), { code: 'unsafe_key' })
       assert.equal((await read(bytesOf(`{"x":${bad},"updates":[1]}`), { path: ['updates'] })).fault?.code, 'unsafe_key')
     }
     assert.equal((await read(bytesOf('{"__proto__":{"updates":[5]}}'), { path: ['updates'] })).fault?.code, 'unsafe_key')
