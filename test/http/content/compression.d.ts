@@ -1,5 +1,5 @@
 declare module 'compression' {
   import type { RequestHandler } from 'express'
-  const compression: (options?: { readonly threshold?: number }) => RequestHandler
-  export default compression
+  function compression(options?: { readonly threshold?: number }): RequestHandler
+  export = compression
 }

@@ -34,7 +34,7 @@ const api: Handler = router({
 })
 
 const hosts = {
-  'node:http': serverless(toNode(api) as never),
+  'node:http': serverless(toNode(api)),
   'Express': serverless(express().use(toNode(api)) as never),
 }
 
