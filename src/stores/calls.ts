@@ -170,7 +170,7 @@ export class StoreRetry {
       throw error
     }
     const delay = new Promise((resolve) => {
-      setTimeout(resolve, Math.min(FIRST_DELAY_MS * 2 ** (tries - 1), MAX_DELAY_MS)).unref()
+      real.setGlobalTimeout(resolve, Math.min(FIRST_DELAY_MS * 2 ** (tries - 1), MAX_DELAY_MS)).unref()
     })
     await real.unlessAborted(delay, signal).catch(() => undefined)
   }

@@ -5,8 +5,7 @@ import { httpError } from '../../http/errors.js'
 import { LinkedList } from '../../runtime/collections.js'
 import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
-import { MAX_TIMER_MS } from '../../runtime/options.js'
-import { settles } from '../../runtime/timers.js'
+import { setGlobalTimeout, settles } from '../../runtime/timers.js'
 import { WORKER_ID } from '../../runtime/warning.js'
 import { isStoreUnavailable, StoreUnavailableError } from '../../stores/store.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
@@ -190,7 +189,7 @@ export class TaskService {
       this.core.retries.abort()
       this.deliveries?.close()
     }
-    const timer = setTimeout(endWaiting, Math.min(drainMs, MAX_TIMER_MS))
+    const timer = setGlobalTimeout(endWaiting, drainMs)
     const direct = this.directRuns.close(drainMs)
     // Another process continues these runs from their checkpoints.
     for (const run of this.running) {
