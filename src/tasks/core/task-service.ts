@@ -7,7 +7,7 @@ import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { setGlobalTimeout, settles } from '../../runtime/timers.js'
 import { WORKER_ID } from '../../runtime/warning.js'
-import { isStoreUnavailable, StoreUnavailableError } from '../../stores/store.js'
+import { StoreUnavailableError } from '../../stores/store.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { reportingTo } from '../record/diagnostics.js'
 import { isTaskId } from '../record/details.js'
@@ -213,7 +213,7 @@ function outageOf(error: unknown): unknown {
   if (!(error instanceof Error)) return error
   return new StoreUnavailableError(
     `This process takes no tasks until the task engine works again: ${error.message}`,
-    { cause: isStoreUnavailable(error) ? error.cause ?? error : error },
+    { cause: error.cause ?? error },
   )
 }
 
