@@ -12,7 +12,8 @@ const MAX_ID = 128
  * const fault = nameFault(task)
  * if (fault) throw fault
  */
-export function nameFault({ id, birth, key, owner, caller }: NewTask): TypeError | undefined {
+export function nameFault(task: NewTask): TypeError | undefined {
+  const { id, birth, key, owner, caller } = task
   if (!isName(id, MAX_ID) || !isName(birth, MAX_ID)) {
     return new TypeError(`The id and the birth of a task must have 1 to ${MAX_ID} characters`)
   }
