@@ -68,8 +68,12 @@ class Deliveries {
   }
 
   async check(url: unknown, owner: string | undefined): Promise<string> {
-    this.settings.sender.check(url)
-    signersOf(await this.settings.secrets(owner))
+    const { sender, secrets } = this.settings
+    // As at a delivery, so that secrets which need the context of a request fail at once.
+    signersOf(await this.core.context.run(() => {
+      sender.check(url)
+      return secrets(owner)
+    }))
     return url as string
   }
 

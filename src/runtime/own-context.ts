@@ -1,0 +1,21 @@
+import { AsyncResource } from 'node:async_hooks'
+
+/**
+ * The async context (`AsyncLocalStorage`) in which it was created. Work that belongs to no request
+ * is called in it, because a timer, a promise or a listener may belong to any user's request.
+ */
+export class OwnContext {
+  readonly #origin = new AsyncResource('longhaul')
+
+  /** Calls `work` in this context. What `work` enters by `enterWith` ends with the call. */
+  run<R>(work: () => R): R
+  run<A, R>(work: (argument: A) => R, argument: A): R
+  run<R>(work: (argument?: unknown) => R, argument?: unknown): R {
+    return this.#origin.runInAsyncScope(callApart, undefined, work as never, argument) as R
+  }
+}
+
+/** Node 20 and 22 let `enterWith` change the resource itself, so each call has another one. */
+function callApart<A, R>(work: (argument: A) => R, argument: A): R {
+  return new AsyncResource('longhaul').runInAsyncScope(work, undefined, argument)
+}
