@@ -1,8 +1,12 @@
 import { AsyncResource } from 'node:async_hooks'
 
 /**
- * The async context (`AsyncLocalStorage`) in which it was created. Work that belongs to no request
- * is called in it, because a timer, a promise or a listener may belong to any user's request.
+ * The async context (`AsyncLocalStorage`) in which it was created. Call in it what belongs to no
+ * request, because a timer, a promise or a listener may belong to the request of any user.
+ *
+ * @example
+ * const context = new OwnContext()
+ * context.run(() => console.log('Not in the context of a request'))
  */
 export class OwnContext {
   readonly #origin = new AsyncResource('longhaul')
