@@ -164,10 +164,11 @@ function collect(body: NodeBody, req: HostRequest, limit: number): Promise<Uint8
       resolve(gathered?.bytes)
       gathered = undefined
     }
-    const fail = (error: Error = cutShort()): void => {
+    // Creates the error, with its stack, only for a body that is cut short: every request closes.
+    const fail = (error?: Error): void => {
       if (!body.reading) return
       stop()
-      reject(error)
+      reject(error ?? cutShort())
     }
     const closed = (): void => { fail() }
     const stop = (): void => {

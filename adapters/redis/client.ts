@@ -30,7 +30,11 @@ export interface RedisClient {
   /** Closes the connection at once; with `true` the client connects again. */
   disconnect(reconnect?: boolean): void
   /** Options of the client. */
-  readonly options?: { readonly keyPrefix?: string | undefined, readonly scaleReads?: unknown }
+  readonly options?: {
+    readonly keyPrefix?: string | undefined
+    readonly scaleReads?: unknown
+    readonly retryStrategy?: unknown
+  }
   /** State of the connection: `ready`, `connecting`, … */
   readonly status?: string
   /** The socket. */

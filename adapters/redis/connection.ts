@@ -9,6 +9,7 @@ export class Connection {
   readonly watches: Watches
   readonly silence: Silence
   private readonly breaker: Breaker
+  private leftAt = -Infinity
 
   /** @param base - first key of each script */
   constructor(readonly client: RedisClient, readonly timeoutMs: number, readonly base: string) {
@@ -16,7 +17,11 @@ export class Connection {
     this.silence = new Silence(timeoutMs)
     this.silence.clients.add(client)
     this.breaker = new Breaker({
-      server: 'Redis', timeoutMs, faultOf, onLate: () => { this.silence.check() },
+      server: 'Redis', timeoutMs, onLate: () => { this.silence.check() },
+      faultOf: (error) => {
+        this.leaveReplica(error)
+        return faultOf(error)
+      },
       // A client of ioredis waits for a connection, and does not tell a call why there is none.
       causeOfLate: () => this.watches.lastError,
     })
@@ -49,6 +54,22 @@ export class Connection {
     return remove
   }
 
+  /**
+   * If the error is that of a replica, closes the connections, because the next ones may find the primary:
+   * after a fail-over, the address leads to it. A Cluster follows the server's redirections instead.
+   */
+  leaveReplica(error: unknown): void {
+    const now = performance.now()
+    if (!(error instanceof Error && OF_REPLICA.test(error.message)) || now - this.leftAt < LEAVE_MS) return
+    this.leftAt = now
+    this.watches.reconnect()
+    for (const client of this.silence.clients) {
+      const { status, options } = client
+      // Otherwise the client would not connect again, or does so already.
+      if (status === 'ready' && typeof options?.retryStrategy === 'function') client.disconnect(true)
+    }
+  }
+
   /** Ends checks, and the connection for notices once nothing is watched. */
   release(): void {
     this.silence.close()
@@ -62,13 +83,20 @@ function faultOf(error: unknown): Fault {
   return { hasReplied, reason: isFull ? 'full' : 'unavailable' }
 }
 
+/** Errors of a replica, within those of scripts too: read-only, cut off from its primary, or being filled. */
+const OF_REPLICA = /\b(?:READONLY|MASTERDOWN|LOADING) /
+/** Minimum time between two such reconnects, in milliseconds: the application may use the client too. */
+const LEAVE_MS = 1000
+
 /** Options of a connection that only tests whether the server replies. */
 const PROBE = {
   lazyConnect: false, enableOfflineQueue: true, enableReadyCheck: true, retryStrategy: null,
   disconnectTimeout: 100,
 } as never
 
-export type Checked = Pick<RedisClient, 'nodes' | 'status' | 'stream' | 'ping' | 'duplicate' | 'disconnect'>
+export type Checked = Pick<
+  RedisClient, 'nodes' | 'status' | 'options' | 'stream' | 'ping' | 'duplicate' | 'disconnect'
+>
 
 /**
  * Disconnects half-open connections, which a load balancer or NAT that lost its state leaves: the server

@@ -13,7 +13,7 @@ import type { ShareLimits } from '../../src/stores/share-limits.js'
 import { readsReplicas, REDIS, type RedisClient } from './client.js'
 import { Connection } from './connection.js'
 import { changeArguments, createArgument, pageArgument, toTask, type Row } from './rows.js'
-import { CHANGE, CREATE, DELETE, NOW, READ } from './task-scripts.js'
+import { CHANGE, CREATE, DELETE, NOW, PROBE, READ } from './task-scripts.js'
 import { Tickets } from './tickets.js'
 import { Worker } from './worker.js'
 import { COUNTS, PAGE } from './work-scripts.js'
@@ -163,6 +163,11 @@ export class RedisTaskEngine implements TaskEngine {
 
   now(): Promise<number> {
     return this.connection.run('now', NOW, [], Number)
+  }
+
+  /** Writes a key that nothing reads. */
+  probe(): Promise<unknown> {
+    return this.connection.run('probe', PROBE, [], (reply) => reply)
   }
 
   close({ drainMs }: { readonly drainMs: number }): Promise<void> {

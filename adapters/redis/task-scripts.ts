@@ -176,3 +176,5 @@ export const NOW = script(`
 local clock = redis.call('TIME')
 return clock[1] * 1000 + math.floor(clock[2] / 1000)
 `)
+
+export const PROBE = script("return redis.call('SET', KEYS[1], '', 'PX', 60000)")

@@ -159,10 +159,11 @@ export class Tickets {
 
   /** Checks the connections if the reply is late. Times one call at a time. */
   private timed<T>(work: Promise<T>): Promise<T> {
+    const { calls, onLate } = this.options
+    work.catch((error: unknown) => { calls.leaveReplica(error) })
     if (this.isLate) this.awaitReply(work)
     if (this.isTimed) return work
     this.isTimed = true
-    const { calls, onLate } = this.options
     void settles(work, calls.timeoutMs).then((isSettled) => {
       this.isTimed = false
       if (isSettled) return

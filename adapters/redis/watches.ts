@@ -55,6 +55,11 @@ export class Watches {
     this.closeUnused()
   }
 
+  /** Opens another connection. */
+  reconnect(): void {
+    this.subscriber?.disconnect()
+  }
+
   clear(): void {
     this.list.clear()
   }

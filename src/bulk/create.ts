@@ -1,5 +1,5 @@
 import type { Handler } from '../http/exchange.js'
-import type { Repository } from '../repositories/repository.js'
+import type { RecordObject, Repository } from '../repositories/repository.js'
 import { func, type OptionTable } from '../runtime/options.js'
 import { bulkEndpoint, type BackgroundBulk } from './handler.js'
 import {
@@ -11,7 +11,7 @@ import {
  * Options of `bulkCreate`. `Draft` is an item as its schema returns it, `Item` a record as the
  * repository returns it.
  */
-export interface BulkCreateOptions<Item extends object, Draft extends object>
+export interface BulkCreateOptions<Item extends RecordObject, Draft extends object>
   extends BulkOptions<Draft> {
   /** Has `createMany` or `create`, and `transaction` for atomic batches. */
   readonly repository: Pick<Repository<Item, Draft, never, never>,
@@ -84,19 +84,19 @@ const CREATE = { ...BULK, id: func() } satisfies OptionTable<BulkCreateOptions<o
  * })
  * @throws {TypeError} An option is unknown or not valid.
  */
-export function bulkCreate<Item extends object, Draft extends object, C = unknown>(
+export function bulkCreate<Item extends RecordObject, Draft extends object, C = unknown>(
   options: BulkCreateOptions<Item, Draft> & { readonly background?: undefined },
 ): Handler<C>
-export function bulkCreate<Item extends object, Draft extends object>(
+export function bulkCreate<Item extends RecordObject, Draft extends object>(
   options: BulkCreateOptions<Item, Draft> & { readonly background: BulkBackgroundOptions },
 ): BackgroundBulk
-export function bulkCreate<Item extends object, Draft extends object>(
+export function bulkCreate<Item extends RecordObject, Draft extends object>(
   options: BulkCreateOptions<Item, Draft>,
 ): BackgroundBulk | Handler {
   return bulkEndpoint('bulkCreate', createSettings(options), options.background)
 }
 
-function createSettings<Item extends object, Draft extends object>(
+function createSettings<Item extends RecordObject, Draft extends object>(
   options: BulkCreateOptions<Item, Draft>,
 ): BulkSettings<Draft> {
   const shared = withDefaults('bulkCreate', options, CREATE, '')
@@ -112,7 +112,7 @@ function createSettings<Item extends object, Draft extends object>(
   }
 }
 
-function writerOf<Item extends object, Draft extends object>(
+function writerOf<Item extends RecordObject, Draft extends object>(
   repository: BulkCreateOptions<Item, Draft>['repository'],
 ): Writer<Draft> {
   if (!repository?.createMany && !repository?.create) {

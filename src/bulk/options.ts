@@ -1,36 +1,23 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { DecodeOptions } from '../http/body/decode.js'
-import type { HttpError } from '../http/errors.js'
 import type { Call } from '../repositories/repository.js'
 import { checkNames } from '../runtime/option-names.js'
 import {
   bytes, func, oneOf, readOptions, value, whole, type OptionTable,
 } from '../runtime/options.js'
-import { aboutTask, warn } from '../runtime/warning.js'
 import { fromPointer, isPointer } from '../schema/pointer.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
+import { warnOfError, type RecordErrorPlace } from '../records/error-reports.js'
 import type { Resume, ResumedTask } from '../records/task-run.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
 
 /** Id of a record, as the report shows it. */
 export type ItemId = string | number
 
-/**
- * Outcome of a write: the record, the error that rejects it, or `undefined` if there is no record.
- */
-export type Written = object | HttpError | undefined
-
+/** Calls the repository. `readReturned` reads what it returns for a record. */
 export interface Writer<T> {
-  readonly many?: (items: readonly T[], call: Call) => MaybePromise<readonly Written[]>
-  readonly one: (item: T, call: Call) => MaybePromise<Written>
-}
-
-/** The attempt of a task in which the repository or the schema failed. */
-export interface BulkErrorPlace {
-  readonly taskId: string
-  /** Name of the task's definition. */
-  readonly name: string
-  readonly attempt: number
+  readonly many?: (items: readonly T[], call: Call) => MaybePromise<readonly unknown[]>
+  readonly one: (item: T, call: Call) => unknown
 }
 
 /** Options of a bulk endpoint with defaults, and the differences between create and update. */
@@ -118,7 +105,7 @@ export interface BulkOptions<T> {
    * Receives errors of the repository and the schema, at most ten in one request or attempt. In the
    * background `place` is the attempt of the task. Default: a process warning.
    */
-  readonly onError?: (error: unknown, place?: BulkErrorPlace) => unknown
+  readonly onError?: (error: unknown, place?: RecordErrorPlace) => unknown
   /**
    * Returns the `cursor` that was stored with the last batch of this task; `undefined` if there is
    * none. Called when the task of a batch runs again; it then continues after those items. Needs
@@ -219,10 +206,6 @@ export function withDefaults<T>(
     maxDecodedBytes, limits: { maxBodyBytes, maxDecodedBytes, maxRatio },
     concurrency: Math.min(read.concurrency, MAX_CONCURRENCY),
   }
-}
-
-function warnOfError(error: unknown, place?: BulkErrorPlace): void {
-  warn(error, place && aboutTask(place))
 }
 
 export function isAtomic<R extends { transaction?: unknown }>(

@@ -181,8 +181,10 @@ async function writeBody<T>(
 }
 
 function cursorOf<T>(run: BulkRun<T>, items: readonly T[], { cursor }: WritePlace): Call['cursor'] {
+  // The errors among the outcomes are reported when the repository returns them.
+  const silent = { ...run, reportError: () => undefined }
   return (written) => {
-    if (written !== undefined) return cursor(outcomesOf(run, items, written))
+    if (written !== undefined) return cursor(outcomesOf(silent, items, written))
     throw new TypeError('cursor: pass the outcomes that createMany or updateMany returns')
   }
 }

@@ -1,5 +1,5 @@
 import type { Handler } from '../http/exchange.js'
-import type { Repository } from '../repositories/repository.js'
+import type { RecordObject, Repository } from '../repositories/repository.js'
 import { func, type OptionTable } from '../runtime/options.js'
 import { bulkEndpoint, type BackgroundBulk } from './handler.js'
 import {
@@ -11,7 +11,7 @@ import {
 export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId>
   extends BulkOptions<T> {
   /** Has `updateMany` or `update`, and `transaction` for atomic batches. */
-  readonly repository: Pick<Repository<object, never, Change, Id>,
+  readonly repository: Pick<Repository<RecordObject, never, Change, Id>,
     'update' | 'updateMany' | 'transaction'>
   /** JSON pointer (RFC 6901) to the array in the body; see `bulkCreate`. Default: `/updates`. */
   readonly items?: string

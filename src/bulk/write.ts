@@ -1,19 +1,20 @@
 import type { HttpRequest } from '../http/exchange.js'
 import { httpError, isHttpError, isReplaced, type HttpError } from '../http/errors.js'
-import { isDisconnect, isForClient, readFailure } from '../http/failure.js'
+import { isForClient, readFailure } from '../http/failure.js'
 import type { Call } from '../repositories/repository.js'
+import { FailedRecord, readEach, readReturned } from '../repositories/returned.js'
+import { errorReports, type RecordErrorPlace } from '../records/error-reports.js'
 import {
-  failed, NOT_APPLIED, NOT_WRITTEN, rejectedBy, UNKNOWN_OUTCOME, type RecordOutcome,
+  failed, NOT_APPLIED, NOT_WRITTEN, outcomeOfError, rejectedBy, UNKNOWN_OUTCOME, type RecordOutcome,
 } from '../records/outcome.js'
 import { InterruptedWrite, isAborted, throwIfAborted } from '../records/write-loop.js'
-import { telling } from '../runtime/warning.js'
-import type { BulkErrorPlace, BulkSettings, Writer, Written } from './options.js'
+import type { BulkSettings, ItemId, Writer } from './options.js'
 
 /** Arguments of repository calls, and the task that makes them. */
 export interface BulkCall extends Call {
   /** `true` if the call is aborted. `undefined`: see `signal`. */
   readonly gone?: boolean | undefined
-  readonly place?: BulkErrorPlace
+  readonly place?: RecordErrorPlace
 }
 
 /**
@@ -48,17 +49,10 @@ export interface BulkRun<T> {
   readonly reportError: (error: unknown) => void
 }
 
-const MAX_REPORTED_ERRORS = 10
-
 export function startRun<T>(
   settings: BulkSettings<T>, call: BulkCall, attempt?: BulkRun<T>['attempt'],
 ): BulkRun<T> {
-  let reported = 0
-  const reportError = (error: unknown): void => {
-    if (isDisconnect(error, call) || reported++ >= MAX_REPORTED_ERRORS) return
-    telling(() => settings.onError(error, call.place))
-  }
-  return { settings, call, attempt, reportError }
+  return { settings, call, attempt, reportError: errorReports(settings.onError, call) }
 }
 
 /** Returns true if the repository says that it wrote nothing, and that a later call may succeed. */
@@ -132,7 +126,7 @@ async function writeOneByOne<T>(
           stop ??= { error }
           continue
         }
-        outcomes[at] = failureOf(run, error, UNKNOWN_OUTCOME)
+        outcomes[at] = outcomeOfError(error, UNKNOWN_OUTCOME, run.reportError)
       }
       known = Math.max(known, at + 1)
     }
@@ -167,32 +161,36 @@ export async function writeInside<T>(
       outcomes.push(outcomeOf(run, item, await one(item, call)))
     } catch (error) {
       if (isRepeated(run, error, !isForClient(error))) throw error
-      const outcome = failureOf(run, error, NOT_WRITTEN)
+      const outcome = outcomeOfError(error, NOT_WRITTEN, run.reportError)
       outcomes.push(outcome)
       if (outcome === NOT_WRITTEN) return
     }
   }
 }
 
+/** Reads what `createMany` or `updateMany` returned. */
 export function outcomesOf<T>(
-  run: BulkRun<T>, items: readonly T[], written: readonly Written[],
+  run: BulkRun<T>, items: readonly T[], written: readonly unknown[],
 ): RecordOutcome[] {
-  if (written.length === items.length) {
-    return written.map((each, at) => outcomeOf(run, items[at] as T, each))
+  if (!Array.isArray(written)) throw new TypeError('The repository returned no array of outcomes')
+  if (written.length !== items.length) {
+    throw new TypeError(`The repository returned ${written.length} outcomes`
+      + ` for ${items.length} records; return one for each`)
   }
-  throw new TypeError(`The repository returned ${written.length} outcomes`
-    + ` for ${items.length} records; return one for each`)
+  return readEach(written, (each, at) => outcomeOf(run, items[at] as T, each))
 }
 
-function outcomeOf<T>({ settings }: BulkRun<T>, item: T, written: Written): RecordOutcome {
-  if (isHttpError(written)) return rejectedBy(written)
-  if (written !== undefined) return { id: settings.idOf(written, item) }
+function outcomeOf<T>({ settings, reportError }: BulkRun<T>, item: T, written: unknown): RecordOutcome {
+  const returned = readReturned(written, 'The repository')
+  if (returned instanceof FailedRecord) {
+    return outcomeOfError(returned.error, NOT_WRITTEN, reportError)
+  }
+  if (returned !== undefined) return { id: checkedId(settings.idOf(returned, item)) }
   if (settings.kind === 'update') return failed('not_found', 'There is no such record.')
   throw new TypeError('The repository returned no record for one that it should have created')
 }
 
-function failureOf<T>(run: BulkRun<T>, error: unknown, masked: RecordOutcome): RecordOutcome {
-  const isRejection = isForClient(error)
-  if (!isRejection || !readFailure(error).expected) run.reportError(error)
-  return isRejection ? rejectedBy(error) : masked
+function checkedId(id: ItemId | undefined): ItemId | undefined {
+  if (id === undefined || typeof id === 'string' || Number.isFinite(id)) return id
+  throw new TypeError('The option id must return a string or a finite number')
 }

@@ -64,6 +64,11 @@ export interface TaskEngine {
   /** Returns the time of the engine's clock, in milliseconds since 1970. */
   now(): MaybePromise<number>
   /**
+   * Rejects with a `StoreUnavailableError` if `create` would: the server does not respond, is
+   * read-only, or is full. For readiness probes. Default: `now()`.
+   */
+  probe?(): MaybePromise<unknown>
+  /**
    * Hands out nothing more, waits up to `drainMs` milliseconds for runs and callbacks, then aborts the
    * signals of the runs with a `WorkerClosingError` and waits shortly. An engine that is not durable runs
    * waiting tasks in the drain time, and then calls `abandon` for each unfinished task, and for each

@@ -66,6 +66,18 @@ export async function oncePerKey(
   throw stillRunning()
 }
 
+/** Keeps a response for a key whose work must not be done. Returns false if it has begun before. */
+export async function rejectKey(
+  response: HttpResponse, { store, key, owner, retentionMs }: Pick<
+    OnceOptions, 'store' | 'key' | 'owner' | 'retentionMs'
+  >,
+): Promise<boolean> {
+  const kept = toStored(response, Infinity)
+  const claim: KeyClaim = { fingerprint: '', holder: newId(), response: kept }
+  const options = { ttlMs: retentionMs, evictable: true, owner }
+  return (await store.create(key, JSON.stringify(claim), options)).created
+}
+
 /** Waits for the response. Resolves to `undefined` if the claim was deleted. */
 async function decided(
   { store, key, owner }: OnceOptions, timeoutMs: number,

@@ -4,12 +4,13 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { RecordPosition } from '../records/position.js'
 import type { ReportItem, ReportSummary } from '../records/report.js'
-import type { Outcomes } from '../records/write-loop.js'
+import { warnOfError, type RecordErrorPlace } from '../records/error-reports.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
 import type { TaskDefinition } from '../tasks/definition/define.js'
 import type { SpooledBody } from '../tasks/http/spool-body.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
 import type { UploadSource } from './upload-source.js'
+import type { WriteOutcome } from './write-outcomes.js'
 
 /** One line in the report of an upload. */
 export interface UploadItem extends ReportItem {
@@ -49,7 +50,7 @@ export interface WriteContext {
    * written once, even if a suspended process continues after another one has begun.
    * @param outcomes - the outcomes that `write` returns, if it returns any
    */
-  readonly cursor: (outcomes?: Outcomes) => string
+  readonly cursor: (outcomes?: readonly WriteOutcome[] | null) => string
   /**
    * The cursor of the last `write` of this run, or the one that `resume` returned; `undefined`
    * before the first. If another cursor is stored, another run has continued the upload: write
@@ -72,10 +73,13 @@ export interface UploadOptions<T = object> {
   readonly schema?: Schema<T>
   /**
    * Writes a batch of records. The next batch is read afterwards, so memory stays flat. Returns
-   * nothing if all records were written, or else an outcome (or `undefined`) for each. An error
-   * ends the upload and is the response, with a report of the batches before it.
+   * nothing if all records were written, or else an outcome for each, in order: see `WriteOutcome`.
+   * An error that it throws ends the upload and is the response, with a report of the batches
+   * before it. Anything else that it returns is such an error.
    */
-  readonly write: (records: T[], context: WriteContext) => MaybePromise<Outcomes | void>
+  readonly write: (
+    records: T[], context: WriteContext,
+  ) => MaybePromise<readonly WriteOutcome[] | null | void>
   /** Reads records from other formats. Default: NDJSON, one JSON object on each line. */
   readonly source?: UploadSource
   /**
@@ -107,6 +111,12 @@ export interface UploadOptions<T = object> {
   readonly maxDecodedBytes?: number
   /** Maximum number of decoded bytes per byte sent, checked above 1 MiB. Default: 250. */
   readonly maxRatio?: number
+  /**
+   * Receives errors among the outcomes that `write` returns, unless they are for the client; at
+   * most ten in one request or attempt. In the background `place` is the attempt of the task.
+   * Default: a process warning.
+   */
+  readonly onError?: (error: unknown, place?: RecordErrorPlace) => unknown
   /**
    * Lets clients request that a task with these options reads the upload in the background. Its
    * result is the body of the synchronous response. Default: all responses are synchronous.
@@ -146,6 +156,7 @@ const UPLOAD = {
   maxBodyBytes: bytes({ min: 1, default: MAX_BYTES }),
   maxDecodedBytes: bytes({ min: 1, default: MAX_BYTES }),
   maxRatio: bytes({ min: 1, default: 250 }),
+  onError: func(),
   background: value('an object'),
 } satisfies OptionTable<UploadOptions<never>>
 
@@ -160,5 +171,5 @@ export function readUploadOptions<T>(options: UploadOptions<T>) {
     throw new TypeError('ndjsonUpload: resume needs background, because only a task continues')
   }
   const limits: Required<DecodeOptions> = { maxBodyBytes, maxDecodedBytes, maxRatio }
-  return { ...read, limits }
+  return { ...read, onError: read.onError ?? warnOfError, limits }
 }

@@ -6,9 +6,10 @@ import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
 import { addVary, json, stream } from '../http/respond.js'
 import { batchesOf, type Block, type Judge } from '../records/batch.js'
+import { errorReports, type RecordErrorPlace } from '../records/error-reports.js'
 import { TextSink } from '../records/http.js'
 import { Report, type ReportSettings, type ReportSink } from '../records/report.js'
-import { writeRecords, type Continuation } from '../records/write-loop.js'
+import { writeRecords, type Continuation, type Write } from '../records/write-loop.js'
 import { Gathered, oneOf } from '../runtime/text.js'
 import { unlessAborted } from '../runtime/timers.js'
 import { judge } from '../schema/schema.js'
@@ -17,6 +18,7 @@ import { LineReader, readBatches } from './line-reader.js'
 import { NDJSON_TYPE } from './media-type.js'
 import type { UploadItem, UploadResult, UploadSettings, WriteContext } from './upload-options.js'
 import { toLines } from './upload-source.js'
+import { readOutcomes } from './write-outcomes.js'
 
 /** Place in a body at which a line begins. */
 export interface LinePlace {
@@ -44,6 +46,8 @@ interface Upload<T> {
   readonly report: Report
   readonly context: Omit<WriteContext, 'lines' | 'cursor' | 'previous'>
   readonly streamResults?: boolean
+  /** The attempt of a task. */
+  readonly place?: RecordErrorPlace
   readonly from?: { readonly place?: object | undefined, readonly done: number }
   readonly continuation?: Continuation
 }
@@ -62,10 +66,17 @@ export function writeLines<T>(
     batchSize: settings.batchSize, concurrency: CONCURRENCY, judge: judgeRecords(settings),
     done: from?.done ?? 0,
   })
-  return writeRecords({
-    report, continuation, call: context,
-    write: (records, place) => settings.write(records, { ...context, ...place }),
-  }, batches)
+  const reportError = errorReports(settings.onError, { signal: context.signal, place: upload.place })
+  const write: Write<T> = async (records, place) => {
+    const { length } = records
+    // The errors among the outcomes are reported when `write` returns them.
+    const cursor: WriteContext['cursor'] = (outcomes) => (
+      place.cursor(readOutcomes(outcomes, length, () => undefined))
+    )
+    const outcomes = await settings.write(records, { ...context, ...place, cursor })
+    return readOutcomes(outcomes, length, reportError)
+  }
+  return writeRecords({ report, continuation, call: context, write }, batches)
 }
 
 function judgeRecords<T>({ schema }: UploadSettings<T>): Judge<T> | undefined {

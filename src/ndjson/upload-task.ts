@@ -19,7 +19,7 @@ export interface SpooledUpload {
 export function spooledUpload<T>(
   settings: UploadSettings<T>, background: UploadBackgroundOptions,
 ): SpooledUpload {
-  const { blobs, blobRetentionMs } = background
+  const { name, blobs, blobRetentionMs } = background
   const { limits, resume, source } = settings
   const spool = new Spool('ndjsonUpload', 'ndjson-upload/', blobs, blobRetentionMs)
 
@@ -43,7 +43,10 @@ export function spooledUpload<T>(
     })
     const call = { signal, owner, context, taskId }
     try {
-      await readAll(writeLines(decoded, { settings, report, context: call, from, continuation }))
+      const place = { taskId: taskId ?? 'direct', name, attempt: task.attempt }
+      await readAll(writeLines(decoded, {
+        settings, report, context: call, place, from, continuation,
+      }))
     } catch (error) {
       throw failedAfter(error, report.total, messageOf(report))
     }

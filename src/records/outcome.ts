@@ -1,5 +1,5 @@
 import { ERROR_CODES, type ErrorCode, type ErrorDetail } from '../http/errors.js'
-import { readFailure } from '../http/failure.js'
+import { isForClient, readFailure } from '../http/failure.js'
 
 /** Reason why a record was not written. */
 export interface RecordFault {
@@ -45,3 +45,15 @@ export const NOT_APPLIED = failed('not_applied')
 export const UNKNOWN_OUTCOME = failed('write_outcome_unknown')
 /** The schema or the write failed, and the record was not written. */
 export const NOT_WRITTEN = failed('internal_error')
+
+/**
+ * Returns the outcome of a record whose write has failed: that of an error for clients, or else
+ * `masked`, after passing the error to `report`.
+ */
+export function outcomeOfError(
+  error: unknown, masked: RecordOutcome, report: (error: unknown) => void,
+): RecordOutcome {
+  const isRejection = isForClient(error)
+  if (!isRejection || !readFailure(error).expected) report(error)
+  return isRejection ? rejectedBy(error) : masked
+}

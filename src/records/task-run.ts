@@ -7,7 +7,7 @@ import { positionCheck, START, type RecordPosition } from './position.js'
 import { Report, type ReportSettings, type ReportSink } from './report.js'
 import type { Spool } from './spool.js'
 import { StoredReport } from './stored-report.js'
-import { checkOutcomes, type Continuation, type Outcomes } from './write-loop.js'
+import type { Continuation, Outcomes } from './write-loop.js'
 
 /** A task that runs again: the argument of `resume`. */
 export interface ResumedTask {
@@ -71,7 +71,6 @@ export class TaskRun implements Continuation {
   }
 
   cursorAfter(batch: Batch<unknown>, outcomes: Outcomes): string {
-    checkOutcomes(batch, outcomes)
     let items = ''
     const sink: ReportSink = {
       separator: this.stored.separator, restart: () => undefined,

@@ -14,7 +14,7 @@ export interface WritePlace {
   readonly previous: string | undefined
 }
 
-export type Write<T> = (records: T[], place: WritePlace) => MaybePromise<Outcomes | void>
+export type Write<T> = (records: T[], place: WritePlace) => MaybePromise<Outcomes>
 
 /** Thrown by a write that ends the run. */
 export class InterruptedWrite extends Error {
@@ -56,7 +56,7 @@ export async function* writeRecords<T>(
         stored = continuation?.cursorAfter(batch, given) ?? ''
       )
       try {
-        outcomes = await write(batch.values, { lines: batch.numbers, cursor, previous }) ?? undefined
+        outcomes = await write(batch.values, { lines: batch.numbers, cursor, previous })
       } catch (error) {
         if (!(error instanceof InterruptedWrite)) throw error
         const known = batch.before(error.outcomes.length)
@@ -64,7 +64,6 @@ export async function* writeRecords<T>(
         if (known.values.length > 0 && !isAborted(call)) await continuation?.commit(known)
         throw error.reason
       }
-      checkOutcomes(batch, outcomes)
       // A call that failed has stored nothing.
       if (outcomes?.[0]?.error !== UNKNOWN_OUTCOME.error) previous = stored ?? previous
     }
@@ -72,13 +71,6 @@ export async function* writeRecords<T>(
     await continuation?.commit(batch)
     yield
   }
-}
-
-/** @throws {TypeError} There is not one outcome for each record. */
-export function checkOutcomes({ values }: Batch<unknown>, outcomes: Outcomes): void {
-  if (outcomes === undefined || outcomes.length === values.length) return
-  throw new TypeError(`write returned ${outcomes.length} outcomes`
-    + ` for ${values.length} records; return one for each, or nothing`)
 }
 
 export function isAborted(call: RecordRun<never>['call']): boolean {

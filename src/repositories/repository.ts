@@ -1,4 +1,3 @@
-import type { HttpError } from '../http/errors.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 
 /**
@@ -13,6 +12,11 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
  * many records returns it in place of the record. Any other error is masked for the client and
  * passed to `onError`.
  *
+ * What is returned for a record has one meaning in all methods. `undefined` and `null` mean that
+ * there is no such record. An `Error` is its failure. A result of `Promise.allSettled` is a failure
+ * or a value. Any other object is the record. Everything else is a `TypeError`: a number of rows,
+ * `true`, an array, a promise that is not awaited, the result object of a database driver.
+ *
  * An `HttpError` with status 503 or 429 that a method throws says that the call wrote nothing. A
  * bulk task then makes the call again in its next attempt.
  */
@@ -24,8 +28,8 @@ export interface Repository<
 > {
   /** Returns one page of records, in a stable order. */
   list?(page: PageRequest, call: Call): MaybePromise<Page<Item>>
-  /** Returns a record, or `undefined` if there is none. */
-  get?(id: Id, call: Call): MaybePromise<Item | undefined>
+  /** Returns a record, or `undefined` or `null` if there is none. */
+  get?(id: Id, call: Call): MaybePromise<Item | null | undefined>
   /** Writes a new record and returns it, with its id. */
   create?(draft: Draft, call: Call): MaybePromise<Item>
   /** Replaces a record, or creates it if there is none. */
@@ -34,10 +38,16 @@ export interface Repository<
     draft: Draft,
     call: Call,
   ): MaybePromise<{ readonly item: Item; readonly created: boolean }>
-  /** Changes the given fields. Returns `undefined` if there is no such record. */
-  update?(id: Id, change: Change, call: Call): MaybePromise<Item | undefined>
-  /** Deletes a record. Returns `false` if there is none. */
-  delete?(id: Id, call: Call): MaybePromise<boolean>
+  /**
+   * Changes the given fields and returns the record. Returns `undefined` or `null` if there is no
+   * such record.
+   */
+  update?(id: Id, change: Change, call: Call): MaybePromise<Item | null | undefined>
+  /**
+   * Deletes a record. Returns `true` or the deleted record; `false`, `undefined` or `null` if there
+   * is none.
+   */
+  delete?(id: Id, call: Call): MaybePromise<boolean | Item | null | undefined>
   /**
    * Creates many records and returns an outcome for each draft, in order. Each record is written or
    * rejected by itself. If the method throws, the outcome of this batch alone is unknown; inside a
@@ -45,13 +55,13 @@ export interface Repository<
    */
   createMany?(drafts: readonly Draft[], call: Call): MaybePromise<readonly Outcome<Item>[]>
   /**
-   * Changes many records and returns an outcome for each update, in order. `undefined` means that
-   * there is no such record.
+   * Changes many records and returns an outcome for each update, in order. `undefined` and `null`
+   * mean that there is no such record.
    */
   updateMany?(
     updates: readonly Update<Id, Change>[],
     call: Call,
-  ): MaybePromise<readonly (Outcome<Item> | undefined)[]>
+  ): MaybePromise<readonly (Outcome<Item> | null | undefined)[]>
   /**
    * Runs `work` with a repository in a transaction. Commits when `work` resolves. If `work`
    * rejects, rolls back and rejects with the same error. After a rejected record, such as a
@@ -60,8 +70,11 @@ export interface Repository<
   transaction?<Result>(work: (inside: this) => Promise<Result>, call: Call): Promise<Result>
 }
 
-/** A written record, or the reason for its rejection. */
-export type Outcome<Item> = Item | HttpError
+/**
+ * Outcome of one record of many: the written record, the error that rejects it, or a result of
+ * `Promise.allSettled` with one of these. An `Error` that is no `HttpError` is masked for the client.
+ */
+export type Outcome<Item> = Item | Error | PromiseSettledResult<unknown>
 
 /** Change of one record in a batch. */
 export interface Update<Id, Change> {
@@ -80,12 +93,12 @@ export interface PageRequest {
 export interface Page<Item> {
   readonly items: readonly Item[]
   /** Total number of records, if the repository counts them. */
-  readonly total?: number
+  readonly total?: number | null
   /**
-   * Opaque cursor of the next page. Absent on the last page, or if the repository pages by
-   * position.
+   * Opaque cursor of the next page. Absent or `null` on the last page, or if the repository pages
+   * by position.
    */
-  readonly next?: string
+  readonly next?: string | null
 }
 
 /** Context of a repository call. */
@@ -114,11 +127,17 @@ export interface Call {
    * batch is atomic: call it without outcomes, after `work` has resolved.
    * @param outcomes - what `createMany` or `updateMany` is going to return
    */
-  readonly cursor?: ((outcomes?: readonly (object | undefined)[]) => string) | undefined
+  readonly cursor?: ((outcomes?: readonly (object | null | undefined)[]) => string) | undefined
   /**
    * The cursor that this run of a bulk task believes to be stored: that of its last call, or what
    * `resume` has returned. `undefined` before the first. If another cursor is stored, another run
    * has continued the task: write nothing, and throw `httpError('attempt_replaced')`.
    */
   readonly previous?: string | undefined
+}
+
+/** An object that may be a record: no list, and no promise. */
+export type RecordObject = object & {
+  readonly then?: never
+  readonly [Symbol.iterator]?: never
 }

@@ -9,6 +9,7 @@ import { isNotModified } from '../http/respond.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import { toReference } from '../http/request.js'
 import type { Call, Repository } from '../repositories/repository.js'
+import { FailedRecord, readRecord, readReturned } from '../repositories/returned.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { childPointer } from '../schema/pointer.js'
 import { toDocumentSchema, validate, type Schema } from '../schema/schema.js'
@@ -91,14 +92,9 @@ export class Items<Item extends object, Draft, Change, Id> {
   readonly create = counting(async (request) => {
     const { schema, maxBodyBytes } = this.#options
     const draft = await validated(schema, await readBody(request, maxBodyBytes))
-    const item = await this.#options.repository.create?.(draft, callOf(request))
-    if (item === undefined) {
-      throw new TypeError('collection: repository.create must return the record')
-    }
+    const returned = await this.#options.repository.create?.(draft, callOf(request))
+    const item = this.#checked(readRecord(returned, 'collection: repository.create'))
     const id = this.#id.of(item)
-    if (id === undefined) {
-      throw new TypeError('collection: the record has no id; set the option id')
-    }
     const collectionPath = request.path.endsWith('/') ? request.path.slice(0, -1) : request.path
     const path = `${collectionPath}/${encodeURIComponent(String(id))}`
     return written(request, this.#shown(item), { path, created: true })
@@ -108,7 +104,8 @@ export class Items<Item extends object, Draft, Change, Id> {
     if (negotiate(request.headers['accept'], OFFERS) === undefined) {
       throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
     }
-    const item = await this.#options.repository.get?.(this.#idOf(request), callOf(request))
+    const { repository } = this.#options
+    const item = this.#itemOf('get', await repository.get?.(this.#idOf(request), callOf(request)))
     if (item === undefined) throw httpError('not_found')
     const { body, etag } = this.#shown(item)
     const { cacheControl } = this.#options
@@ -125,10 +122,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     const wanted = this.#withoutId(body, request, this.#schemaHasId)
     const draft = await validated(this.#options.schema, wanted)
     const write: Write<Item, Draft, Change, Id, Replaced<Item>> = async (repository, before) => {
-      const done = await repository.replace?.(id, draft, callOf(request))
-      if (done === undefined) {
-        throw new TypeError('collection: repository.replace must return { item, created }')
-      }
+      const done = this.#replaced(await repository.replace?.(id, draft, callOf(request)))
       // Another request has created or deleted the record since the read. Inside a transaction this
       // error undoes the write.
       if (before && (before.item === undefined) !== done.created) {
@@ -152,7 +146,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     const write: Write<Item, Draft, Change, Id, Item | undefined> = async (repository, before) => {
       const isMerged = before?.item && change === undefined
       const done = isMerged ? await this.#merged(before.item, wanted) : change
-      return await repository.update?.(id, done as Change, callOf(request))
+      return this.#itemOf('update', await repository.update?.(id, done as Change, callOf(request)))
     }
     const item = await this.#guarded(request, id, changeSchema ? 'there' : 'looked at', write)
     if (item === undefined) throw httpError('not_found')
@@ -162,10 +156,11 @@ export class Items<Item extends object, Draft, Change, Id> {
   readonly remove = async (request: Request): Promise<HttpResponse> => {
     const id = this.#idOf(request)
     this.#checkConditional(request)
-    const done = await this.#guarded(request, id, 'there', (repository) => {
-      return repository.delete?.(id, callOf(request))
+    const isDeleted = await this.#guarded(request, id, 'there', async (repository) => {
+      const done = await repository.delete?.(id, callOf(request))
+      return typeof done === 'boolean' ? done : this.#itemOf('delete', done) !== undefined
     })
-    if (done !== true) throw httpError('not_found')
+    if (!isDeleted) throw httpError('not_found')
     return { status: 204, headers: {} }
   }
 
@@ -181,8 +176,9 @@ export class Items<Item extends object, Draft, Change, Id> {
     const repository = this.#options.repository
     if (record !== 'looked at' && !isConditional(request)) return await write(repository, undefined)
     const call = callOf(request)
+    let ended: { readonly result: Result } | undefined
     const work = async (inside: Repository<Item, Draft, Change, Id>): Promise<Result> => {
-      const item = await inside.get?.(id, call)
+      const item = this.#itemOf('get', await inside.get?.(id, call))
       // RFC 9110 section 13.2.1: conditions are not evaluated if the request fails anyway.
       if (item === undefined && record !== 'may be new') throw httpError('not_found')
       const etag = item && this.#shown(item).etag
@@ -190,9 +186,35 @@ export class Items<Item extends object, Draft, Change, Id> {
       if (outcome === 'failed') {
         throw httpError('precondition_failed', etag === undefined ? {} : { headers: { etag } })
       }
-      return await write(inside, { item })
+      ended = { result: await write(inside, { item }) }
+      return ended.result
     }
-    return await (repository.transaction ? repository.transaction(work, call) : work(repository))
+    if (repository.transaction === undefined) return await work(repository)
+    await repository.transaction(work, call)
+    if (ended !== undefined) return (ended).result
+    throw new TypeError('collection: transaction resolved although its work had not')
+  }
+
+  /** Reads what a method returned for a record. Throws its failure. */
+  #itemOf(method: 'get' | 'update' | 'delete', value: unknown): Item | undefined {
+    const returned = readReturned(value, `collection: repository.${method}`)
+    if (returned instanceof FailedRecord) throw returned.error
+    return returned === undefined ? undefined : this.#checked(returned)
+  }
+
+  /** Checks that an object is a record: it has an id. */
+  #checked(record: object): Item {
+    const item = record as Item
+    const id: unknown = this.#id.of(item)
+    if (id !== undefined && id !== null) return item
+    throw new TypeError('collection: the record has no id; set the option id')
+  }
+
+  #replaced(value: unknown): Replaced<Item> {
+    const source = 'collection: repository.replace'
+    const { item, created } = readRecord(value, source) as Partial<Replaced<unknown>>
+    if (typeof created !== 'boolean') throw new TypeError(`${source} must return { item, created }`)
+    return { item: this.#checked(readRecord(item, source)), created }
   }
 
   async #merged(item: Item, patch: Readonly<Record<string, unknown>>): Promise<Change> {

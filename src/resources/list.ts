@@ -10,6 +10,8 @@ import { ifRangeHolds, contentTag } from '../http/fields/preconditions.js'
 import { isNotModified } from '../http/respond.js'
 import { contentRange, selectRanges } from '../http/fields/range.js'
 import type { Call, Page, PageRequest, Repository } from '../repositories/repository.js'
+import { readEach, readRecord } from '../repositories/returned.js'
+import { isWholeNumber } from '../http/body/json.js'
 import type { Schema } from '../schema/schema.js'
 import { listOperations } from './operations.js'
 import {
@@ -106,7 +108,7 @@ async function respond<Item extends object>(
   const type = negotiate(asked['accept'], OFFERS)
   if (type === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
   const pageQuery = readPageQuery(query, plan)
-  const read = async (page: PageRequest): Promise<Page<Item>> => {
+  const read = async (page: PageRequest): Promise<ReadPage<Item>> => {
     return checked(await plan.list(page, { signal, context }), page)
   }
   const headers: ResponseHeaders = {
@@ -131,7 +133,7 @@ interface ListCall<Item extends object> {
   readonly type: string
   readonly headers: ResponseHeaders
   readonly plan: ListPlan<Item>
-  readonly read: (page: PageRequest) => Promise<Page<Item>>
+  readonly read: (page: PageRequest) => Promise<ReadPage<Item>>
 }
 
 /** Sets the entity tag. Returns the 304 if the client has the representation with this tag. */
@@ -200,7 +202,7 @@ function unsatisfiable(asked: RequestHeaders, total: number | undefined): undefi
 }
 
 function shown<Item extends object>(
-  { request, type, plan: { paging } }: ListCall<Item>, page: Page<Item>,
+  { request, type, plan: { paging } }: ListCall<Item>, page: ReadPage<Item>,
   { start, limit, cursor }: PageRequest,
 ): { readonly body: string, readonly link: string | undefined } {
   const { items, total } = page
@@ -217,17 +219,30 @@ function shown<Item extends object>(
   return { link, body: JSON.stringify(body) }
 }
 
-function checked<Item>(page: Page<Item>, { limit }: PageRequest): Page<Item> {
-  if (!Array.isArray(page?.items)) {
+function checked<Item extends object>(page: Page<Item>, { limit }: PageRequest): ReadPage<Item> {
+  const { items, total: counted, next: cursor } = page ?? {}
+  if (!Array.isArray(items)) {
     throw new TypeError('list: the repository must return { items, total?, next? }')
   }
-  const { length } = page.items
-  if (length > limit) {
-    const message = `the repository returned ${length} records instead of at most ${limit}`
+  if (items.length > limit) {
+    const message = `the repository returned ${items.length} records instead of at most ${limit}`
     throw new RangeError(`list: ${message}`)
   }
-  if (page.next !== undefined && (page.next === '' || page.next.length > MAX_CURSOR)) {
+  const total = counted ?? undefined
+  if (total !== undefined && !isWholeNumber(total)) {
+    throw new TypeError('list: total must be a whole number, not text or another value')
+  }
+  const next = cursor ?? undefined
+  if (next !== undefined && !(next.length >= 1 && next.length <= MAX_CURSOR)) {
     throw new RangeError(`list: a cursor must have from 1 to ${MAX_CURSOR} characters`)
   }
-  return page
+  const records = readEach(items, (item) => readRecord(item, 'list: the repository') as Item)
+  return { items: records, total, next }
+}
+
+/** A page whose values were checked. */
+interface ReadPage<Item> {
+  readonly items: readonly Item[]
+  readonly total: number | undefined
+  readonly next: string | undefined
 }

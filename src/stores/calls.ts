@@ -103,7 +103,7 @@ export interface StoreEvent {
   /** A worker calls `look` about every second, `take` for runs and callbacks, and `renew` for leases. */
   readonly verb:
     | 'get' | 'create' | 'replace' | 'delete' | 'increment' | 'watch'
-    | 'read' | 'change' | 'list' | 'counts' | 'now'
+    | 'read' | 'change' | 'list' | 'counts' | 'now' | 'probe'
     | 'look' | 'take' | 'renew'
   /** Reason of a `StoreUnavailableError`; `misuse` for a `TypeError`. */
   readonly outcome: 'ok' | 'full' | 'unavailable' | 'misuse'

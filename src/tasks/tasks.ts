@@ -59,7 +59,8 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
    */
   ownedBy(owner: string | undefined): OwnedTasks<D>
   /**
-   * Reports whether the engine responds, and the load of this process. Never rejects.
+   * Reports whether a task could be accepted now, and the load of this process. A PostgreSQL that is
+   * read-only or full is not `ok`. Never rejects.
    *
    * @example
    * const { ok } = await tasks.health()

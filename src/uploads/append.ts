@@ -42,6 +42,8 @@ class Append<C> {
   /** Parts in the blobs that are not in the state yet. */
   private parts: Part[] = []
   private isFull = false
+  /** True if the body has a digest: its bytes count only once all of them have arrived. */
+  private readonly isDeferred: boolean
 
   constructor(
     private readonly stores: UploadStores<C>, private readonly request: HttpRequest<C>,
@@ -50,6 +52,7 @@ class Append<C> {
   ) {
     const { limits } = stores.settings
     this.left = (writer.state.length ?? limits.maxBodyBytes) - writer.state.offset
+    this.isDeferred = request.headers['content-digest'] !== undefined
     this.body = new BodyParts(request.body, Math.min(this.left, limits.maxAppendBytes))
   }
 
@@ -57,10 +60,8 @@ class Append<C> {
    * Writes the body to blobs, one part after the other. Adds each to the state once it is stored.
    */
   async storeParts(): Promise<void> {
-    const { body, writer, request } = this
+    const { body, writer } = this
     const { blobs, limits, maxParts, retentionMs } = this.stores.settings
-    // Bytes with a digest count only once all of them have arrived.
-    const isDeferred = request.headers['content-digest'] !== undefined
     while (await body.hasMore()) {
       if (writer.state.parts.length + this.parts.length >= maxParts) {
         this.isFull = true
@@ -72,7 +73,7 @@ class Append<C> {
         ttlMs: limits.maxAgeMs + retentionMs,
       })
       this.parts.push([name, part.size])
-      if (isDeferred || body.ended !== undefined) continue
+      if (this.isDeferred || body.ended !== undefined) continue
       await writer.add(this.parts)
       this.parts = []
       this.announceOffset()
@@ -82,15 +83,18 @@ class Append<C> {
   /** Decides at the end of a body which of its bytes stay, and ends the right to append. */
   async conclude(): Promise<void> {
     const { body, writer, complete, isFull, left } = this
-    const { records, settings: { limits, retentionMs } } = this.stores
+    const { records, settings: { limits } } = this.stores
     const { owner, length, offset } = writer.state
+    const total = offset + bytesOf(this.parts)
     const error = body.ended?.error
     const isWhole = error === undefined && !body.cut && !body.exceeded && !isFull
     const isFirstEmpty = offset === 0 && body.bytes === 0
     const isSmall = isWhole && !complete && !isFirstEmpty && body.bytes < limits.minAppendBytes
     const isWrong = error !== undefined && readFailure(error).code === 'digest_mismatch'
+    // An upload must not be received with bytes whose digest was not compared.
+    const isUnchecked = complete && total === length && !isWhole && this.isDeferred
+    if (isWrong || isSmall || isUnchecked) await this.deleteParts()
     if (isWrong || isSmall) {
-      await this.deleteParts()
       await writer.release([])
       throw this.atOffset(isSmall ? httpError('upload_append_too_small') : error)
     }
@@ -100,14 +104,12 @@ class Append<C> {
       await this.deleteParts()
       throw tooLarge(limits, 'The upload is longer than announced, or than the server accepts.')
     }
-    if (isWhole && complete) {
-      const total = offset + bytesOf(this.parts)
-      if (length === null || length === total) return writer.finish(this.parts, retentionMs)
-    }
     // Before the release, which changes the state as a newer request would.
     const isSuperseded = body.cut || (error !== undefined && writer.isAsked)
-    await writer.release(this.parts)
+    await writer.release(this.parts, isWhole && complete && length === null ? total : undefined)
     this.parts = []
+    // Even if the connection broke after the last byte, or a newer request ended this one.
+    if (writer.state.received) return
     if (isWhole && complete) throw inconsistentLength(writer.state.offset)
     if (isSuperseded) throw superseded(writer.state.offset)
     if (isFull) {

@@ -1,12 +1,12 @@
-import { isStreamed } from '../http/body/source.js'
+import { closeUnread, isStreamed } from '../http/body/source.js'
 import { httpError } from '../http/errors.js'
 import type {
   BodySource, Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseBody,
 } from '../http/exchange.js'
 import { addFailureHeaders, readFailure } from '../http/failure.js'
 import { ContentDigest } from '../http/fields/digests.js'
-import { notFound } from '../http/respond.js'
-import { buffered, oncePerKey, claimOf } from '../idempotency/once.js'
+import { errorResponse, notFound } from '../http/respond.js'
+import { buffered, claimOf, oncePerKey, rejectKey } from '../idempotency/once.js'
 import { CREDENTIALS } from '../idempotency/key.js'
 import { gather } from '../runtime/text.js'
 import type { Blobs } from '../stores/blobs.js'
@@ -36,7 +36,7 @@ export class Finisher<C> {
     const { records, owners, settings } = this.stores
     const { store, waitMs, retentionMs, maxResponseBytes } = settings
     // Its response was removed early. The handler must not run again.
-    if (state.answered && await this.progress(id) !== 'responded') throw httpError('upload_not_found')
+    if (state.answered && !await this.hasResponded(id)) throw httpError('upload_not_found')
     // What the handler has done in this call, if it was called.
     const run = { hasBegun: false, isFinal: false }
     try {
@@ -81,11 +81,39 @@ export class Finisher<C> {
     }
   }
 
-  /** Returns whether the handler has not been called, runs, or has responded. */
-  async progress(id: string): Promise<'waiting' | 'running' | 'responded'> {
+  /**
+   * Passes a received upload to the handler, or waits for the handler. Returns false if it has no
+   * final response then.
+   */
+  async conclude(request: HttpRequest<C>, id: string, state: UploadState): Promise<boolean> {
+    if (state.answered || await this.hasResponded(id)) return true
+    try {
+      const { headers, body } = await this.respond(request, id, state)
+      if (isStreamed(body)) {
+        closeUnread(body)
+        await this.stores.records.deleteParts(id, state.parts)
+      }
+      return isFinal(headers)
+    } catch (error) {
+      const { expected, headers } = readFailure(error)
+      const hasEnded = isFinal(headers)
+      // Reported now or never. A temporary failure is reported again with the next PATCH.
+      if (hasEnded && !expected) throw error
+      return hasEnded
+    }
+  }
+
+  /** Prevents the handler from being called. Returns false if it has been called before. */
+  async cancel(request: HttpRequest<C>, id: string, state: UploadState): Promise<boolean> {
+    const { store, retentionMs } = this.stores.settings
+    return rejectKey(errorResponse(httpError('upload_not_found'), request), {
+      store, key: answerKey(id), owner: state.countedAs, retentionMs,
+    })
+  }
+
+  private async hasResponded(id: string): Promise<boolean> {
     const entry = await this.stores.settings.store.get(answerKey(id))
-    if (entry === undefined) return 'waiting'
-    return claimOf(entry).response === undefined ? 'running' : 'responded'
+    return entry !== undefined && claimOf(entry).response !== undefined
   }
 
   /** Counts the bytes of an upload again that its handler may get again. */
@@ -119,6 +147,10 @@ export class Finisher<C> {
     deleteParts()
     return body
   }
+}
+
+function isFinal(headers: Readonly<Record<string, unknown>>): boolean {
+  return headers['upload-complete'] === '?1'
 }
 
 async function* finallyDo<T>(

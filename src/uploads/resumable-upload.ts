@@ -69,7 +69,8 @@ export function resumableUpload<C = unknown>(
   }
   const { store, blobs } = settings
   const stores = {
-    settings, records: new UploadRecords(store, blobs), owners: OwnerBytes.of(store, blobs),
+    settings, records: new UploadRecords(store, blobs, settings.retentionMs),
+    owners: OwnerBytes.of(store, blobs),
   }
   const finisher = new Finisher(handler, stores)
   const create = new CreateUpload(handler, stores, finisher)
@@ -133,7 +134,8 @@ class CreateUpload<C> {
     const location = path.of(request.mountPath, id)
     const state: UploadState = {
       owner: owner ?? null, countedAs: countedAs(request, owner), request: toStored(request),
-      length: length ?? null, offset: 0, parts: [], writer: newId(), asked: false, received: false,
+      length: length ?? null, offset: 0, parts: [], writer: newId(), asked: false, final: complete,
+      received: false,
     }
     const writer = await records.create(id, state, limits.maxAgeMs)
     const reserved = length ?? readContentLength(headers) ?? 0
@@ -195,28 +197,37 @@ class UploadResource<C> {
     if (!isUploadId(id)) throw httpError('upload_not_found')
     // A repeated append is rejected because of its Upload-Offset.
     if (method === 'DELETE' || method === 'PATCH') refuseIdempotencyKey(request)
-    if (method === 'DELETE') return this.drop(id, owner)
+    if (method === 'DELETE') return this.drop(request, id, owner)
     if (method === 'PATCH') return this.append(request, id, owner)
-    return this.offset(id, owner)
+    return this.offset(request, id, owner)
   }
 
-  /** Returns the offset. Ends a request that appends, so that the offset stays true. */
-  private async offset(id: string, owner: string | undefined): Promise<HttpResponse> {
+  /**
+   * Returns the offset. Ends a request that appends, so that the offset stays true. If all bytes
+   * are there, waits for the response of the handler, because the client may send nothing more.
+   */
+  private async offset(
+    request: HttpRequest<C>, id: string, owner: string | undefined,
+  ): Promise<HttpResponse> {
     const { records, settings: { store, limits } } = this.stores
     const { state } = await records.settle(id, owner)
     const { resetMs } = await store.increment(ageKey(id), 0, { ttlMs: limits.maxAgeMs })
-    const isComplete = state.received && await this.finisher.progress(id) === 'responded'
+    const isComplete = state.received && await this.finisher.conclude(request, id, state)
+    // Clients take an offset that equals the length for the end. Draft 13 does not require it.
+    const hasEnded = isComplete || state.offset !== state.length
     return empty(204, {
       ...uploadHeaders(state.offset, isComplete),
-      ...state.length !== null && { 'upload-length': String(state.length) },
+      ...hasEnded && state.length !== null && { 'upload-length': String(state.length) },
       'upload-limit': limitHeader(limits, resetMs),
     })
   }
 
-  private async drop(id: string, owner: string | undefined): Promise<HttpResponse> {
+  private async drop(
+    request: HttpRequest<C>, id: string, owner: string | undefined,
+  ): Promise<HttpResponse> {
     const { records, owners } = this.stores
     const state = await records.remove(id, owner)
-    if (state.received && await this.finisher.progress(id) === 'waiting') {
+    if (state.received && await this.finisher.cancel(request, id, state)) {
       await records.deleteParts(id, state.parts)
     }
     await owners.remove(state.countedAs, stateKey(id))
@@ -248,7 +259,8 @@ class UploadResource<C> {
         addFailureHeaders(error, uploadHeaders(offset))
         throw error
       }
-      const writer = await records.acquire(id, held, length)
+      const next = { length: length ?? state.length, final: complete }
+      const writer = await records.acquire(id, held, next)
       if (writer === undefined) continue
       await appendBody(this.stores, request, writer, complete, reserved)
       if (complete) return this.finisher.respond(request, id, writer.state)

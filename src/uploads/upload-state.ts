@@ -22,6 +22,8 @@ export interface UploadState {
   readonly writer: string | null
   /** True if another request waits until the writer has stored its bytes and stopped. */
   readonly asked: boolean
+  /** True if the request that appends, or appended last, has `Upload-Complete: ?1`. */
+  readonly final: boolean
   /** True if all bytes have arrived. The handler then gets them. */
   readonly received: boolean
   /** `true` once the handler has responded. `request` then has no headers any more. */
@@ -80,13 +82,16 @@ const REREAD_MS = 1000
 const TRIES = 3
 
 export class UploadRecords {
-  constructor(readonly store: Store, private readonly blobs: Blobs) {}
+  /** @param retentionMs - time that a received upload stays */
+  constructor(
+    readonly store: Store, private readonly blobs: Blobs, private readonly retentionMs: number,
+  ) {}
 
   /** Creates an upload. It expires `ttlMs` after now, by the clock of the store. */
   async create(id: string, state: UploadState, ttlMs: number): Promise<UploadWriter> {
     const made = await this.store.create(stateKey(id), JSON.stringify(state), { ttlMs })
     if (!made.created) throw new Error('A new upload has the id of another one')
-    return new UploadWriter(this.store, id, { state, revision: made.revision })
+    return this.writer(id, { state, revision: made.revision })
   }
 
   /** Returns the state of an upload. */
@@ -103,6 +108,7 @@ export class UploadRecords {
 
   /**
    * Ends the request that appends to an upload, if there is one, and returns the state after it.
+   * The upload is then received if the last byte of its last request was stored.
    */
   async settle(id: string, owner: string | undefined): Promise<HeldState> {
     const deadline = performance.now() + HAND_OVER_MS
@@ -112,7 +118,8 @@ export class UploadRecords {
       if (state.writer === null) return held
       const left = deadline - performance.now()
       if (left <= 0) {
-        const fenced = await replace(this.store, id, held, { ...state, writer: null, asked: false })
+        const next = released(state)
+        const fenced = await replace(this.store, id, held, next, lifetime(next, this.retentionMs))
         if (fenced) return fenced
         continue
       }
@@ -126,12 +133,11 @@ export class UploadRecords {
    * Acquires an upload that has no writer. Returns `undefined` if it has changed since it was read.
    */
   async acquire(
-    id: string, held: HeldState, length: number | undefined,
+    id: string, held: HeldState, { length, final }: Pick<UploadState, 'length' | 'final'>,
   ): Promise<UploadWriter | undefined> {
-    const { state } = held
-    const next = { ...state, length: length ?? state.length, writer: newId(), asked: false }
+    const next = { ...held.state, length, final, writer: newId(), asked: false }
     const acquired = await replace(this.store, id, held, next)
-    return acquired && new UploadWriter(this.store, id, acquired)
+    return acquired && this.writer(id, acquired)
   }
 
   /** Deletes the stored headers and parts, once the handler has responded. */
@@ -169,6 +175,10 @@ export class UploadRecords {
       await this.blobs.delete(partKey(id, name)).catch(() => undefined)
     }
   }
+
+  private writer(id: string, held: HeldState): UploadWriter {
+    return new UploadWriter(this.store, id, held, this.retentionMs)
+  }
 }
 
 /** The right to append to one upload. Ends when another request acquires it. */
@@ -177,7 +187,10 @@ export class UploadWriter {
   isAsked = false
   private readonly name: string
 
-  constructor(private readonly store: Store, readonly id: string, private held: HeldState) {
+  constructor(
+    private readonly store: Store, readonly id: string, private held: HeldState,
+    private readonly retentionMs: number,
+  ) {
     this.name = held.state.writer as string
   }
 
@@ -199,16 +212,11 @@ export class UploadWriter {
     await this.commit((state) => withParts(state, parts))
   }
 
-  async release(parts: readonly Part[]): Promise<void> {
-    await this.commit((state) => ({ ...withParts(state, parts), writer: null, asked: false }))
-  }
-
-  /** Adds the last parts. Nothing can be appended after them. The state stays for `ttlMs`. */
-  async finish(parts: readonly Part[], ttlMs: number): Promise<void> {
-    await this.commit((state) => {
-      const whole = withParts(state, parts)
-      return { ...whole, writer: null, asked: false, received: true, length: whole.offset }
-    }, { ttlMs })
+  /** Adds parts and ends the right to append. Sets the length of the upload, if it is known now. */
+  async release(parts: readonly Part[], length?: number): Promise<void> {
+    await this.commit((state) => (
+      released({ ...withParts(state, parts), length: length ?? state.length })
+    ))
   }
 
   /** Stops `body` when another request asks for the upload. Returns a function that ends this. */
@@ -244,15 +252,14 @@ export class UploadWriter {
   }
 
   /** Applies a change to the state of the writer, and stores the result. */
-  private async commit(
-    change: (state: UploadState) => UploadState, options: ReplaceOptions = {},
-  ): Promise<void> {
-    const { store, id } = this
+  private async commit(change: (state: UploadState) => UploadState): Promise<void> {
+    const { store, id, retentionMs } = this
     for (let failures = 0; ;) {
       const before = this.held
       const next = change(before.state)
       let entry: Entry | undefined
       try {
+        const options = lifetime(next, retentionMs)
         const outcome = await store.replace(stateKey(id), JSON.stringify(next), before.revision, options)
         if (outcome.replaced) {
           this.held = { state: next, revision: outcome.revision }
@@ -279,6 +286,19 @@ async function replace(
 ): Promise<HeldState | undefined> {
   const outcome = await store.replace(stateKey(id), JSON.stringify(next), revision, options)
   return outcome.replaced ? { state: next, revision: outcome.revision } : undefined
+}
+
+/**
+ * Ends the right to append. The upload is received if all bytes are there and the request that
+ * appended them has announced the end, whatever became of this request.
+ */
+function released(state: UploadState): UploadState {
+  const received = state.final && state.offset === state.length
+  return { ...state, writer: null, asked: false, received }
+}
+
+function lifetime({ received }: UploadState, retentionMs: number): ReplaceOptions {
+  return received ? { ttlMs: retentionMs } : {}
 }
 
 function withParts(state: UploadState, added: readonly Part[]): UploadState {

@@ -39,7 +39,7 @@ for (const [name, server] of Object.entries({ Redis: await redisForFile(), Postg
     const task = await parts.engine.read(taskId)
     assert.ok(task, 'the task is there')
     await parts.engine.delete(task, task.version)
-    for (const verb of ['create', 'look', 'take', 'renew', 'change', 'read', 'watch', 'now', 'counts', 'list', 'delete'] as const) await hasHeard(verb, 'ok')
+    for (const verb of ['create', 'look', 'take', 'renew', 'change', 'read', 'watch', 'probe', 'counts', 'list', 'delete'] as const) await hasHeard(verb, 'ok')
     for (const { ms } of heard) assert.ok(ms >= 0 && ms < 10_000, String(ms))
     assert.ok(heard.every((event) => event.outcome === 'ok' && !('error' in event)), 'no error')
     heard.length = 0

@@ -50,6 +50,11 @@ export class TcpProxy {
     for (const socket of this.sockets) this.forgotten.add(socket)
   }
 
+  /** Connects to another server from now on, and keeps the connections to this one. */
+  leadTo(port: number): void {
+    this.target = port
+  }
+
   /** Connects to another server from now on, and ends the connections to this one: a fail-over. */
   moveTo(port: number): void {
     this.target = port

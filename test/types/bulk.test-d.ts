@@ -5,6 +5,7 @@ import {
   bulkCreate, bulkUpdate, type BackgroundBulk, type BulkTask, type BulkTaskResult,
 } from 'longhaul/bulk'
 import { memory } from 'longhaul/memory'
+import type { Repository } from 'longhaul/resources'
 import {
   ndjsonDownload, ndjsonUpload, type BackgroundUpload, type UploadResult, type UploadTask,
 } from 'longhaul/ndjson'
@@ -84,4 +85,38 @@ export function typedBySchema(): void {
   ndjsonDownload({ records: () => [1, 2] })
   // @ts-expect-error the former names of the options
   ndjsonUpload({ write: () => undefined, maxBytes: 1 })
+}
+
+/** `null` is no record, errors and settled results are outcomes, and a number of rows is neither. */
+export function whatIsReturned(): void {
+  interface Found { find(id: number): Promise<User | null> }
+  const { find } = {} as Found
+  bulkUpdate({ repository: { update: (id: number, _: string) => find(id) }, ...rename })
+  bulkUpdate({ repository: { updateMany: async () => [null, undefined, new Error('x'), { id: 1 }] }, ...rename })
+  bulkCreate({ repository: { createMany: async (drafts: readonly Draft[]) => Promise.allSettled(drafts.map((_, id) => find(id))) } })
+  bulkCreate({ repository: { createMany: (): (User | Error)[] => [] }, schema })
+  ndjsonUpload({ write: (records) => Promise.allSettled(records.map((_, id) => find(id))) })
+  ndjsonUpload({ write: () => [null, undefined, new TypeError('x'), { status: 201, id: 1 }] })
+  ndjsonUpload({ write: () => null })
+  const repository: Repository<User, Draft, Draft, number> = {
+    get: find, update: find, delete: find, list: () => ({ items: [], total: null, next: null }),
+  }
+  void repository
+  // @ts-expect-error a number of rows
+  bulkUpdate({ repository: { update: (_: number, __: string) => 1 }, ...rename })
+  // @ts-expect-error a list of records
+  bulkUpdate({ repository: { update: (_: number, __: string) => [{ id: 1 }] }, ...rename })
+  // @ts-expect-error promises in a list
+  bulkUpdate({ repository: { updateMany: () => [Promise.resolve({ id: 1 })] }, ...rename })
+  // @ts-expect-error promises in a list
+  bulkCreate({ repository: { createMany: (drafts: readonly Draft[]) => drafts.map((_, id) => Promise.resolve({ id })) } })
+  // @ts-expect-error `true` for each
+  bulkCreate({ repository: { createMany: () => [true] } })
+  // @ts-expect-error a number of records
+  ndjsonUpload({ write: () => 5 })
+  // @ts-expect-error numbers of rows
+  ndjsonUpload({ write: () => [1, 0] })
+  // @ts-expect-error a number of rows
+  const wrong: Repository<User> = { delete: () => 1 }
+  void wrong
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import {
   hasWorker, type CreateOptions, type PoolCounts, type TaskEngine, type TaskQuery, type Transaction,
   type WorkHandlers, type WorkOptions,
@@ -6,6 +7,7 @@ import {
   isFinalStatus, isVisibleChange, type Changed, type Created, type Expected, type NewTask,
   type StoredTask, type TaskChange, type TaskRef,
 } from '../../../src/engine/task.js'
+import { newId } from '../../../src/runtime/random-id.js'
 import { setTimeout } from '../../../src/runtime/timers.js'
 import { observed, reasonOf } from '../../../src/stores/calls.js'
 import type { ShareLimits } from '../../../src/stores/share-limits.js'
@@ -23,6 +25,8 @@ import { DUE, STOP, Worker } from './worker.js'
 
 /** Time after which a transaction has probably committed, in milliseconds. The next look finds later ones. */
 const COMMIT_MS = 100
+/** Size of the task of a probe, in bytes: on a full disk there is rarely space for it. */
+const PROBE_BYTES = 1200
 /** Memory of a row beside its strings, in bytes. */
 const OVERHEAD = 500
 
@@ -133,6 +137,12 @@ export class PostgresTaskEngine implements TaskEngine {
     return observed('now', () => this.reads.now())
   }
 
+  /** Writes a task that has expired already, which a sweep removes. */
+  async probe(): Promise<void> {
+    const values = [newId(), randomBytes(PROBE_BYTES).toString('base64url')]
+    await observed('probe', () => this.database.query(probeSql(this.database.schema), values))
+  }
+
   async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
     await this.worker?.work.close(drainMs)
     this.sweeper.close()
@@ -183,6 +193,13 @@ export class PostgresTaskEngine implements TaskEngine {
     if (!files) return
     this.checkFiles(task.caller, files.bytes, { maxEntries: Number.MAX_SAFE_INTEGER, maxBytes: files.max })
   }
+}
+
+/** Returns a statement that writes an expired task with an id (`$1`) and an input (`$2`). */
+function probeSql(schema: string): string {
+  return `WITH ${CLOCK} INSERT INTO ${schema}.task_rows (id, birth, owner, caller, name, pool, priority,
+  status, created_at, expires_at, sweep_at, due_at, has_files, details, input)
+SELECT $1, $1, '', '', '', '', 0, 2, now, now, now, now, false, '{}', $2 FROM clock`
 }
 
 /**

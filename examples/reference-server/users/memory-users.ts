@@ -1,7 +1,7 @@
 import { isHttpError, type MaybePromise } from 'longhaul'
-import type { Call, Outcome, PageRequest, Update } from 'longhaul/resources'
+import type { Call, PageRequest, Update } from 'longhaul/resources'
 import { MemoryTable, StagedTable, type Table } from './memory-table.js'
-import { emailTaken, type CountedPage, type Users } from './repository.js'
+import { emailTaken, type CountedPage, type Outcome, type Users } from './repository.js'
 import type { User, UserChange, UserDraft } from './user.js'
 
 const PIECE = 500

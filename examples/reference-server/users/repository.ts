@@ -1,5 +1,5 @@
 import { httpError, type HttpError, type MaybePromise } from 'longhaul'
-import type { Call, Page, PageRequest, Repository } from 'longhaul/resources'
+import type { Call, Page, PageRequest, Repository, Update } from 'longhaul/resources'
 import type { User, UserChange, UserDraft } from './user.js'
 
 type Whole = Required<Repository<User, UserDraft, UserChange, number>>
@@ -10,11 +10,19 @@ export interface Users extends Whole {
   readonly shared: boolean
   /** Lists users by position, with their total. */
   list(page: PageRequest, call: Call): MaybePromise<CountedPage>
+  get(id: number, call: Call): MaybePromise<User | undefined>
+  update(id: number, change: UserChange, call: Call): MaybePromise<User | undefined>
+  delete(id: number, call: Call): MaybePromise<boolean>
+  createMany(drafts: readonly UserDraft[], call: Call): MaybePromise<readonly Outcome<User>[]>
+  updateMany(updates: readonly Update<number, UserChange>[], call: Call): MaybePromise<readonly (Outcome<User> | undefined)[]>
   transaction<Result>(work: (inside: Users) => Promise<Result>, call: Call): Promise<Result>
   /** Returns all users, or those with this role, ordered by id, in arrays of some hundreds. Concurrent changes may be missing. */
   all(role?: string): Iterable<readonly User[]> | AsyncIterable<readonly User[]>
   close(): Promise<void>
 }
+
+/** A written user, or the error that rejects it. */
+export type Outcome<Item> = Item | HttpError
 
 export type CountedPage = Page<User> & { readonly total: number }
 

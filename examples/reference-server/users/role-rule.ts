@@ -1,6 +1,6 @@
 import { httpError, isHttpError, type HttpError, type MaybePromise } from 'longhaul'
-import type { Call, Outcome, PageRequest, Update } from 'longhaul/resources'
-import type { CountedPage, Users } from './repository.js'
+import type { Call, PageRequest, Update } from 'longhaul/resources'
+import type { CountedPage, Outcome, Users } from './repository.js'
 import { USER_ROLES, type User, type UserChange, type UserDraft } from './user.js'
 
 /**

@@ -1,7 +1,7 @@
 import { isHttpError } from 'longhaul'
-import type { Call, Outcome, PageRequest, Update } from 'longhaul/resources'
+import type { Call, PageRequest, Update } from 'longhaul/resources'
 import { sqlState, UNIQUE_VIOLATION, type Database, type Row, type Sql } from './database.js'
-import { emailTaken, HIGHEST_OWN_ID, type CountedPage, type Users } from './repository.js'
+import { emailTaken, HIGHEST_OWN_ID, type CountedPage, type Outcome, type Users } from './repository.js'
 import { emailKey, type User, type UserChange, type UserDraft } from './user.js'
 
 const FIELDS = 'u.id, u.name, u.email, u.role'

@@ -1,7 +1,7 @@
 import { httpError, isHttpError, type MaybePromise } from 'longhaul'
-import type { Call, Outcome } from 'longhaul/resources'
+import type { Call } from 'longhaul/resources'
 import type { RecordOutcome } from 'longhaul/ndjson'
-import type { Users } from './repository.js'
+import type { Outcome, Users } from './repository.js'
 import type { User, UserChange, UserDraft } from './user.js'
 
 type Written = { readonly user: Outcome<User>, readonly created: boolean }

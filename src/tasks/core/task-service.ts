@@ -30,11 +30,11 @@ export interface PoolCounts extends Counts {
 
 /** The state of one process. */
 export interface TasksHealth {
-  /** True if the engine responds and `close` was not called. */
+  /** True if a task could be accepted now: the engine can write, and `close` was not called. */
   readonly ok: boolean
   /**
-   * Error of the engine if it does not respond, for your log. Its `cause` may be the error of the
-   * driver. Clients should not see them.
+   * Error of the engine if it does not respond, or cannot write, for your log. Its `cause` may be the
+   * error of the driver. Clients should not see them.
    */
   readonly error?: unknown
   /** Active runs, those of synchronous requests included. */
@@ -169,7 +169,8 @@ export class TaskService {
   private async failureOfEngine(): Promise<{ readonly error: unknown } | undefined> {
     if (this.closing) return undefined
     try {
-      await this.settings.engine.now()
+      const { engine } = this.settings
+      await (engine.probe ? engine.probe() : engine.now())
       return undefined
     } catch (error) {
       return { error }

@@ -1,0 +1,201 @@
+// All bytes of an upload are there, and another request comes before the handler gets them.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { MemoryBlobs } from '../../../adapters/memory/index.js'
+import { MemoryStore } from '../../../adapters/memory/store.js'
+import { httpError } from '../../../src/http/errors.js'
+import { json } from '../../../src/http/respond.js'
+import type { BlobPutOptions } from '../../../src/stores/blobs.js'
+import { deferred, eventually } from '../../kit/wait.js'
+import { broken, digestField, setUp, sha256 } from '../kit/uploads.js'
+
+const text = 'The quick brown fox jumps over the lazy dog'
+const bytes = Buffer.from(text)
+const LENGTH = { 'upload-length': String(bytes.length) }
+const whole = { size: bytes.length, sha256: sha256(text) }
+
+/** Blobs whose write of a blob waits after its last chunk until the test lets it continue. */
+class SlowBlobs extends MemoryBlobs {
+  readonly arrived = deferred<void>()
+  readonly released = deferred<void>()
+
+  override put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions) {
+    return super.put(key, this.#waiting(content), options)
+  }
+
+  async* #waiting(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const chunk of content) {
+      yield chunk
+      this.arrived.resolve()
+      await this.released.promise
+    }
+  }
+}
+
+/** A store that calls `onAsked` when a request asks the one that appends to stop. */
+class AskedStore extends MemoryStore {
+  readonly asked = deferred<void>()
+
+  override replace(...all: Parameters<MemoryStore['replace']>) {
+    const outcome = super.replace(...all)
+    // After the notice, which makes the request that appends read the state.
+    if (all[1].includes('"asked":true')) setImmediate(() => { this.asked.resolve() })
+    return outcome
+  }
+}
+
+/** Sends all bytes in a last request, and `next` before these are stored. */
+async function meanwhile(
+  next: (site: ReturnType<typeof setUp>, path: string) => Promise<unknown>, headers = {},
+) {
+  const [store, blobs] = [new AskedStore(), new SlowBlobs()]
+  const site = setUp({ store, blobs })
+  const path = await site.create(LENGTH)
+  const last = site.patch(path, 0, bytes, true, headers)
+  await blobs.arrived.promise
+  const other = next(site, path)
+  await store.asked.promise
+  blobs.released.resolve()
+  return { site, path, last: await last, other: await other as Awaited<ReturnType<typeof site.head>> }
+}
+
+/** Waits until the state of an upload has a property. */
+async function stateHas(store: MemoryStore, path: string, text: string): Promise<void> {
+  const key = `upload:${path.slice('/uploads/'.length)}`
+  await eventually(async () => (await store.get(key))?.value.includes(text) === true)
+}
+
+/** Sends all bytes, but the process dies before the handler gets them. Returns another process. */
+async function orphaned(own?: Parameters<typeof setUp>[1]) {
+  const parts = { store: new MemoryStore(), blobs: new MemoryBlobs() }
+  const dying = setUp(parts)
+  const path = await dying.create(LENGTH)
+  const { create } = parts.store
+  // The claim of the handler is never made.
+  parts.store.create = () => new Promise(() => undefined)
+  void dying.patch(path, 0, bytes, true)
+  await stateHas(parts.store, path, '"received":true')
+  parts.store.create = create
+  return { ...setUp(parts, own), path, dying }
+}
+
+describe('a request that comes while the last bytes are being stored', () => {
+  test('HEAD does not end the upload: the handler gets all bytes once', async () => {
+    const { site, last, other } = await meanwhile(({ head }, path) => head(path))
+    assert.deepEqual([last.status, await last.json()], [200, whole])
+    assert.deepEqual([other.headers['upload-offset'], other.headers['upload-complete']], ['43', '?1'])
+    assert.equal(site.seen.length, 1)
+  })
+
+  test('an empty last PATCH gets the same response', async () => {
+    const { site, last, other } = await meanwhile(({ patch }, path) => patch(path, 43, undefined, true))
+    assert.deepEqual([await last.json(), await other.json()], [whole, whole])
+    assert.equal(site.seen.length, 1)
+  })
+
+  test('bytes whose Content-Digest was not compared are sent again', async () => {
+    const headers = { 'content-digest': digestField(bytes) }
+    const { site, path, last, other } = await meanwhile(({ head }, at) => head(at), headers)
+    assert.equal(last.status, 409)
+    assert.deepEqual([other.headers['upload-offset'], other.headers['upload-complete']], ['0', '?0'])
+    assert.equal((await site.patch(path, 0, bytes, true, headers)).status, 200)
+    assert.equal(site.seen.length, 1)
+  })
+})
+
+describe('all bytes are there', () => {
+  test('a connection that breaks after the last byte of a last request loses nothing', async () => {
+    const { create, patch, seen } = setUp()
+    const path = await create(LENGTH)
+    assert.deepEqual(await (await patch(path, 0, broken(bytes), true)).json(), whole)
+    assert.equal(seen.length, 1)
+  })
+
+  test('an upload without a last request waits for it', async () => {
+    const { create, patch, head, seen } = setUp()
+    const path = await create(LENGTH)
+    await patch(path, 0, bytes)
+    const state = await head(path)
+    assert.deepEqual([state.headers['upload-offset'], state.headers['upload-complete']], ['43', '?0'])
+    assert.equal(state.headers['upload-length'], undefined, 'a client would take it for the end')
+    assert.equal(seen.length, 0)
+    assert.deepEqual(await (await patch(path, 43, undefined, true)).json(), whole)
+  })
+
+  test('HEAD concludes a last request whose process froze after it had stored the last part', async () => {
+    const [store, blobs] = [new MemoryStore(), new MemoryBlobs()]
+    const own = setUp({ store, blobs, partBytes: bytes.length })
+    const path = await own.create(LENGTH)
+    const [end, thawed] = [deferred(), deferred()]
+    async function* hanging(): AsyncGenerator<Uint8Array> {
+      yield bytes
+      await end.promise
+    }
+    const frozen = own.patch(path, 0, hanging(), true)
+    await stateHas(store, path, `"offset":${bytes.length}`)
+    const replace = store.replace.bind(store)
+    store.replace = (async (...all: Parameters<typeof replace>) => {
+      await thawed.promise
+      return replace(...all)
+    }) as typeof replace
+    end.resolve()
+    await new Promise((resolve) => { setImmediate(resolve) })
+    store.replace = replace
+    const other = setUp({ store, blobs })
+    const state = await other.head(path)
+    assert.deepEqual([state.headers['upload-offset'], state.headers['upload-complete']], ['43', '?1'])
+    thawed.resolve()
+    assert.deepEqual(await (await frozen).json(), whole)
+    assert.equal(own.seen.length + other.seen.length, 1)
+  })
+
+  test('HEAD passes them to the handler if the process that received them has died', async () => {
+    const { head, patch, seen, path, dying, blobs } = await orphaned()
+    const state = await head(path)
+    assert.deepEqual([state.status, state.headers['upload-complete']], [204, '?1'])
+    assert.deepEqual(seen.map((each) => each.sha256), [sha256(text)])
+    assert.deepEqual(await (await patch(path, 43, undefined, true)).json(), whole)
+    assert.equal(seen.length + dying.seen.length, 1)
+    assert.equal(blobs.usage().blobs, 0)
+  })
+
+  test('HEAD says that the handler has no final response yet, and leaves out the length', async () => {
+    let runs = 0
+    const { head, patch, path } = await orphaned(() => {
+      if (++runs === 1) throw httpError('queue_full', { headers: { 'retry-after': '1' } })
+      return json(200, {})
+    })
+    const state = await head(path)
+    assert.deepEqual([state.status, state.headers['upload-complete']], [204, '?0'])
+    assert.equal(state.headers['upload-length'], undefined)
+    assert.equal((await patch(path, 43, undefined, true)).status, 200)
+  })
+
+  test('HEAD gets the 500 of a handler that fails, and the error is reported', async () => {
+    const { head, path, errors } = await orphaned(() => { throw new Error('broken') })
+    assert.equal((await head(path)).status, 500)
+    assert.equal(errors.length, 1)
+    assert.equal((await head(path)).headers['upload-complete'], '?1')
+  })
+
+  test('DELETE before the handler gets them prevents that it gets any', async () => {
+    const [store, blobs] = [new MemoryStore(), new MemoryBlobs()]
+    const { create, patch, send, seen } = setUp({ store, blobs })
+    const path = await create(LENGTH)
+    const claim = store.create.bind(store)
+    const deleted = deferred<void>()
+    // The request that has received the bytes is slow.
+    store.create = (async (...all: Parameters<typeof claim>) => {
+      await deleted.promise
+      return claim(...all)
+    }) as typeof claim
+    const last = patch(path, 0, bytes, true)
+    await stateHas(store, path, '"received":true')
+    store.create = claim
+    assert.equal((await send('DELETE', path)).status, 204)
+    deleted.resolve()
+    assert.equal((await last).status, 404)
+    assert.equal(blobs.usage().blobs, 0)
+    assert.equal(seen.length, 0)
+  })
+})
