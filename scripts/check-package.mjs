@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { checkBundles } from './check-package/bundles.mjs'
 import { checkModules } from './check-package/modules.mjs'
 import { checkPacked } from './check-package/packed.mjs'
+import { checkOldPeers } from './check-package/old-peers.mjs'
 import { bin, check, consumer, manifest, peers, root, run } from './check-package/run.mjs'
 import { checkTypes, OLDER_TYPESCRIPT } from './check-package/types.mjs'
 import { measure } from './sizes.mjs'
@@ -26,6 +27,7 @@ await Promise.all([
   run('publint', bin('publint'), ['run', '--strict']),
   run('types resolve (attw)', bin('attw'), [tarball, '--profile', 'strict', '--no-emoji']),
   checkSizes(),
+  checkOldPeers(tarball),
   install().then(() => Promise.all([checkModules(majors), checkTypes(), checkBundles(), checkRunners()]))
 ])
 console.log(`The package is sound: ${packed.length} files, ${Math.round(pack.size / 1024)} KiB packed.`)

@@ -1,6 +1,7 @@
-import { Cron } from 'croner'
+import type { Cron as CronTimes } from 'croner'
 import { func, readOptions, text, type OptionTable } from '../../src/runtime/options.js'
 import type { Schedule } from '../../src/tasks/definition/schedule.js'
+import { Cron } from './croner.js'
 import { Firings } from './firings.js'
 
 export type { Schedule } from '../../src/tasks/definition/schedule.js'
@@ -52,7 +53,7 @@ export function cron<In = Record<never, never>>(pattern: string, options: CronOp
 const PATTERN = /^(?:@[a-z]+|\S+(?:\s+\S+){4,5})$/i
 const MAX_PATTERN = 256
 
-function parse(pattern: string, timezone: string): Cron {
+function parse(pattern: string, timezone: string): CronTimes {
   if (typeof pattern !== 'string' || pattern.length > MAX_PATTERN || !PATTERN.test(pattern.trim())) {
     throw new TypeError(`cron: the pattern must have five or six fields, such as '0 3 * * *', not ${String(pattern).slice(0, 60)}`)
   }

@@ -4,6 +4,7 @@ import type {
 import { type OnError, hasErrorListener } from '../../src/http/boundary.js'
 import { type ContextArguments, splitTarget } from '../../src/http/request.js'
 import type { Handler } from '../../src/http/exchange.js'
+import { wrongPeer } from '../../src/runtime/peer.js'
 import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { Binding } from '../node/binding.js'
 import type { NodeRaw } from '../node/index.js'
@@ -46,6 +47,15 @@ const PLUGIN_OPTIONS = {
   logSerializers: value(),
 } satisfies OptionTable<FastifyLonghaulOptions & RegisterOptions>
 
+/** Versions that work. Fastify itself compares them with its own when it registers the plugin. */
+const VERSIONS = '>=4.24'
+
+/** Fastify 4 does not tell which methods it takes. */
+const METHODS_OF_FASTIFY_4 = [
+  'DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT', 'OPTIONS', 'PROPFIND', 'PROPPATCH', 'MKCOL',
+  'COPY', 'MOVE', 'LOCK', 'UNLOCK', 'TRACE', 'SEARCH',
+]
+
 /**
  * Converts a handler to one for a route of Fastify. Headers that hooks have set are kept, and
  * `onSend` hooks see the response, except a rejection while the client still sends more than 64
@@ -65,7 +75,10 @@ export function toFastify<C = unknown>(
     onError,
     context: (req) => makeContext(replyOf(req).request),
   }, send)
+  let isChecked = false
   return (request, reply) => {
+    if (!isChecked) checkVersion(request)
+    isChecked = true
     const { raw, body } = request
     setReply(raw, reply)
     const params = paramsOf(request)
@@ -85,7 +98,7 @@ export function toFastify<C = unknown>(
  */
 export const fastifyLonghaul = Object.assign(mount as FastifyLonghaul, {
   // Fastify shows this name in its messages. The package fastify-plugin would set it.
-  [Symbol.for('plugin-meta')]: { name: 'longhaul', fastify: '>=4' },
+  [Symbol.for('plugin-meta')]: { name: 'longhaul', fastify: VERSIONS },
 })
 
 function mount(...[app, options, done]: Parameters<FastifyPluginCallback<FastifyLonghaulOptions>>): void {
@@ -99,13 +112,20 @@ function mount(...[app, options, done]: Parameters<FastifyPluginCallback<Fastify
   }
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, parsed) => { parsed(null) })
+  const { supportedMethods = METHODS_OF_FASTIFY_4 }: Partial<FastifyInstance> = app
   const route = toFastify(handler, { ...context && { context }, ...onError && { onError } })
   for (const url of app.prefix === '' ? ['/*'] : ['/', '/*']) {
     // Another plugin may have a route for all paths, such as that of @fastify/cors for OPTIONS.
-    const method = app.supportedMethods.filter((each) => !app.hasRoute({ method: each, url }))
+    const method = supportedMethods.filter((each) => !app.hasRoute({ method: each, url: app.prefix + url }))
     app.route({ method, url, exposeHeadRoute: false, handler: route })
   }
   done()
+}
+
+/** A route does not know the application before its first request. */
+function checkVersion({ originalUrl, server }: { originalUrl?: string, server?: { version?: string } }): void {
+  if (originalUrl !== undefined) return
+  throw wrongPeer('longhaul/fastify', 'fastify', '4.24 or later', server?.version)
 }
 
 function defaultContext(request: FastifyRequest): unknown {

@@ -1,7 +1,8 @@
-import {
-  Module, type BeforeApplicationShutdown, type DynamicModule, type FactoryProvider,
-  type ModuleMetadata, type OnModuleInit, type Provider,
+import * as nest from '@nestjs/common'
+import type {
+  BeforeApplicationShutdown, DynamicModule, FactoryProvider, ModuleMetadata, OnModuleInit, Provider,
 } from '@nestjs/common'
+import { wrongPeer } from '../../src/runtime/peer.js'
 import { duration, readOptions, value, type Filled, type OptionTable } from '../../src/runtime/options.js'
 // From the index: see `ownEntry` in tsup.config.ts.
 import {
@@ -157,4 +158,7 @@ export class LonghaulModule {
   }
 }
 
-Module({})(LonghaulModule)
+// Nest 8 has added this class.
+if (!('StreamableFile' in nest)) throw wrongPeer('longhaul/nestjs', '@nestjs/common', '8 or later')
+
+nest.Module({})(LonghaulModule)

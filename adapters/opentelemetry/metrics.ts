@@ -1,10 +1,11 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { diag, metrics, type BatchObservableCallback, type Meter } from '@opentelemetry/api'
+import type { BatchObservableCallback, Meter } from '@opentelemetry/api'
 import type { CallbackEvent } from '../../src/callbacks/callbacks.js'
 import { hasMethod, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import type { StoreEvent } from '../../src/stores/calls.js'
 import type { TaskEvent } from '../../src/tasks/record/diagnostics.js'
 import type { Tasks } from '../../src/tasks/tasks.js'
+import { diag, metrics } from './api.js'
 
 /** Options of `taskMetrics`. */
 export interface TaskMetricsOptions {

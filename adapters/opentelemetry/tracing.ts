@@ -1,11 +1,11 @@
-import {
-  context, diag, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace as api,
-  type Attributes, type Context, type Span, type Tracer,
-} from '@opentelemetry/api'
+import type { Attributes, Context, Span, Tracer } from '@opentelemetry/api'
 import { isFieldValue } from '../../src/http/fields/reader.js'
 import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import type { TracedStep, TraceHeaders, Tracing } from '../../src/tasks/definition/tracing.js'
+import {
+  context, diag, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace as api,
+} from './api.js'
 
 /** Options of `taskTracing`. */
 export interface TaskTracingOptions {

@@ -1,4 +1,5 @@
 import type { ConnectionOptions, Job as BullJob, Queue, Worker } from 'bullmq'
+import { wrongPeer } from '../../src/runtime/peer.js'
 import { settles } from '../../src/runtime/timers.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import type { RedisClient } from './client.js'
@@ -97,7 +98,7 @@ export class Tickets {
   queueOf(pool: string): Queue<TicketData> {
     let queue = this.queues.get(pool)
     if (queue === undefined) {
-      queue = new (loadBullMQ().Queue)<TicketData>(this.nameOf(pool), this.bullOptions())
+      queue = new (usableBullMQ().Queue)<TicketData>(this.nameOf(pool), this.bullOptions())
       this.attend(queue)
       this.queues.set(pool, queue)
     }
@@ -122,7 +123,7 @@ export class Tickets {
     let worker = this.workers.get(pool)
     if (worker === undefined) {
       const { lockMs, onError } = this.options
-      worker = new (loadBullMQ().Worker)<TicketData>(this.nameOf(pool), null, {
+      worker = new (usableBullMQ().Worker)<TicketData>(this.nameOf(pool), null, {
         ...this.bullOptions(), autorun: false, lockDuration: lockMs,
         stalledInterval: Math.max(lockMs / 2, 1000), maxStalledCount: 1_000_000,
       })
@@ -140,7 +141,10 @@ export class Tickets {
       this.options.onError(error)
     }) as never)
     if (!this.hasOwn) return
-    owner.getBackend().client.then((client: unknown) => {
+    // In BullMQ 5 the owner has the client itself.
+    const { getBackend }: Partial<typeof owner> = owner
+    const { client } = getBackend?.call(owner) ?? owner as unknown as { client: Promise<unknown> }
+    client.then((client: unknown) => {
       this.options.calls.silence.clients.add(client as Checked)
     }, () => undefined)
   }
@@ -187,6 +191,12 @@ export class Tickets {
   private nameOf(pool: string): string {
     return pool === 'default' ? this.options.name : `${this.options.name}.${pool}`
   }
+}
+
+function usableBullMQ(): ReturnType<typeof loadBullMQ> {
+  const found = loadBullMQ()
+  if ('startStalledCheckTimer' in found.Worker.prototype) return found
+  throw wrongPeer('The task engine of longhaul/redis', 'bullmq', '5 or 6')
 }
 
 interface ClientOptions {

@@ -199,7 +199,9 @@ export class S3Objects {
 
   private async beginUpload(name: string, abortSignal: AbortSignal | undefined): Promise<PartsUpload> {
     // The client adds this checksum to each part by default. Then S3 requires it here, and at the end.
-    const hasChecksums = await this.client.config.requestChecksumCalculation() === 'WHEN_SUPPORTED'
+    // Clients before 3.729 have no such option, and add none.
+    const { requestChecksumCalculation }: Partial<S3Client['config']> = this.client.config
+    const hasChecksums = await requestChecksumCalculation?.() === 'WHEN_SUPPORTED'
     const command = new CreateMultipartUploadCommand({ ...this.at(name), ...(hasChecksums && { ChecksumAlgorithm: 'CRC32' }) })
     const { UploadId = '' } = await this.send(command, { abortSignal } as Limits)
     return { name, id: UploadId, parts: [] }

@@ -173,7 +173,7 @@ export interface TaskQuery {
 }
 
 /** Returns the error of a second worker. `factory` made the engine. */
-export function hasWorker(factory: 'memory' | 'postgres' | 'redis'): Error {
+export function hasWorker(factory: 'memory' | 'postgres' | 'redis' | 'sqlite'): Error {
   return new Error('createTasks: this engine has a worker already, because work() was called before. '
     + `Each createTasks needs its own engine: call ${factory}() again`)
 }

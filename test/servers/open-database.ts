@@ -1,10 +1,12 @@
-// Opens longhaul on Redis or PostgreSQL, as one process would.
+// Opens longhaul on Redis, PostgreSQL or SQLite, as one process would.
 import { Redis } from 'ioredis'
 import { FolderBlobs } from 'longhaul/files'
 import { memory, MemoryBlobs } from 'longhaul/memory'
 import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
+import { sqlite } from 'longhaul/sqlite'
 import pg from 'pg'
+import { openSqlite } from './sqlite.js'
 
 export interface OpenOptions {
   /** Namespace of the keys, or schema of the tables. The default of the package without it. */
@@ -48,11 +50,26 @@ export function openPostgres(url: string, { name, max = 10, folder: _, ...option
   }
 }
 
+/** SQLite: `sqlite:` and the path of the file. Each name has a file of its own. */
+export function openSqliteFile(url: string, { name = '', max: _, folder: __, ...options }: OpenOptions = {}) {
+  const database = openSqlite(`${url.slice('sqlite:'.length)}${name}`)
+  const parts = sqlite({ database, ...options })
+  return {
+    database, parts,
+    close: async () => {
+      await parts.blobs.close()
+      await parts.store.close()
+      database.close()
+    },
+  }
+}
+
 /** What the URL names; memory without one. `close` ends the connections, after the tasks. */
 export function openDatabase(url: string | undefined, options: OpenOptions = {}) {
   if (url === undefined) {
     const parts = memory()
     return { parts, close: () => parts.store.close() }
   }
+  if (url.startsWith('sqlite:')) return openSqliteFile(url, options)
   return url.startsWith('postgres') ? openPostgres(url, options) : openRedis(url, options)
 }

@@ -8,6 +8,7 @@ import { toNode } from 'longhaul/node'
 import { withPoints } from './crashing-engine.js'
 import { openPostgres } from './postgres.js'
 import { openRedis } from './redis.js'
+import { openSqliteFile } from './sqlite.js'
 import { SECRET, workOn } from './work.js'
 
 const [, , url = '', role = '', where = '-'] = process.argv
@@ -18,7 +19,8 @@ function reach(point: string): void {
   if (point === where) process.kill(process.pid, 'SIGKILL')
 }
 
-const { engine, store, count } = url.startsWith('redis:') ? openRedis(url) : openPostgres(url)
+const open = url.startsWith('redis:') ? openRedis : url.startsWith('sqlite:') ? openSqliteFile : openPostgres
+const { engine, store, count } = open(url)
 const work = workOn(count)
 const tasks = createTasks({
   engine: withPoints(engine, reach), store, definitions: [work], worker: role === 'worker', concurrency: 4,

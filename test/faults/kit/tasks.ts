@@ -8,6 +8,7 @@ import type { TaskEngine } from '../../../src/engine/engine.js'
 import { SECRET } from '../../http/kit/callbacks.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisUrl } from '../../servers/redis-server.js'
+import { sqliteUrl } from '../../servers/sqlite.js'
 import { openDatabase } from '../../servers/open-database.js'
 import { keepAlive } from '../../kit/wait.js'
 
@@ -44,7 +45,7 @@ export interface Site {
 }
 
 const DATABASES: Readonly<Record<string, () => Promise<string | undefined>>> = {
-  'memory': async () => undefined, 'Redis': redisUrl, 'PostgreSQL': postgresUrl,
+  'memory': async () => undefined, 'Redis': redisUrl, 'PostgreSQL': postgresUrl, 'SQLite': sqliteUrl,
 }
 export const databases = await Promise.all(Object.entries(DATABASES).map(async ([name, open]) => ({ name, url: await open() })))
 

@@ -38,6 +38,7 @@ import { cron } from 'longhaul/cron'
 import { operatorEndpoints, retryTasks } from 'longhaul/operators'
 import { S3Blobs } from 'longhaul/s3'
 import { partialResults } from 'longhaul/partial'
+import { sqlite } from 'longhaul/sqlite'
 import { taskMetrics, taskTracing } from 'longhaul/opentelemetry'
 import { inject, testClock, testContext } from 'longhaul/testing'
 

@@ -18,6 +18,7 @@ import { streamJson } from '../../../adapters/stream-json/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
 import { migrate, postgres } from '../../../adapters/postgres/index.js'
 import { redis } from '../../../adapters/redis/index.js'
+import { sqlite } from '../../../adapters/sqlite/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
 import { exportTask } from '../../../src/export/index.js'
@@ -192,6 +193,11 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/node: toNode': (options) => toNode(handler, options),
   'longhaul/postgres: migrate': (options) => migrate({ connect: handler, on: handler } as never, options),
   'longhaul/postgres: postgres': (options) => postgres(options),
+  'longhaul/sqlite: sqlite': (options) => sqlite(options),
+  'longhaul/sqlite: Blobs#put': async (options) => {
+    const { blobs } = sqlite({ database: { exec: handler, prepare: handler } as never, folder })
+    await blobs.put('key', bytes(), options).finally(() => blobs.close())
+  },
   'longhaul/postgres: PostgresBlobs#put': async (options) => {
     const { blobs } = postgres({ pool: { connect: handler, on: handler } as never })
     try {
@@ -246,6 +252,12 @@ export const EXEMPT: Readonly<Record<string, string>> = {
   'longhaul/postgres: PostgresStore#increment': CONTRACT,
   'longhaul/postgres: PostgresStore#replace': CONTRACT,
   'longhaul/redis: RedisStore#create': CONTRACT,
+  'longhaul/sqlite: SqliteTaskEngine#create': CONTRACT,
+  'longhaul/sqlite: SqliteTaskEngine#work': CONTRACT,
+  'longhaul/sqlite: SqliteTaskEngine#close': CONTRACT,
+  'longhaul/sqlite: SqliteStore#create': CONTRACT,
+  'longhaul/sqlite: SqliteStore#increment': CONTRACT,
+  'longhaul/sqlite: SqliteStore#replace': CONTRACT,
   'longhaul/redis: RedisStore#increment': CONTRACT,
   'longhaul/redis: RedisStore#replace': CONTRACT,
 }

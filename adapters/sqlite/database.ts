@@ -1,0 +1,313 @@
+import { clearInterval, setImmediate, setInterval, setTimeout } from '../../src/runtime/timers.js'
+import { observed, reasonOf, type StoreEvent } from '../../src/stores/calls.js'
+import { isStoreUnavailable, StoreUnavailableError } from '../../src/stores/store.js'
+import {
+  faultOf, isBusy, isOfOneCall, type SqliteDatabase, type SqliteStatement, type SqliteValue,
+} from './client.js'
+import { SCHEMA, SCHEMA_VERSION } from './schema.js'
+
+/** Time between two attempts to get the lock that another process has, in milliseconds. */
+const AGAIN_MS = 5
+/** Interval of the checks whether another process has written, in milliseconds. */
+const FOREIGN_MS = 50
+/** Time between two removals of what has expired, in milliseconds, and how much one removes at most. */
+const EXPIRE_MS = 1000
+const MAX_WAITING = 100_000
+
+/** A call that waits for the next transaction. */
+interface Call {
+  /** Runs in the transaction, again if that was rolled back. */
+  readonly work: () => unknown
+  readonly resolve: (outcome: never) => void
+  readonly reject: (error: Error) => void
+  /** Time at which it fails, by the monotonic clock. */
+  readonly until: number
+}
+
+/** Step at the end of a transaction, inside of it. `failed` gets an error that no call has caused. */
+interface LastStep {
+  readonly run: () => void
+  readonly failed: (error: Error) => void
+}
+
+export interface DatabaseOptions {
+  readonly database: SqliteDatabase
+  readonly synchronous: 'full' | 'normal'
+  /** Maximum time of a call, in milliseconds. */
+  readonly timeoutMs: number
+}
+
+/**
+ * One file. All writes of one turn of the event loop are one transaction, and so one sync to the disk.
+ * A transaction begins and ends within one turn. SQLite works synchronously, so this process never waits
+ * for a lock in it: if another process writes, the calls wait here and are tried again.
+ */
+export class Database {
+  private calls: Call[] = []
+  private readonly statements = new Map<string, SqliteStatement>()
+  private lastStep: LastStep = { run: () => undefined, failed: () => undefined }
+  /** Effects of the transaction, once it is committed or rolled back. */
+  private effects: { readonly done: () => void, readonly undone?: () => void }[] = []
+  private readonly expirers: ((limit: number) => void)[] = []
+  private expiredAt = -Infinity
+  private readonly foreign = new Set<() => void>()
+  private timer: ReturnType<typeof setInterval> | undefined
+  private dataVersion = 0
+  private isOpen = false
+  private isScheduled = false
+
+  constructor(private readonly options: DatabaseOptions) {}
+
+  /** Time of the clock of this machine, in milliseconds since 1970. */
+  get now(): number {
+    return Date.now()
+  }
+
+  /**
+   * Runs work in the next transaction. Rejects with a `StoreUnavailableError`, or with the error of the
+   * work, which affects no other call.
+   */
+  write<T>(verb: StoreEvent['verb'], work: () => T): Promise<T> {
+    return observed(verb, () => new Promise<T>((resolve, reject) => {
+      if (this.calls.length >= MAX_WAITING) {
+        reject(new StoreUnavailableError('Too many calls wait for the lock of the database'))
+        return
+      }
+      const until = performance.now() + this.options.timeoutMs
+      this.calls.push({ work, resolve, reject, until })
+      this.schedule()
+    }))
+  }
+
+  /** Runs work that only reads, at once. */
+  read<T>(verb: StoreEvent['verb'], work: () => T): Promise<T> {
+    return observed(verb, async () => {
+      for (const began = performance.now(); ;) {
+        try {
+          this.open()
+          return work()
+        } catch (error) {
+          const isLate = performance.now() - began > this.options.timeoutMs
+          if (isLate || !isBusy(error)) throw toStoreError(error)
+          await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS) })
+        }
+      }
+    })
+  }
+
+  all<Row>(sql: string, ...values: SqliteValue[]): Row[] {
+    return this.prepared(sql).all(...values) as Row[]
+  }
+
+  first<Row>(sql: string, ...values: SqliteValue[]): Row | undefined {
+    return this.prepared(sql).all(...values)[0] as Row | undefined
+  }
+
+  run(sql: string, ...values: SqliteValue[]): void {
+    this.prepared(sql).run(...values)
+  }
+
+  /** In a transaction: calls `done` once it is committed, or `undone` if it is rolled back. */
+  after(done: () => void, undone?: () => void): void {
+    this.effects.push(undone === undefined ? { done } : { done, undone })
+  }
+
+  /** Sets what runs at the end of each transaction. */
+  setLastStep(step: LastStep): void {
+    this.lastStep = step
+  }
+
+  /** Adds a removal of what has expired, which some of the transactions call. */
+  addExpirer(expire: (limit: number) => void): void {
+    this.expirers.push(expire)
+  }
+
+  /** Begins a transaction in this turn, even without a call. */
+  schedule(): void {
+    if (this.isScheduled) return
+    this.isScheduled = true
+    setImmediate(() => { this.flush() })
+  }
+
+  /** Calls `listener` soon after another process has written. Returns a function that ends that. */
+  onForeignChange(listener: () => void): () => void {
+    this.foreign.add(listener)
+    this.timer ??= setInterval(() => { this.lookForForeign() }, FOREIGN_MS).unref()
+    return () => {
+      this.foreign.delete(listener)
+      if (this.foreign.size > 0) return
+      clearInterval(this.timer)
+      this.timer = undefined
+    }
+  }
+
+  private prepared(sql: string): SqliteStatement {
+    let statement = this.statements.get(sql)
+    if (statement === undefined) {
+      this.statements.set(sql, statement = this.options.database.prepare(sql))
+    }
+    return statement
+  }
+
+  /** Creates the tables if necessary. Throws an error of SQLite. */
+  private open(): void {
+    if (this.isOpen) return
+    const { database, synchronous } = this.options
+    const mode = database.prepare('PRAGMA journal_mode = WAL').all()[0] as { journal_mode?: string }
+    if (mode.journal_mode !== 'wal') {
+      throw new StoreUnavailableError(
+        'sqlite: the file must be on a local disk, because SQLite cannot use a write-ahead log for it; '
+          + `its journal_mode is '${String(mode.journal_mode)}'`,
+      )
+    }
+    database.exec(`PRAGMA synchronous = ${synchronous}`)
+    this.alone(() => {
+      const tables = 'SELECT name FROM sqlite_master WHERE name = \'longhaul_schema\''
+      if (database.prepare(tables).all().length === 0) database.exec(SCHEMA)
+      const [row] = database.prepare('SELECT version FROM longhaul_schema').all() as { version: number }[]
+      if (Number(row?.version) > SCHEMA_VERSION) {
+        throw new StoreUnavailableError(
+          `sqlite: the file has version ${String(row?.version)} of the tables, and this version of `
+            + `longhaul knows up to ${String(SCHEMA_VERSION)}; update longhaul`,
+        )
+      }
+    })
+    this.isOpen = true
+    this.dataVersion = this.readDataVersion()
+  }
+
+  /** Runs work in a transaction, without waiting for the lock. */
+  private alone(work: () => void): void {
+    const { database } = this.options
+    const [row] = database.prepare('PRAGMA busy_timeout').all() as { timeout: number }[]
+    // The event loop must not wait. The application's own statements wait as before.
+    const wait = Number(row?.timeout ?? 0)
+    if (wait > 0) database.exec('PRAGMA busy_timeout = 0')
+    try {
+      database.exec('BEGIN IMMEDIATE')
+      try {
+        work()
+        database.exec('COMMIT')
+      } catch (error) {
+        rollBack(database)
+        throw error
+      }
+    } finally {
+      if (wait > 0) database.exec(`PRAGMA busy_timeout = ${String(wait)}`)
+    }
+  }
+
+  private flush(): void {
+    this.isScheduled = false
+    const { calls } = this
+    this.calls = []
+    try {
+      this.transact(calls, true)
+    } catch (error) {
+      if (isBusy(error)) this.waitForLock(calls, error)
+      else if (isOfOneCall(error)) this.transactEach(calls)
+      else this.fail(calls, error)
+    }
+  }
+
+  /**
+   * Makes calls in one transaction, and resolves them. Throws if nothing was done.
+   *
+   * @param isLast - also runs the last step
+   */
+  private transact(calls: readonly Call[], isLast: boolean): void {
+    const outcomes: unknown[] = []
+    this.effects = []
+    try {
+      this.open()
+      this.alone(() => {
+        for (const { work } of calls) outcomes.push(work())
+        if (!isLast) return
+        this.lastStep.run()
+        this.expire()
+      })
+    } catch (error) {
+      for (const { undone } of this.effects.splice(0)) undone?.()
+      throw error
+    }
+    for (const [n, { resolve }] of calls.entries()) resolve(outcomes[n] as never)
+    for (const { done } of this.effects.splice(0)) done()
+  }
+
+  /** Makes each call in a transaction of its own, because an error belongs to one of them. */
+  private transactEach(calls: readonly Call[]): void {
+    for (const call of calls) {
+      try {
+        this.transact([call], false)
+      } catch (error) {
+        if (isBusy(error)) this.waitForLock([call], error)
+        else call.reject(toStoreError(error))
+      }
+    }
+    try {
+      this.transact([], true)
+    } catch (error) {
+      if (isBusy(error)) this.waitForLock([], error)
+      else this.fail([], error)
+    }
+  }
+
+  /** Tries again soon. Calls whose time is over fail. */
+  private waitForLock(calls: readonly Call[], error: unknown): void {
+    const now = performance.now()
+    for (const call of calls) {
+      if (call.until < now) call.reject(toStoreError(error))
+      else this.calls.push(call)
+    }
+    setTimeout(() => { this.schedule() }, AGAIN_MS)
+  }
+
+  private fail(calls: readonly Call[], error: unknown): void {
+    const failure = toStoreError(error)
+    for (const { reject } of calls) reject(failure)
+    if (calls.length === 0) this.lastStep.failed(failure)
+  }
+
+  /** Removes some of what has expired, at most once a second. */
+  private expire(): void {
+    const now = performance.now()
+    if (now - this.expiredAt < EXPIRE_MS) return
+    this.expiredAt = now
+    for (const expire of this.expirers) expire(MAX_EXPIRED)
+  }
+
+  private lookForForeign(): void {
+    try {
+      this.open()
+      const version = this.readDataVersion()
+      if (version === this.dataVersion) return
+      this.dataVersion = version
+    } catch {
+      return
+    }
+    for (const listener of this.foreign) listener()
+  }
+
+  private readDataVersion(): number {
+    return Number(this.first<{ readonly data_version: number }>('PRAGMA data_version')?.data_version)
+  }
+}
+
+const MAX_EXPIRED = 200
+
+/** SQLite has rolled back itself after some errors. */
+function rollBack(database: SqliteDatabase): void {
+  try {
+    database.exec('ROLLBACK')
+  } catch {
+    // There is no transaction any more.
+  }
+}
+
+function toStoreError(error: unknown): Error {
+  if (error instanceof TypeError || error instanceof Error && isStoreUnavailable(error)) return error
+  return new StoreUnavailableError(
+    isBusy(error) ? 'Another connection has locked the database' : `SQLite failed: ${reasonOf(error)}`,
+    { reason: faultOf(error).reason, cause: error },
+  )
+}

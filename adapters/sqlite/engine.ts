@@ -1,0 +1,150 @@
+import { randomBytes } from 'node:crypto'
+import type {
+  CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
+} from '../../src/engine/engine.js'
+import type {
+  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
+} from '../../src/engine/task.js'
+import { Json } from '../../src/runtime/json.js'
+import { newId } from '../../src/runtime/random-id.js'
+import type { ShareLimits } from '../../src/stores/share-limits.js'
+import type { Database } from './database.js'
+import { ForeignWatches } from './foreign-watches.js'
+import { readCounts, readPage } from './pages.js'
+import { applyChange, holds, isFinal, isQueued, newRow, toTask, type TaskRow } from './rows.js'
+import { Tasks } from './tasks.js'
+import { Worker } from './worker.js'
+
+/** Size of the input of a probe, in bytes: on a full disk there is rarely space for it. */
+const PROBE_BYTES = 1200
+
+/**
+ * Task engine in a file of SQLite, made by `sqlite()`: one row for each task. Several processes of one
+ * machine share the file.
+ */
+export class SqliteTaskEngine implements TaskEngine {
+  readonly shared = true
+  readonly durable = true
+  readonly hasTransactions = false
+  private readonly tasks: Tasks
+  private readonly worker: Worker
+  private readonly watches: ForeignWatches
+
+  /** @internal */
+  constructor(
+    private readonly database: Database,
+    { limits, leaseMs }: { readonly limits: ShareLimits, readonly leaseMs: number },
+  ) {
+    this.tasks = new Tasks(database, limits)
+    this.worker = new Worker(database, this.tasks, leaseMs)
+    this.watches = new ForeignWatches(database, this.tasks.watches, (id) => this.tasks.stateOf(id))
+  }
+
+  create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
+    if (transaction !== undefined) {
+      return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
+    }
+    return this.database.write('create', () => this.createNow(task))
+  }
+
+  read(id: string): Promise<StoredTask | undefined> {
+    return this.database.read('read', () => toOptional(this.tasks.live(id)))
+  }
+
+  readByKey(key: string): Promise<StoredTask | undefined> {
+    return this.database.read('read', () => toOptional(this.tasks.liveByKey(key)))
+  }
+
+  change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
+    return this.database.write('change', () => this.changeNow(ref, expected, change))
+  }
+
+  delete(ref: TaskRef, version: number): Promise<StoredTask | undefined> {
+    const { id, birth } = ref
+    return this.database.write('delete', () => {
+      const row = this.tasks.live(id)
+      if (row?.birth !== birth) return undefined
+      if (Number(row.version) !== version || !isFinal(row)) return toTask(row)
+      this.tasks.remove(row)
+      this.worker.noteDue(0)
+      return undefined
+    })
+  }
+
+  /** @throws {Error} `work` was called before. */
+  work(options: WorkOptions, handlers: WorkHandlers): void {
+    this.worker.begin(options, handlers)
+  }
+
+  watch(id: string, listener: () => void): Promise<() => void> {
+    return this.watches.add(id, listener)
+  }
+
+  list(query: TaskQuery): Promise<readonly StoredTask[]> {
+    return this.database.read('list', () => readPage(this.database, query))
+  }
+
+  counts(pool: string): Promise<PoolCounts> {
+    return this.database.read('counts', () => readCounts(this.database, pool))
+  }
+
+  now(): Promise<number> {
+    return this.database.read('now', () => this.database.now)
+  }
+
+  /** Writes a task, and removes it in the same transaction. */
+  probe(): Promise<void> {
+    return this.database.write('probe', () => {
+      const input = Json.of(randomBytes(PROBE_BYTES).toString('base64url'))
+      const task = { id: newId(), birth: newId(), name: '', pool: '', priority: 0, details: {}, keepMs: 0 }
+      this.tasks.remove(this.tasks.insert(newRow({ ...task, input }, 0, undefined), input.text))
+    })
+  }
+
+  async close({ drainMs }: { readonly drainMs: number }): Promise<void> {
+    await this.worker.close(drainMs)
+    this.watches.close()
+  }
+
+  private createNow(task: NewTask): Created {
+    const { tasks, database: { now } } = this
+    const { id, key, caller = '', limit, start } = task
+    const other = tasks.live(id) ?? (key === undefined ? undefined : tasks.liveByKey(key))
+    if (other) return { outcome: other.birth === task.birth ? 'created' : 'exists', task: toTask(other) }
+    if (!tasks.hasRoom(caller, limit)) return { outcome: 'caller_full' }
+    tasks.removeExpired(id, key)
+    const at = start === undefined ? now : 'at' in start ? start.at : now + start.delayMs
+    const row = newRow(task, now, at > now ? at : undefined)
+    if (at <= now) row.turn = tasks.turnOf(row)
+    const inserted = tasks.insert(row, task.input.text)
+    this.worker.noteDue(at - now)
+    return { outcome: 'created', task: toTask(inserted) }
+  }
+
+  private changeNow({ id, birth }: TaskRef, expected: Expected, change: TaskChange): Changed {
+    const { tasks, worker, database: { now } } = this
+    const before = tasks.live(id)
+    if (before?.birth !== birth) return { outcome: 'conflict', task: undefined }
+    if (!holds(before, expected, change)) return { outcome: 'conflict', task: toTask(before) }
+    const { status, pool, delayMs = 0, callbackMs, limit } = change
+    if (status === 'queued' && isFinal(before) && !tasks.hasRoom(before.caller, limit)) {
+      return { outcome: 'caller_full' }
+    }
+    const row = { ...before }
+    applyChange(row, expected, change, now)
+    const isReady = isQueued(row) && (status === undefined ? row.turn !== null : delayMs <= 0)
+    // A task that changes its pool waits at the end of the other one.
+    if (isReady && (status !== undefined || pool !== undefined)) row.turn = tasks.turnOf(row)
+    tasks.updateChanged(row, before, change)
+    const task = toTask(row)
+    if (status !== undefined) worker.noteStatus(task, 'run' in expected)
+    if (status === 'queued') worker.noteDue(delayMs)
+    else if (isReady && pool !== undefined) worker.noteDue(0)
+    if (typeof callbackMs === 'number') worker.noteDue(callbackMs)
+    return { outcome: 'changed', task }
+  }
+}
+
+function toOptional(row: TaskRow | undefined): StoredTask | undefined {
+  return row && toTask(row)
+}

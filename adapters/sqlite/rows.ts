@@ -1,0 +1,159 @@
+import {
+  isFinalStatus, isVisibleChange, type Expected, type NewTask, type StoredTask, type TaskChange,
+  type TaskDetails, type TaskStatus,
+} from '../../src/engine/task.js'
+import type { SqliteValue } from './client.js'
+
+/** Statuses in the order of their numbers. From 2 they are final. */
+export const STATUSES: readonly TaskStatus[] = [
+  'queued', 'processing', 'completed', 'failed', 'cancelled',
+]
+
+/** A row of `longhaul_tasks`. */
+export interface TaskRow {
+  rowid: number
+  id: string
+  birth: string
+  key: string | null
+  owner: string
+  caller: string
+  name: string
+  pool: string
+  priority: number
+  status: number
+  listed: number
+  version: number
+  run: number
+  attempt: number
+  crashes: number
+  createdAt: number
+  startAt: number | null
+  startedAt: number | null
+  runStartedAt: number | null
+  finishedAt: number | null
+  expiresAt: number
+  callbackRun: number
+  callbackAt: number | null
+  limitGroup: string | null
+  hasFiles: number
+  dueAt: number | null
+  turn: number | null
+  leaseUntil: number | null
+  bytes: number
+  fileBytes: number
+  details: string
+  result: string | null
+}
+
+/** Columns that a change may set. */
+const CHANGED = [
+  'pool', 'status', 'listed', 'version', 'run', 'attempt', 'crashes', 'startAt', 'startedAt',
+  'runStartedAt', 'finishedAt', 'expiresAt', 'callbackRun', 'callbackAt', 'limitGroup', 'hasFiles',
+  'dueAt', 'turn', 'leaseUntil', 'bytes', 'fileBytes', 'details', 'result',
+] as const satisfies readonly (keyof TaskRow)[]
+const INSERTED = [
+  'id', 'birth', 'key', 'owner', 'caller', 'name', 'priority', 'createdAt', ...CHANGED,
+] as const satisfies readonly (keyof TaskRow)[]
+
+export const INSERT = `INSERT INTO longhaul_tasks (${INSERTED.join(', ')})
+VALUES (${INSERTED.map(() => '?').join(', ')}) RETURNING rowid`
+export const UPDATE = `UPDATE longhaul_tasks SET ${CHANGED.map((name) => `${name} = ?`).join(', ')}
+WHERE rowid = ?`
+
+export function insertedValues(row: Omit<TaskRow, 'rowid'>): SqliteValue[] {
+  return INSERTED.map((name) => row[name])
+}
+
+export function updatedValues(row: TaskRow): SqliteValue[] {
+  return [...CHANGED.map((name) => row[name]), row.rowid]
+}
+
+export function toTask(row: TaskRow): StoredTask {
+  return {
+    id: row.id, birth: row.birth, key: row.key ?? undefined, owner: row.owner || undefined,
+    caller: row.caller || undefined, name: row.name, pool: row.pool, priority: Number(row.priority),
+    status: STATUSES[Number(row.status)] as TaskStatus, version: Number(row.version),
+    run: Number(row.run), attempt: Number(row.attempt), crashes: Number(row.crashes),
+    createdAt: row.createdAt, startAt: row.startAt ?? undefined,
+    startedAt: row.startedAt ?? undefined, runStartedAt: row.runStartedAt ?? undefined,
+    finishedAt: row.finishedAt ?? undefined, expiresAt: row.expiresAt,
+    callbackRun: Number(row.callbackRun), callbackAt: row.callbackAt ?? undefined,
+    details: JSON.parse(row.details) as TaskDetails, result: row.result ?? undefined,
+  }
+}
+
+/** @param startAt - start of the first run, if it is later */
+export function newRow(task: NewTask, now: number, startAt: number | undefined): Omit<TaskRow, 'rowid'> {
+  const { id, birth, key, owner, caller, name, pool, priority, limit, keepMs, hasFiles } = task
+  const dueAt = startAt ?? now
+  return {
+    id, birth, key: key ?? null, owner: owner ?? '', caller: caller ?? '', name, pool, priority,
+    status: 0, listed: 0, version: 1, run: 0, attempt: 0, crashes: 0, createdAt: now,
+    startAt: startAt ?? null, startedAt: null, runStartedAt: null, finishedAt: null,
+    expiresAt: dueAt + keepMs, callbackRun: 0, callbackAt: null,
+    limitGroup: caller === undefined ? null : limit?.group ?? null, hasFiles: hasFiles ? 1 : 0,
+    dueAt, turn: null, leaseUntil: null, bytes: 0, fileBytes: 0,
+    details: JSON.stringify(task.details), result: null,
+  }
+}
+
+export function isFinal(row: Pick<TaskRow, 'status'>): boolean {
+  return isFinalStatus(STATUSES[Number(row.status)] as TaskStatus)
+}
+
+export function isQueued(row: TaskRow): boolean {
+  return Number(row.status) === 0
+}
+
+export function isRunning(row: TaskRow): boolean {
+  return Number(row.status) === 1
+}
+
+/** Returns whether the expectation of a change holds, and whether the change is possible. */
+export function holds(row: TaskRow, expected: Expected, { status }: TaskChange): boolean {
+  if (status === 'queued' && STATUSES[Number(row.status)] === 'completed') return false
+  if ('run' in expected) return Number(row.run) === expected.run && isRunning(row)
+  if ('version' in expected) return Number(row.version) === expected.version
+  return Number(row.callbackRun) === expected.callbackRun && isFinal(row)
+}
+
+/** Makes a change in a row. The caller gives a queued row its turn, and measures it. */
+export function applyChange(row: TaskRow, expected: Expected, change: TaskChange, now: number): void {
+  const { status, keepMs, checkpoint } = change
+  const wasFinal = isFinal(row)
+  const isRetry = wasFinal && status === 'queued'
+  if (isVisibleChange(change)) row.version = Number(row.version) + 1
+  if (change.isGivenBack === true) row.attempt = Number(row.attempt) - 1
+  else if (status === 'queued') row.crashes = 0
+  if (typeof checkpoint === 'string') row.crashes = 0
+  if (isRetry) {
+    row.startAt = null
+    row.finishedAt = null
+    row.result = null
+    row.limitGroup = row.caller === '' ? null : change.limit?.group ?? null
+  } else {
+    row.result = change.result ?? row.result
+  }
+  row.pool = change.pool ?? row.pool
+  if (change.details !== undefined) row.details = JSON.stringify(change.details)
+  if (change.hasFiles !== undefined) row.hasFiles = change.hasFiles ? 1 : 0
+  row.fileBytes = change.files?.bytes ?? row.fileBytes
+  if (keepMs !== undefined) row.expiresAt = now + keepMs
+  if (status !== undefined) {
+    row.status = STATUSES.indexOf(status)
+    row.listed = row.status
+    row.leaseUntil = null
+    row.turn = null
+    if (isFinalStatus(status) && !wasFinal) row.finishedAt = now
+    row.dueAt = status === 'queued' ? now + (change.delayMs ?? 0) : null
+  }
+  changeCallback(row, expected, change.callbackMs, now)
+}
+
+function changeCallback(
+  row: TaskRow, expected: Expected, callbackMs: number | null | undefined, now: number,
+): void {
+  if (callbackMs === undefined) return
+  if (!('callbackRun' in expected)) row.callbackRun = Number(row.callbackRun) + 1
+  row.callbackAt = callbackMs === null ? null : now + callbackMs
+}

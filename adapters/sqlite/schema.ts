@@ -1,0 +1,66 @@
+/** Version of the tables. A file with a later one was written by a later version of longhaul. */
+export const SCHEMA_VERSION = 1
+
+/**
+ * The tables. A column of `longhaul_tasks` that is also a property of a task has its name. The status is
+ * a number in the order of `STATUSES`. `listed` is 0 for all unfinished tasks, so that a begin changes no
+ * list. A task without owner or caller has the empty string.
+ *
+ * - dueAt, turn: when a queued task is due; its place among the tasks that wait for a run, or NULL.
+ * - leaseUntil: end of the lease of a running task.
+ * - bytes, fileBytes: what the task keeps in this file, and outside of it.
+ * - longhaul_removals: tasks that are gone and have files, by the next attempt to remove these.
+ * - longhaul_shares: number and bytes of what counts for an owner. Kinds: t (final tasks), f (files of
+ *   final tasks), e (entries of the store).
+ */
+export const SCHEMA = `
+CREATE TABLE longhaul_tasks (
+  rowid INTEGER PRIMARY KEY, id TEXT NOT NULL, birth TEXT NOT NULL, key TEXT, owner TEXT NOT NULL,
+  caller TEXT NOT NULL, name TEXT NOT NULL, pool TEXT NOT NULL, priority INTEGER NOT NULL,
+  status INTEGER NOT NULL, listed INTEGER NOT NULL, version INTEGER NOT NULL, run INTEGER NOT NULL,
+  attempt INTEGER NOT NULL, crashes INTEGER NOT NULL, createdAt REAL NOT NULL, startAt REAL,
+  startedAt REAL, runStartedAt REAL, finishedAt REAL, expiresAt REAL NOT NULL,
+  callbackRun INTEGER NOT NULL, callbackAt REAL, limitGroup TEXT, hasFiles INTEGER NOT NULL,
+  dueAt REAL, turn INTEGER, leaseUntil REAL, bytes INTEGER NOT NULL, fileBytes INTEGER NOT NULL,
+  details TEXT NOT NULL, result TEXT
+);
+CREATE UNIQUE INDEX longhaul_tasks_id ON longhaul_tasks (id);
+CREATE UNIQUE INDEX longhaul_tasks_key ON longhaul_tasks (key) WHERE key IS NOT NULL;
+CREATE INDEX longhaul_tasks_name ON longhaul_tasks (name, listed, createdAt, id);
+CREATE INDEX longhaul_tasks_owner ON longhaul_tasks (owner, name, listed, createdAt, id);
+CREATE INDEX longhaul_tasks_expiry ON longhaul_tasks (expiresAt);
+CREATE INDEX longhaul_tasks_turn ON longhaul_tasks (pool, priority, turn, dueAt)
+  WHERE turn IS NOT NULL;
+CREATE INDEX longhaul_tasks_caller_turn ON longhaul_tasks (pool, priority, caller, turn)
+  WHERE turn IS NOT NULL;
+CREATE INDEX longhaul_tasks_due ON longhaul_tasks (pool, dueAt) WHERE turn IS NULL AND status = 0;
+CREATE INDEX longhaul_tasks_lease ON longhaul_tasks (pool, leaseUntil) WHERE status = 1;
+CREATE INDEX longhaul_tasks_callback ON longhaul_tasks (callbackAt) WHERE callbackAt IS NOT NULL;
+CREATE INDEX longhaul_tasks_limit ON longhaul_tasks (caller, limitGroup)
+  WHERE status < 2 AND limitGroup IS NOT NULL;
+CREATE INDEX longhaul_tasks_share ON longhaul_tasks (caller, finishedAt)
+  WHERE status >= 2 AND caller <> '';
+CREATE TABLE longhaul_texts (
+  task INTEGER PRIMARY KEY, input TEXT NOT NULL, checkpoint TEXT
+);
+CREATE TABLE longhaul_removals (
+  row TEXT PRIMARY KEY, at REAL NOT NULL, task TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX longhaul_removals_at ON longhaul_removals (at);
+CREATE TABLE longhaul_shares (
+  kind TEXT NOT NULL, owner TEXT NOT NULL, count INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  PRIMARY KEY (kind, owner)
+) WITHOUT ROWID;
+CREATE TABLE longhaul_entries (
+  rowid INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, value TEXT NOT NULL,
+  revision TEXT NOT NULL, expiresAt REAL NOT NULL, owner TEXT NOT NULL, bytes INTEGER NOT NULL
+);
+CREATE INDEX longhaul_entries_expiry ON longhaul_entries (expiresAt);
+CREATE INDEX longhaul_entries_owner ON longhaul_entries (owner, rowid) WHERE owner <> '';
+CREATE TABLE longhaul_counters (
+  key TEXT PRIMARY KEY, value INTEGER NOT NULL, expiresAt REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX longhaul_counters_expiry ON longhaul_counters (expiresAt);
+CREATE TABLE longhaul_schema (version INTEGER NOT NULL);
+INSERT INTO longhaul_schema VALUES (${String(SCHEMA_VERSION)});
+`

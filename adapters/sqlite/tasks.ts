@@ -1,0 +1,186 @@
+import type { CallerLimit, TaskChange } from '../../src/engine/task.js'
+import { WatchList } from '../../src/runtime/notices.js'
+import type { ShareLimits } from '../../src/stores/share-limits.js'
+import type { Database } from './database.js'
+import {
+  INSERT, insertedValues, isFinal, toTask, UPDATE, updatedValues, type TaskRow,
+} from './rows.js'
+import { addToShare } from './shares.js'
+
+/** Size of a row beside its strings, in bytes. */
+const OVERHEAD = 500
+
+/** Input and checkpoint of a task, which are read for runs only. */
+export interface Texts {
+  readonly input: string
+  readonly checkpoint: string | null
+}
+
+/**
+ * The rows of tasks, with everything that depends on them: limits, shares and removals. All methods run
+ * in a transaction, except those that only read.
+ */
+export class Tasks {
+  readonly watches = new WatchList()
+
+  constructor(private readonly database: Database, private readonly limits: ShareLimits) {
+    database.addExpirer((limit) => { this.expire(limit) })
+  }
+
+  /** Returns a task that has not expired. */
+  live(id: string): TaskRow | undefined {
+    return this.database.first(`${SELECT} WHERE id = ? AND expiresAt > ?`, id, this.database.now)
+  }
+
+  liveByKey(key: string): TaskRow | undefined {
+    return this.database.first(`${SELECT} WHERE key = ? AND expiresAt > ?`, key, this.database.now)
+  }
+
+  /** Returns what changes whenever clients can see a change of a task. */
+  stateOf(id: string): string | undefined {
+    const row = this.database.first<Pick<TaskRow, 'birth' | 'version'>>(
+      'SELECT birth, version FROM longhaul_tasks WHERE id = ? AND expiresAt > ?', id, this.database.now,
+    )
+    return row && `${row.birth} ${String(row.version)}`
+  }
+
+  texts(row: TaskRow): Texts {
+    return this.database.first<Texts>(
+      'SELECT input, checkpoint FROM longhaul_texts WHERE task = ?', row.rowid,
+    ) ?? { input: '', checkpoint: null }
+  }
+
+  /** Returns whether a caller has room for one more unfinished task. */
+  hasRoom(caller: string, limit: CallerLimit | undefined): boolean {
+    if (caller === '' || limit === undefined) return true
+    const row = this.database.first<{ readonly count: number }>(
+      `SELECT count(*) AS count FROM (SELECT 1 FROM longhaul_tasks
+WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
+      caller, limit.group, this.database.now, limit.max,
+    )
+    return Number(row?.count) < limit.max
+  }
+
+  /** Removes expired tasks that still have an id or a key. */
+  removeExpired(id: string, key: string | undefined): void {
+    const rows = this.database.all<TaskRow>(`${SELECT} WHERE id = ? OR key = ?`, id, key ?? null)
+    for (const row of rows) this.remove(row)
+  }
+
+  insert(row: Omit<TaskRow, 'rowid'>, input: string): TaskRow {
+    const [{ rowid }] = this.database.all<{ rowid: number }>(INSERT, ...insertedValues(row)) as [
+      { rowid: number },
+    ]
+    this.database.run('INSERT INTO longhaul_texts (task, input) VALUES (?, ?)', rowid, input)
+    this.notify(row.id)
+    return { ...row, rowid }
+  }
+
+  /** Writes a row that was not final before, or whose share does not change. */
+  update(row: TaskRow): void {
+    this.database.run(UPDATE, ...updatedValues(row))
+  }
+
+  /** Writes a row after a change. Its caller then loses what is over its share. */
+  updateChanged(row: TaskRow, before: TaskRow, change: TaskChange): void {
+    const { database } = this
+    if (isFinal(before)) this.count(before, -1)
+    if (change.status === 'completed') {
+      database.run('DELETE FROM longhaul_texts WHERE task = ?', row.rowid)
+    } else if (change.checkpoint !== undefined) {
+      const sql = 'UPDATE longhaul_texts SET checkpoint = ? WHERE task = ?'
+      database.run(sql, change.checkpoint, row.rowid)
+    }
+    if (isFinal(row)) row.bytes = this.measure(row)
+    this.update(row)
+    if (isFinal(row)) this.takeSpace(row, change)
+    if (row.version !== before.version) this.notify(row.id)
+  }
+
+  /** Deletes a row. If it has files, they are removed later. */
+  remove(row: TaskRow): void {
+    const { database } = this
+    if (isFinal(row)) this.count(row, -1)
+    database.run('DELETE FROM longhaul_tasks WHERE rowid = ?', row.rowid)
+    database.run('DELETE FROM longhaul_texts WHERE task = ?', row.rowid)
+    if (Number(row.hasFiles) === 1) {
+      database.run(
+        'INSERT OR REPLACE INTO longhaul_removals (row, at, task) VALUES (?, ?, ?)',
+        `${row.id}~${row.birth}`, database.now, JSON.stringify(toTask(row)),
+      )
+    }
+    this.notify(row.id)
+  }
+
+  /** Removes expired tasks. */
+  expire(limit: number): void {
+    const { database } = this
+    const rows = database.all<TaskRow>(
+      `${SELECT} WHERE expiresAt <= ? ORDER BY expiresAt LIMIT ?`, database.now, limit,
+    )
+    for (const row of rows) this.remove(row)
+  }
+
+  /**
+   * Returns the turn of a task that begins to wait. If its caller has nothing waiting, it gets the turn
+   * of the task that comes next; each further task of the caller one turn later. So callers take turns.
+   */
+  turnOf({ pool, priority, caller }: Pick<TaskRow, 'pool' | 'priority' | 'caller'>): number {
+    const { database } = this
+    const waiting = 'FROM longhaul_tasks WHERE turn IS NOT NULL AND pool = ? AND priority = ?'
+    const first = database.first<{ readonly turn: number }>(
+      `SELECT turn ${waiting} ORDER BY turn LIMIT 1`, pool, priority,
+    )
+    if (first === undefined) return 0
+    const last = database.first<{ readonly turn: number }>(
+      `SELECT turn ${waiting} AND caller = ? ORDER BY turn DESC LIMIT 1`, pool, priority, caller,
+    )
+    return Math.max(Number(first.turn), last === undefined ? 0 : Number(last.turn) + 1)
+  }
+
+  notify(id: string): void {
+    this.database.after(() => { this.watches.notify(id) })
+  }
+
+  private measure(row: TaskRow): number {
+    const { input, checkpoint } = this.texts(row)
+    return OVERHEAD + [row.details, row.result, input, checkpoint]
+      .reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0)
+  }
+
+  private count({ caller, bytes, fileBytes }: TaskRow, by: 1 | -1): void {
+    if (caller === '') return
+    addToShare(this.database, 't', caller, { count: by, bytes: by * Number(bytes) })
+    if (Number(fileBytes) === 0) return
+    addToShare(this.database, 'f', caller, { count: by, bytes: by * Number(fileBytes) })
+  }
+
+  /** Counts a final task for its caller, who loses its oldest other ones above its share. */
+  private takeSpace(row: TaskRow, { files }: TaskChange): void {
+    const { database, limits: { maxEntries, maxBytes } } = this
+    const { caller } = row
+    if (caller === '') return
+    this.count(row, 1)
+    const nothing = { count: 0, bytes: 0 }
+    for (;;) {
+      const tasks = addToShare(database, 't', caller, nothing)
+      if (tasks.count <= maxEntries && tasks.bytes <= maxBytes) break
+      if (!this.removeOldest(row, false)) break
+    }
+    while (files && addToShare(database, 'f', caller, nothing).bytes > files.max) {
+      if (!this.removeOldest(row, true)) break
+    }
+  }
+
+  /** Removes the oldest final task of the caller of a task, other than it. */
+  private removeOldest({ caller, rowid }: TaskRow, needsFiles: boolean): boolean {
+    const [oldest] = this.database.all<TaskRow>(
+      `${SELECT} WHERE caller = ? AND caller <> '' AND status >= 2 AND rowid <> ?
+AND fileBytes >= ? ORDER BY finishedAt, rowid LIMIT 1`, caller, rowid, needsFiles ? 1 : 0,
+    )
+    if (oldest !== undefined) this.remove(oldest)
+    return oldest !== undefined
+  }
+}
+
+export const SELECT = 'SELECT * FROM longhaul_tasks'

@@ -1,0 +1,273 @@
+import { hasWorker, type WorkHandlers, type WorkOptions } from '../../src/engine/engine.js'
+import { LeasedWork } from '../../src/engine/leased-work.js'
+import { LeasedRun, type Renewal } from '../../src/engine/runs.js'
+import type { StoredTask } from '../../src/engine/task.js'
+import type { Database } from './database.js'
+import { isRunning, toTask, type TaskRow } from './rows.js'
+import { SELECT, type Tasks } from './tasks.js'
+
+/** Maximum number of tasks that become ready, or begin, in one transaction. */
+const MAX_READY = 500
+/** Time after which a callback or a removal without an outcome is tried again, in milliseconds. */
+const AGAIN_MS = 60_000
+/** Delay before files are removed again after a failure, in milliseconds. */
+const REMOVE_FAILED_MS = 1000
+
+interface Working {
+  readonly work: LeasedWork
+  readonly pools: readonly string[]
+  /** Runs of this process by the id of their task. */
+  readonly runs: Map<string, LeasedRun>
+}
+
+/**
+ * Hands out what is due, at the end of a transaction that made something due, or after a look. So the
+ * end of a run and the begin of the next one share a transaction, and a new task begins with its creation.
+ */
+export class Worker {
+  private working: Working | undefined
+  /** Something may be due. */
+  private isWanted = false
+  /** Pools in which tasks may wait for a place. */
+  private readonly waiting = new Set<string>()
+  private stop = (): void => undefined
+
+  constructor(
+    private readonly database: Database, private readonly tasks: Tasks,
+    private readonly leaseMs: number,
+  ) {
+    database.setLastStep({
+      run: () => { if (this.isWanted) this.handOut() },
+      failed: (error) => { this.working?.work.noteFailure('take', error) },
+    })
+  }
+
+  begin(options: WorkOptions, handlers: WorkHandlers): void {
+    if (this.working) throw hasWorker('sqlite')
+    const work = new LeasedWork(options, handlers, {
+      leaseMs: this.leaseMs, keepsAlive: true,
+      renew: (runs) => this.database.write('renew', () => runs.map((run) => this.renew(run))),
+      look: () => this.look(),
+    })
+    this.working = { work, pools: [...options.places.pools.keys()], runs: new Map() }
+    options.places.onFree((pool) => {
+      if (work.isClosing || !this.waiting.has(pool)) return
+      this.isWanted = true
+      this.database.schedule()
+    })
+    this.stop = this.database.onForeignChange(() => {
+      this.checkRuns()
+      work.lookIn(0)
+    })
+    work.lookIn(0)
+  }
+
+  /** In a transaction: something is due now, or after a time in milliseconds. */
+  noteDue(delayMs: number): void {
+    if (delayMs <= 0) this.isWanted = this.working !== undefined
+    else this.database.after(() => { this.working?.work.lookIn(delayMs) })
+  }
+
+  /** In a transaction: the status of a task has changed. */
+  noteStatus(task: StoredTask, isOwn: boolean): void {
+    this.database.after(() => { this.working?.work.leases.note(task, isOwn) })
+  }
+
+  async close(drainMs: number): Promise<void> {
+    await this.working?.work.close(drainMs)
+    this.stop()
+  }
+
+  /** Reads whether anything is due, and only then writes: each write makes other processes look. */
+  private async look(): Promise<void> {
+    const { isDue, nextMs } = await this.database.read('look', () => this.find())
+    if (isDue) {
+      this.isWanted = true
+      await this.database.write('take', () => undefined)
+    }
+    if (nextMs !== undefined) this.working?.work.lookIn(Math.max(nextMs, 1))
+  }
+
+  private find(): { readonly isDue: boolean, readonly nextMs: number | undefined } {
+    const { database, working } = this
+    const { work, pools } = working as Working
+    const { now } = database
+    const at = (sql: string, ...values: string[]): number => (
+      database.first<{ readonly at: number | null }>(sql, ...values)?.at ?? Infinity
+    )
+    const times = pools.map((pool) => at(DELAYED, pool))
+    const leases = pools.map((pool) => at(LEASED, pool))
+    if (work.freeCallbacks > 0) times.push(at(CALLBACK))
+    if (work.freeRemovals > 0) times.push(at('SELECT min(at) AS at FROM longhaul_removals'))
+    times.push(...leases.map((end) => end + 1))
+    const hasWaiting = pools.some((pool) => (
+      work.options.places.freeIn(pool) > 0 && database.first(WAITING, pool) !== undefined
+    ))
+    const hasExpired = at('SELECT min(expiresAt) AS at FROM longhaul_tasks') <= now
+    const next = Math.min(...times)
+    return {
+      isDue: hasWaiting || hasExpired || next <= now,
+      nextMs: next > now && next < Infinity ? next - now : undefined,
+    }
+  }
+
+  /** Begins what is due, in a transaction. */
+  private handOut(): void {
+    const { working, database } = this
+    if (working === undefined || working.work.isClosing) return
+    database.after(() => {
+      this.isWanted = false
+      working.work.noteSuccess('take')
+    })
+    this.tasks.expire(MAX_READY)
+    for (const pool of working.pools) {
+      this.makeReady(pool)
+      this.take(pool, working)
+    }
+    this.takeCallbacks(working.work)
+    this.takeRemovals(working.work)
+  }
+
+  /** Gives a turn to tasks that are due, and to those whose lease has ended. */
+  private makeReady(pool: string): void {
+    const { database, tasks, working } = this
+    const due = database.all<TaskRow>(
+      `${SELECT} WHERE pool = ? AND turn IS NULL AND status = 0 AND dueAt <= ? ORDER BY dueAt LIMIT ?`,
+      pool, database.now, MAX_READY,
+    )
+    const lost = database.all<TaskRow>(
+      `${SELECT} WHERE pool = ? AND status = 1 AND turn IS NULL AND leaseUntil < ? LIMIT ?`,
+      pool, database.now, MAX_READY,
+    )
+    for (const row of [...due, ...lost]) {
+      // The clock of the machine was set forward: the run is here.
+      if (working?.runs.get(row.id)?.task.birth === row.birth) continue
+      row.turn = tasks.turnOf(row)
+      tasks.update(row)
+    }
+    if (due.length + lost.length >= MAX_READY) this.wantAgain()
+  }
+
+  private take(pool: string, working: Working): void {
+    const { database } = this
+    const { places } = working.work.options
+    let count = 0
+    while (count < MAX_READY && places.tryAcquire(pool)) count++
+    const release = (left: number): void => {
+      for (let n = 0; n < left; n++) places.release(pool)
+    }
+    this.waiting.add(pool)
+    if (count === 0) return
+    const rows = database.all<TaskRow>(
+      `${SELECT} WHERE turn IS NOT NULL AND pool = ? AND expiresAt > ?
+ORDER BY priority, turn, dueAt, rowid LIMIT ?`, pool, database.now, count,
+    )
+    const runs = rows.map((row) => this.beginRun(row))
+    if (rows.length < count) this.waiting.delete(pool)
+    database.after(() => {
+      release(count - rows.length)
+      for (const run of runs) this.perform(run, pool, working)
+    }, () => { release(count) })
+  }
+
+  private beginRun(row: TaskRow): LeasedRun {
+    const { database, leaseMs } = this
+    const { now } = database
+    const crashed = isRunning(row) ? toTask(row) : undefined
+    const { input, checkpoint } = this.tasks.texts(row)
+    row.crashes = Number(row.crashes) + (crashed ? 1 : 0)
+    row.status = 1
+    row.turn = null
+    row.version = Number(row.version) + 1
+    row.run = Number(row.run) + 1
+    row.attempt = Number(row.attempt) + 1
+    row.startedAt ??= now
+    row.runStartedAt = now
+    row.leaseUntil = now + leaseMs
+    this.tasks.update(row)
+    this.tasks.notify(row.id)
+    return new LeasedRun(
+      toTask(row), input, checkpoint ?? undefined, crashed, performance.now() + leaseMs,
+    )
+  }
+
+  private perform(run: LeasedRun, pool: string, { work, runs }: Working): void {
+    const { id } = run.task
+    runs.set(id, run)
+    run.onAbort(() => { if (runs.get(id) === run) runs.delete(id) })
+    void work.perform(run).finally(() => {
+      if (runs.get(id) === run) runs.delete(id)
+      work.options.places.release(pool)
+    })
+  }
+
+  private takeCallbacks(work: LeasedWork): void {
+    const { database, tasks } = this
+    const rows = database.all<TaskRow>(
+      `${SELECT} WHERE callbackAt <= ? AND status >= 2 AND expiresAt > ? ORDER BY callbackAt LIMIT ?`,
+      database.now, database.now, Math.max(work.freeCallbacks, 0),
+    )
+    for (const row of rows) {
+      row.callbackRun = Number(row.callbackRun) + 1
+      row.callbackAt = database.now + AGAIN_MS
+      tasks.update(row)
+      const task = toTask(row)
+      database.after(() => { void work.callBack(task) })
+    }
+  }
+
+  private takeRemovals(work: LeasedWork): void {
+    const { database } = this
+    const rows = database.all<{ readonly row: string, readonly task: string }>(
+      'SELECT row, task FROM longhaul_removals WHERE at <= ? ORDER BY at LIMIT ?',
+      database.now, Math.max(work.freeRemovals, 0),
+    )
+    for (const { row, task } of rows) {
+      this.removeAgainAt(row, database.now + AGAIN_MS)
+      database.after(() => {
+        void work.remove(JSON.parse(task) as StoredTask, (isRemoved) => database.write('delete', () => {
+          if (isRemoved) database.run('DELETE FROM longhaul_removals WHERE row = ?', row)
+          else this.removeAgainAt(row, database.now + REMOVE_FAILED_MS)
+        }))
+      })
+    }
+  }
+
+  private removeAgainAt(row: string, at: number): void {
+    this.database.run('UPDATE longhaul_removals SET at = ? WHERE row = ?', at, row)
+  }
+
+  private wantAgain(): void {
+    this.database.after(() => { this.working?.work.lookIn(0) })
+  }
+
+  private renew({ task: { id, birth, run } }: LeasedRun): Renewal {
+    const row = this.tasks.live(id)
+    if (row?.birth !== birth || Number(row.run) !== run || !isRunning(row)) return 'lost'
+    row.leaseUntil = this.database.now + this.leaseMs
+    row.turn = null
+    this.tasks.update(row)
+    return 'renewed'
+  }
+
+  /** Aborts runs that another process has ended. */
+  private checkRuns(): void {
+    const { runs, work: { leases } } = this.working as Working
+    const read = (): (TaskRow | undefined)[] => [...runs.keys()].map((id) => this.tasks.live(id))
+    this.database.read('read', read).then((rows) => {
+      for (const row of rows) if (row) leases.note(toTask(row), false)
+      const isSame = [...runs.values()].every(({ task: { birth } }) => (
+        rows.some((row) => row?.birth === birth)
+      ))
+      // A renewal finds a run whose task is gone.
+      if (!isSame) void leases.renew()
+    }, () => undefined)
+  }
+}
+
+const WAITING = 'SELECT 1 FROM longhaul_tasks WHERE turn IS NOT NULL AND pool = ? LIMIT 1'
+const DELAYED = `SELECT min(dueAt) AS at FROM longhaul_tasks
+WHERE pool = ? AND turn IS NULL AND status = 0`
+const LEASED = `SELECT min(leaseUntil) AS at FROM longhaul_tasks
+WHERE pool = ? AND status = 1 AND turn IS NULL`
+const CALLBACK = 'SELECT min(callbackAt) AS at FROM longhaul_tasks WHERE callbackAt IS NOT NULL'

@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import { createTasks, defineTask } from 'longhaul'
+import { isStoreUnavailable } from 'longhaul/stores'
+import { sqlite } from 'longhaul/sqlite'
+import { eventually } from '../../kit/wait.js'
+import { openSqlite, sqliteUrl, type OpenSqlite } from '../../servers/sqlite.js'
+
+const work = defineTask({ name: 'work', run: (input: { readonly text: string }) => input.text.length })
+
+/** Tasks on a new file, and the database that they use. */
+async function open(t: TestContext, timeoutMs = 3000, options: { readonly worker?: boolean } = {}) {
+  const path = (await sqliteUrl()).slice('sqlite:'.length)
+  const database = openSqlite(path)
+  const parts = sqlite({ database, timeoutMs })
+  const outages: unknown[] = []
+  const tasks = createTasks({
+    ...parts, definitions: [work], onError: (error) => { outages.push(error) }, ...options,
+  })
+  t.after(async () => {
+    await tasks.close({ drainMs: 0 })
+    await parts.store.close()
+    await parts.blobs.close()
+    database.close()
+  })
+  const submit = (text = 'hello') => tasks.submit(work, { text })
+  return { path, database, tasks, parts, submit, outages }
+}
+
+/** Another connection, which has the lock of the file. */
+function lock(path: string): OpenSqlite {
+  const other = openSqlite(path)
+  other.exec('BEGIN IMMEDIATE')
+  return other
+}
+
+test('calls wait for the lock of another process, and this process responds meanwhile', async (t) => {
+  const { path, submit, tasks } = await open(t)
+  await submit()
+  const other = lock(path)
+  const waiting = submit()
+  let turns = 0
+  await eventually(() => ++turns > 3, 10_000, 'the event loop turns')
+  assert.ok(tasks)
+  other.exec('COMMIT')
+  other.close()
+  const task = await waiting
+  assert.equal((await task.wait({ timeoutMs: 30_000 }))?.status, 'completed')
+})
+
+test('a call fails as an outage when another process keeps the lock, and health says so', async (t) => {
+  const { path, submit, tasks } = await open(t, 50)
+  await submit()
+  const other = lock(path)
+  await assert.rejects(submit(), (error) => isStoreUnavailable(error) && /locked the database/.test(error.message))
+  assert.equal((await tasks.health()).ok, false)
+  other.exec('COMMIT')
+  other.close()
+  await submit()
+  assert.equal((await tasks.health()).ok, true)
+})
+
+test('an open transaction of the application on the same database delays a call', async (t) => {
+  const { database, submit } = await open(t)
+  database.exec('CREATE TABLE invoices (id INTEGER); BEGIN; INSERT INTO invoices VALUES (1)')
+  const waiting = submit()
+  await new Promise((resolve) => { setImmediate(resolve) })
+  database.exec('ROLLBACK')
+  assert.ok(await waiting)
+  assert.equal(database.prepare('SELECT * FROM invoices').all().length, 0)
+})
+
+test('a full file rejects a task as full, takes none by halves, and works again with space', async (t) => {
+  const { database, submit, tasks, parts } = await open(t)
+  const first = await submit()
+  await first.wait({ timeoutMs: 30_000 })
+  const [pages] = database.prepare('PRAGMA page_count').all() as { readonly page_count: number }[]
+  database.exec(`PRAGMA max_page_count = ${String(pages?.page_count)}`)
+  const large = submit('x'.repeat(100_000))
+  await assert.rejects(large, (error) => isStoreUnavailable(error) && error.reason === 'full')
+  assert.equal((await parts.engine.list({ of: 'all', order: 'oldest', limit: 10 })).length, 1)
+  for (let isFull = false; !isFull;) isFull = await submit('x'.repeat(1000)).then(() => false, () => true)
+  assert.equal((await tasks.health()).ok, false)
+  database.exec('PRAGMA max_page_count = 1000000')
+  const task = await submit('x'.repeat(100_000))
+  assert.equal((await task.wait({ timeoutMs: 30_000 }))?.status, 'completed')
+})
+
+test('a read-only database rejects tasks, shows those that are there, and is not healthy', async (t) => {
+  const { database, submit, tasks } = await open(t)
+  const { taskId: id } = await submit()
+  await tasks.get(id)
+  database.exec('PRAGMA query_only = 1')
+  await assert.rejects(submit(), isStoreUnavailable)
+  assert.equal((await tasks.health()).ok, false)
+  assert.equal((await tasks.get(id))?.taskId, id)
+  database.exec('PRAGMA query_only = 0')
+  await submit()
+})
+
+test('a file of a later version is refused with both versions', async (t) => {
+  const { path, submit, database } = await open(t)
+  await submit()
+  database.exec('UPDATE longhaul_schema SET version = 99')
+  const other = openSqlite(path)
+  t.after(() => { other.close() })
+  const { engine } = sqlite({ database: other })
+  await assert.rejects(async () => engine.now(), /version 99 .* knows up to 1; update longhaul/)
+})
+
+test('a call that SQLite refuses fails alone, and the calls of its turn succeed', async (t) => {
+  const { database, parts: { store }, submit } = await open(t)
+  await submit()
+  database.exec(`CREATE TRIGGER refuse BEFORE INSERT ON longhaul_entries WHEN new.key = 'bad'
+    BEGIN SELECT raise(ABORT, 'refused'); END`)
+  const outcomes = await Promise.allSettled(['a', 'bad', 'b'].map((key) => store.create(key, '1', { ttlMs: 60_000 })))
+  assert.deepEqual(outcomes.map(({ status }) => status), ['fulfilled', 'rejected', 'fulfilled'])
+  assert.equal((await store.get('b'))?.value, '1')
+})
+
+test('another process sees a change of a task, and its run ends when a third one cancels it', async (t) => {
+  const { path } = await open(t)
+  const stays = defineTask({
+    name: 'stays',
+    run: (_input: object, { signal }) => new Promise((resolve) => { signal.addEventListener('abort', resolve) }),
+  })
+  const processes = ['worker', 'web', 'other'].map((name) => {
+    const database = openSqlite(path)
+    const parts = sqlite({ database })
+    const tasks = createTasks({ ...parts, definitions: [stays], worker: name === 'worker' })
+    t.after(async () => {
+      await tasks.close({ drainMs: 0 })
+      await parts.store.close()
+      await parts.blobs.close()
+      database.close()
+    })
+    return tasks
+  })
+  const [worker, web, other] = processes as [typeof processes[0], typeof processes[0], typeof processes[0]]
+  const task = await web.submit(stays, {})
+  await eventually(async () => (await web.get(task.taskId))?.status === 'processing', 30_000, 'the worker begins')
+  const end = web.get(task.taskId).then(() => task.wait({ timeoutMs: 30_000 }))
+  await other.cancel(task.taskId)
+  assert.equal((await end)?.status, 'cancelled')
+  await eventually(async () => (await worker.health()).running === 0, 30_000, 'the run ends')
+})
