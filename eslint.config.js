@@ -5,6 +5,10 @@ import { docblockStart } from './scripts/docblock-start.mjs'
 import { importDirections } from './scripts/import-directions.mjs'
 
 const noDefaultExport = { selector: 'ExportDefaultDeclaration', message: 'Name what you export.' }
+const noTimers = {
+  selector: 'ImportDeclaration[source.value=/^(node:)?timers/], MemberExpression[object.name="AbortSignal"][property.name="timeout"]',
+  message: 'A timer above 2^31 - 1 ms fires at once. Those of src/runtime/timers.ts wait.',
+}
 const noStar = { selector: 'ExportAllDeclaration', message: 'List the names that you export.' }
 
 export default defineConfig(
@@ -59,7 +63,8 @@ export default defineConfig(
       '@typescript-eslint/require-await': 'off'
     }
   },
-  { files: ['src/**', 'adapters/**'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar], 'no-console': ['error', { allow: ['error'] }] } },
+  { files: ['src/**', 'adapters/**'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar, noTimers], 'no-restricted-globals': ['error', { name: 'setTimeout', message: noTimers.message }], 'no-console': ['error', { allow: ['error'] }] } },
+  { files: ['src/runtime/timers.ts'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar] } },
   {
     files: ['adapters/**'],
     ignores: ['adapters/redis/load-bullmq.ts'],

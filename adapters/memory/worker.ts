@@ -152,7 +152,7 @@ export class Worker {
   }
 
   close(drainMs: number): Promise<void> {
-    this.#closing ??= this.#shutDown(Math.min(Math.max(drainMs, 0), MAX_TIMER_MS))
+    this.#closing ??= this.#shutDown(Math.max(drainMs, 0))
     return this.#closing
   }
 
@@ -303,7 +303,8 @@ export class Worker {
     // Runs what becomes due in the drain time. A manual clock stands still meanwhile.
     const end = this.host.now() + (this.host.clock.hold === undefined ? drainMs : 0)
     const isDone = (): boolean => {
-      if (this.#runs() > 0 || (this.#delayed.first?.at ?? Infinity) <= end) return false
+      const { first } = this.#delayed
+      if (this.#runs() > 0 || (first !== undefined && first.at <= end)) return false
       return this.#queues().every(({ size }) => size === 0)
     }
     if (this.#handlers) await settles(this.#until(isDone), drainMs)

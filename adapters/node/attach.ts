@@ -15,6 +15,7 @@ import { bodyOf } from './body.js'
 import { Binding, NODE_OPTIONS, type NodeOptions } from './binding.js'
 import { lastResponse } from './host.js'
 import { limitSending, SEND_TIMEOUT, type NodeServer } from './limit-sending.js'
+import { setGlobalTimeout } from '../../src/runtime/timers.js'
 
 /** Options of `attach`, beside those of `toNode`. */
 export interface AttachOptions<C = unknown> extends NodeOptions<C> {
@@ -157,7 +158,7 @@ function breaksBody(failure: ParseFailure, socket: Duplex, respond: () => void):
   if (!body.canBreak) return false
   const error = parseError(failure)
   body.break(error.code === 'bad_request' ? cutShort() : error)
-  const timer = setTimeout(() => {
+  const timer = setGlobalTimeout(() => {
     // The handler may have passed the request on to another one.
     const now = bodyOf(last)
     if (now?.begun === true || last.headersSent) {
@@ -233,7 +234,7 @@ function respondRaw(socket: Duplex, response: MaybePromise<HttpResponse | undefi
       return
     }
     socket.end(wireText(made))
-    const timer = setTimeout(() => socket.destroy(), LEAVE_MS).unref()
+    const timer = setGlobalTimeout(() => socket.destroy(), LEAVE_MS).unref()
     socket.once('close', () => { clearTimeout(timer) })
     socket.resume()
   })

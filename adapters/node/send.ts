@@ -7,6 +7,7 @@ import { copyHeadersToError } from '../../src/http/respond.js'
 import { hasNoContent, writeHead } from './head.js'
 import { isGone, onClose, type HostRequest, type HostResponse } from './host.js'
 import type { NodeRequest } from './request.js'
+import { setGlobalTimeout } from '../../src/runtime/timers.js'
 
 export type Rescue = (error: unknown) => Promise<HttpResponse>
 export type Call = NodeRequest<unknown>
@@ -274,8 +275,8 @@ export function linger(req: HostRequest, done: (all: boolean) => void): void {
     if (bytes > LINGER_BYTES) stop(false)
     else idle.refresh()
   }
-  const total = setTimeout(closed, LINGER_MS).unref()
-  const idle = setTimeout(closed, LINGER_IDLE_MS).unref()
+  const total = setGlobalTimeout(closed, LINGER_MS).unref()
+  const idle = setGlobalTimeout(closed, LINGER_IDLE_MS).unref()
   req.on('data', data)
   req.on('end', ended)
   req.on('close', closed)

@@ -2,6 +2,7 @@ import type { ConnectionOptions, Queue } from 'bullmq'
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
+import { nameFault } from '../../src/engine/names.js'
 import {
   createdTask, type Changed, type Created, type Expected, type NewTask, type StoredTask,
   type TaskChange, type TaskRef,
@@ -101,6 +102,8 @@ export class RedisTaskEngine implements TaskEngine {
     if (transaction !== undefined) {
       return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
+    const fault = nameFault(task)
+    if (fault) return Promise.reject(fault)
     return this.worker.change('create', CREATE, [createArgument(task)], (result: CreateResult) => {
       if (result[0] === 'caller_full') return { outcome: result[0] }
       if (result[0] !== 'new') return { outcome: result[0], task: toTask(result[1]) }

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { isFinalStatus, type StoredTask, type TaskChange } from '../engine/task.js'
 import { readOptions } from '../runtime/options.js'
-import { SharedLimit } from '../runtime/shared-limit.js'
+import { SharedLimit, type Share } from '../runtime/shared-limit.js'
 import { checkBackoff } from '../tasks/definition/define.js'
 import type { Callbacks, TaskCore } from '../tasks/core/task-core.js'
 import { detailsOf, type CallbackFault, type CallbackDetails } from '../tasks/record/details.js'
@@ -45,10 +45,14 @@ export function callbacks(options: CallbackOptions): Callbacks {
   checkBackoff('callbacks', read.backoff)
   const { maxInFlight, sender = httpSender() } = read
   const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = read
-  const { maxPerOwner = Math.max(1, Math.floor((maxInFlight * 3) / 4)) } = read
+  const { maxPerOwner = threeQuarters(maxInFlight) } = read
   const settings = { ...read, sender, maxPerHost, maxPerOwner }
   // Twice as many, because an attempt that exceeds a limit only postpones itself.
   return { concurrency: 2 * maxInFlight, open: (core) => new Deliveries(core, settings) }
+}
+
+function threeQuarters(limit: number): number {
+  return Math.max(1, Math.floor((limit * 3) / 4))
 }
 
 const POSTPONE_MS = 250
@@ -61,12 +65,15 @@ class Deliveries {
   /** One for each request: a sender may leave a listener on its signal. */
   private readonly sending = new Set<AbortController>()
   private isClosing = false
+  /** By receiver and owner, because one owner must not use all requests to a receiver. */
+  private readonly owners: SharedLimit
 
   constructor(
     private readonly core: TaskCore, private readonly settings: Required<CallbackOptions>,
   ) {
     this.requests = new SharedLimit(settings.maxInFlight, settings.maxPerOwner)
     this.receivers = new SharedLimit(Infinity, settings.maxPerHost)
+    this.owners = new SharedLimit(Infinity, threeQuarters(settings.maxPerHost))
   }
 
   async check(url: unknown, owner: string | undefined): Promise<string> {
@@ -117,9 +124,12 @@ class Deliveries {
   private async attempt(task: StoredTask, callback: CallbackDetails): Promise<void> {
     const { hostname } = new URL(callback.url)
     const owner = task.owner === undefined ? '' : `=${task.owner}`
-    const held = [this.requests.open(owner), this.receivers.open(`host ${hostname}`)]
+    const sharesOf = (receiver: string): Share[] => [
+      this.receivers.open(receiver), this.owners.open(`${receiver} ${owner}`),
+    ]
+    const held = [this.requests.open(owner), ...sharesOf(`host=${hostname}`)]
     const admit = (addresses: readonly string[]): boolean => {
-      const shares = [...new Set(addresses)].map((address) => this.receivers.open(address))
+      const shares = [...new Set(addresses)].flatMap(sharesOf)
       held.push(...shares)
       return shares.every((share) => share.tryAcquire(1) === undefined)
     }

@@ -1,5 +1,5 @@
 import type { Piece } from '../http/body/encode.js'
-import { Turns } from '../runtime/timers.js'
+import { Turns, setGlobalTimeout } from '../runtime/timers.js'
 
 /** Layout of a body with records: one on each line, or one JSON array. */
 export type Layout = 'lines' | 'array'
@@ -206,7 +206,7 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
   private startTimer(): void {
     if (this.timing) return
     this.timing = true
-    this.timer = this.timer?.refresh() ?? setTimeout(() => { this.flush() }, FLUSH_MS).unref()
+    this.timer = this.timer?.refresh() ?? setGlobalTimeout(() => { this.flush() }, FLUSH_MS).unref()
   }
 
   private flush(): void {

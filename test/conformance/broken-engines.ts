@@ -158,6 +158,12 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
     },
   })),
   rules('a key is not unique', 'an id or a key that is in use gives `exists`, and nothing is created', () => ({ withKey: () => undefined })),
+  rules('long owners are cut', 'an owner and a key of 512 characters of any script are kept', (real) => ({
+    create: (task) => real.create({ ...task, owner: task.owner?.slice(0, 255) }),
+  })),
+  calls('names are not checked', 'names that an engine cannot keep are rejected with a TypeError, without the calls beside them', (real) => ({
+    create: async (task) => real.tasks.create(task),
+  })),
   calls('a key is looked for before the task is written', KEYS, (real) => ({
     create: async (task) => {
       const existing = task.key === undefined ? undefined : await real.readByKey(task.key)

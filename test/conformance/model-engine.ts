@@ -1,5 +1,6 @@
 import { setImmediate as tick } from 'node:timers/promises'
 import type { Places, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions } from '../../src/engine/engine.js'
+import { nameFault } from '../../src/engine/names.js'
 import { RunReplacedError, WorkerClosingError } from '../../src/engine/runs.js'
 import {
   isFinalStatus, type Changed, type Created, type Expected, type NewTask, type StoredTask,
@@ -40,7 +41,11 @@ export class ModelEngine implements TaskEngine {
   }
 
   create(task: NewTask): Promise<Created> {
-    return this.call(() => this.tasks.create(task))
+    return this.call(() => {
+      const fault = nameFault(task)
+      if (fault) throw fault
+      return this.tasks.create(task)
+    })
   }
 
   read(id: string): Promise<StoredTask | undefined> {

@@ -8,6 +8,7 @@ import { pageLinkValue, type Link } from '../../http/fields/link.js'
 import { parseTimestamp } from '../../http/fields/dates.js'
 import { empty, isNotModified, jsonText } from '../../http/respond.js'
 import { toReference } from '../../http/request.js'
+import { isName } from '../../runtime/names.js'
 import { cutText } from '../../runtime/text.js'
 import { DEFAULT_LIMIT, distinct, listTasks, MAX_LIMIT, type ListFilter } from '../lists.js'
 import { TASK_STATUSES } from './formats.js'
@@ -19,7 +20,6 @@ const NAMES = ['status', 'task', 'from', 'to', 'order', 'limit', 'cursor'] as co
 
 /** Maximum length of a client's string in a message. */
 const MAX_SHOWN = 64
-const MAX_OWNER = 512
 
 const VARY = 'Accept, Authorization'
 
@@ -79,7 +79,7 @@ export function readListFilter<C>(
   } = readParameters(query, names, also)
   if (order !== 'newest' && order !== 'oldest') throw invalid('"order" must be "newest" or "oldest".')
   if (!/^0*[1-9][0-9]*$/.test(limit)) throw invalid('"limit" must be a whole number from 1, in digits.')
-  if (owner !== undefined && (owner.length > MAX_OWNER || owner.includes('\0'))) {
+  if (owner !== undefined && !isName(owner)) {
     throw invalid('"owner" must be the id of an owner.')
   }
   const statuses = status?.split(',').flatMap((word) => {
