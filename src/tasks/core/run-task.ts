@@ -56,7 +56,7 @@ export class RunningTask implements Linked<RunningTask> {
     all.push(this)
     this.task = run.task
     this.details = this.withCrash(detailsOf(run.task))
-    this.stop = new Stop(run)
+    this.stop = new Stop(run, core.context)
   }
 
   /** Aborts the run, which may continue for `graceMs`. */

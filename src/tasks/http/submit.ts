@@ -10,7 +10,7 @@ import {
 import { addFailureHeaders } from '../../http/failure.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { countedAs } from '../../http/requester.js'
-import { acknowledged, empty, jsonText } from '../../http/respond.js'
+import { acknowledged, empty, errorResponse, jsonText } from '../../http/respond.js'
 import { claimKey, fingerprintOf, parseIdempotencyKey } from '../../idempotency/key.js'
 import { buffered, oncePerKey, type KeptResponse, type OnceWork } from '../../idempotency/once.js'
 import { Json } from '../../runtime/json.js'
@@ -226,7 +226,7 @@ export async function respond<C>(
   slot?.release()
   if (!isTask) return accepted
   const { service, path, format } = settings
-  const { request: { mountPath }, direct, respondAsync, waitSeconds } = submitter
+  const { request, request: { mountPath }, direct, respondAsync, waitSeconds } = submitter
   const { task, replayed } = accepted
   const wait = waitSeconds === 0 || direct ? undefined : `wait=${waitSeconds}`
   let now = task
@@ -246,9 +246,10 @@ export async function respond<C>(
   if (wait !== undefined && isFinalStatus(now.state)) {
     headers['preference-applied'] = wait
     if (now.state === 'completed') return jsonText(200, resultText(now), headers)
+    // Not thrown, because the process that ran the task has reported the failure.
     const failure = toTaskError(now)
     addFailureHeaders(failure, headers)
-    throw failure
+    return errorResponse(failure, request)
   }
   if (respondAsync) headers['preference-applied'] = wait ? `respond-async, ${wait}` : 'respond-async'
   if (!isFinalStatus(now.state)) headers['retry-after'] = pollAfter(now)
