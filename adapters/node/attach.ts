@@ -16,6 +16,7 @@ import { Binding, NODE_OPTIONS, type NodeOptions } from './binding.js'
 import { currentResponse } from './host.js'
 import { limitSending, SEND_TIMEOUT, type NodeServer } from './limit-sending.js'
 import { takeTurns, type ParseFailure } from './socket-turns.js'
+import { setGlobalTimeout } from '../../src/runtime/timers.js'
 
 /** Options of `attach`, beside those of `toNode`. */
 export interface AttachOptions<C = unknown> extends NodeOptions<C> {
@@ -178,7 +179,7 @@ function breaksBody(
   const { socket } = response
   const error = parseError(failure)
   body.break(error.code === 'bad_request' ? cutShort() : error)
-  const timer = setTimeout(() => {
+  const timer = setGlobalTimeout(() => {
     // The handler may have passed the request on to another one.
     const now = bodyOf(response)
     if (now?.begun === true || response.headersSent) {
@@ -243,7 +244,7 @@ function respondRaw(socket: Duplex, response: MaybePromise<HttpResponse | undefi
       return
     }
     socket.end(wireText(made))
-    const timer = setTimeout(() => socket.destroy(), LEAVE_MS).unref()
+    const timer = setGlobalTimeout(() => socket.destroy(), LEAVE_MS).unref()
     socket.once('close', () => { clearTimeout(timer) })
     socket.resume()
   })
