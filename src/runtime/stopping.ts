@@ -1,15 +1,21 @@
-const STATE = Symbol.for('longhaul.stopping')
+const STATE = Symbol.for('longhaul.openTasks')
 
-interface State { isStopping: boolean }
+interface State { open: number, isStopping: boolean }
 
 /** One for all copies of this package in a process, because a process stops as a whole. */
-const state: State = ((globalThis as { [STATE]?: State })[STATE] ??= { isStopping: false })
+const state: State = ((globalThis as { [STATE]?: State })[STATE] ??= { open: 0, isStopping: false })
 
-/** Returns true once tasks have been closed, until others are created. */
+/** Returns true once all tasks of the process have been closed, until others are created. */
 export function isStopping(): boolean {
   return state.isStopping
 }
 
-export function setStopping(isStopping: boolean): void {
-  state.isStopping = isStopping
+export function noteOpened(): void {
+  state.open++
+  state.isStopping = false
+}
+
+export function noteClosed(): void {
+  state.open--
+  state.isStopping = state.open === 0
 }
