@@ -38,6 +38,7 @@ export async function readBytes(
 ): Promise<Uint8Array> {
   checkNames('readBytes', options, BYTES)
   const { maxBodyBytes } = options
+  checkWhole(request.headers)
   checkLength(request.headers, maxBodyBytes)
   const parsed = request.body.parsed?.value
   const left = typeof parsed === 'string' ? Buffer.from(parsed) : parsed
@@ -125,6 +126,17 @@ export function isParsedLarger(
   return isJsonLarger(value, maxBodyBytes)
 }
 
+/**
+ * Rejects a body that its sender calls a part, because it would replace or create the whole.
+ * @throws {HttpError} 400 `invalid_header`: the request has Content-Range (RFC 9110 section 14.5)
+ */
+export function checkWhole(headers: RequestHeaders): void {
+  if (headers['content-range'] === undefined) return
+  throw httpError('invalid_header', {
+    message: 'Content-Range is not supported in a request; send all of the content, without it.',
+  })
+}
+
 function checkLength(headers: RequestHeaders, maxBodyBytes: number): number {
   const length = Number(headers['content-length'])
   if (length > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
@@ -133,6 +145,7 @@ function checkLength(headers: RequestHeaders, maxBodyBytes: number): number {
 
 /** Throws 415 unless the Content-Type is JSON or one of `mediaTypes`, or no body is announced. */
 export function checkJsonType(headers: RequestHeaders, mediaTypes?: readonly string[]): void {
+  checkWhole(headers)
   const field = headers['content-type']
   if (field === 'application/json' && mediaTypes === undefined) return
   if (field === undefined && !announcesBody(headers)) return
