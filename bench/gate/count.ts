@@ -1,6 +1,6 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { valgrindEnvironment } from './valgrind.js'
+import { valgrindEnvironment } from '../frame/valgrind.js'
 
 /** The same seeds and one thread: garbage collection counts, and all happens in the same order each time. */
 const NODE = ['--single-threaded', '--expose-gc', '--hash-seed=1', '--random-seed=1', '--stack-size=4000']

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { isFinalStatus, type StoredTask, type TaskChange } from '../engine/task.js'
 import { readOptions } from '../runtime/options.js'
-import { SharedLimit } from '../runtime/shared-limit.js'
+import { SharedLimit, type Share } from '../runtime/shared-limit.js'
 import { checkBackoff } from '../tasks/definition/define.js'
 import type { Callbacks, TaskCore } from '../tasks/core/task-core.js'
 import { detailsOf, type CallbackFault, type CallbackDetails } from '../tasks/record/details.js'
@@ -45,10 +45,14 @@ export function callbacks(options: CallbackOptions): Callbacks {
   checkBackoff('callbacks', read.backoff)
   const { maxInFlight, sender = httpSender() } = read
   const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = read
-  const { maxPerOwner = Math.max(1, Math.floor((maxInFlight * 3) / 4)) } = read
+  const { maxPerOwner = threeQuarters(maxInFlight) } = read
   const settings = { ...read, sender, maxPerHost, maxPerOwner }
   // Twice as many, because an attempt that exceeds a limit only postpones itself.
   return { concurrency: 2 * maxInFlight, open: (core) => new Deliveries(core, settings) }
+}
+
+function threeQuarters(limit: number): number {
+  return Math.max(1, Math.floor((limit * 3) / 4))
 }
 
 const POSTPONE_MS = 250
@@ -58,18 +62,27 @@ const MAX_POSTPONE_MS = 15_000
 class Deliveries {
   private readonly requests: SharedLimit
   private readonly receivers: SharedLimit
-  private readonly closing = new AbortController()
+  /** One for each request: a sender may leave a listener on its signal. */
+  private readonly sending = new Set<AbortController>()
+  private isClosing = false
+  /** By receiver and owner, because one owner must not use all requests to a receiver. */
+  private readonly owners: SharedLimit
 
   constructor(
     private readonly core: TaskCore, private readonly settings: Required<CallbackOptions>,
   ) {
     this.requests = new SharedLimit(settings.maxInFlight, settings.maxPerOwner)
     this.receivers = new SharedLimit(Infinity, settings.maxPerHost)
+    this.owners = new SharedLimit(Infinity, threeQuarters(settings.maxPerHost))
   }
 
   async check(url: unknown, owner: string | undefined): Promise<string> {
-    this.settings.sender.check(url)
-    signersOf(await this.settings.secrets(owner))
+    const { sender, secrets } = this.settings
+    // As at a delivery, so that secrets which need the context of a request fail at once.
+    signersOf(await this.core.context.run(() => {
+      sender.check(url)
+      return secrets(owner)
+    }))
     return url as string
   }
 
@@ -79,7 +92,7 @@ class Deliveries {
     try {
       await this.attempt(task, callback)
     } catch (error) {
-      if (this.closing.signal.aborted) return this.write(task, { callbackMs: 0, isHidden: true })
+      if (this.isClosing) return this.write(task, { callbackMs: 0, isHidden: true })
       this.core.report(error, { ...task, attempt: callback.attempts + 1 })
     }
   }
@@ -104,15 +117,19 @@ class Deliveries {
 
   /** Another process makes the aborted requests again. */
   close(): void {
-    this.closing.abort(new Error('This process is closing'))
+    this.isClosing = true
+    for (const request of this.sending) request.abort(new Error('This process is closing'))
   }
 
   private async attempt(task: StoredTask, callback: CallbackDetails): Promise<void> {
     const { hostname } = new URL(callback.url)
     const owner = task.owner === undefined ? '' : `=${task.owner}`
-    const held = [this.requests.open(owner), this.receivers.open(`host ${hostname}`)]
+    const sharesOf = (receiver: string): Share[] => [
+      this.receivers.open(receiver), this.owners.open(`${receiver} ${owner}`),
+    ]
+    const held = [this.requests.open(owner), ...sharesOf(`host=${hostname}`)]
     const admit = (addresses: readonly string[]): boolean => {
-      const shares = [...new Set(addresses)].map((address) => this.receivers.open(address))
+      const shares = [...new Set(addresses)].flatMap(sharesOf)
       held.push(...shares)
       return shares.every((share) => share.tryAcquire(1) === undefined)
     }
@@ -137,10 +154,19 @@ class Deliveries {
     const signed = signedHeaders(
       await secrets(task.owner), `msg_${task.id}_${round}`, Date.now(), body,
     )
-    const send = (traced: TraceHeaders): Promise<CallbackReply> => sender.send({
-      url, headers: { ...traced, 'content-type': 'application/json', ...signed }, body,
-      signal: this.closing.signal, admit,
-    })
+    const send = async (traced: TraceHeaders): Promise<CallbackReply> => {
+      if (this.isClosing) throw new Error('This process is closing')
+      const stop = new AbortController()
+      this.sending.add(stop)
+      try {
+        return await sender.send({
+          url, headers: { ...traced, 'content-type': 'application/json', ...signed }, body,
+          signal: stop.signal, admit,
+        })
+      } finally {
+        this.sending.delete(stop)
+      }
+    }
     const { tracing } = this.core.settings
     if (tracing === undefined) return send({})
     const { id: taskId, name } = task

@@ -24,7 +24,8 @@ export interface CallbackOptions {
   readonly maxInFlight?: number
   /**
    * Maximum number of concurrent requests of this process to one host name, regardless of port, and
-   * to one address. Default 4, and less than `maxInFlight`.
+   * to one address. One owner may use three quarters of them, but at least one. Default 4, and less
+   * than `maxInFlight`.
    */
   readonly maxPerHost?: number
   /**

@@ -174,7 +174,7 @@ describe('receivers that are slow', () => {
     t.after(() => { clearInterval(counting) })
     const quick = await receiver(t)
     const { submit, settled, tasks } = site(t, {
-      timeoutMs: 600_000, maxInFlight: 4, maxPerHost: 2, concurrency: 8, allow: ['127.0.0.0/8'],
+      timeoutMs: 600_000, maxInFlight: 4, maxPerHost: 3, concurrency: 8, allow: ['127.0.0.0/8'],
     })
     const stuck: string[] = []
     for (let n = 0; n < 30; n++) stuck.push(await submit(slow.url))
@@ -225,6 +225,23 @@ describe('callbacks are fair (15.12)', () => {
     const ids = await Promise.all(Array.from({ length: 10 }, () => submit(good.url, {}, 'bob')))
     for (const id of ids) assert.equal((await settled(id)).state, 'delivered')
     assert.equal(held(), 6, 'three quarters of maxInFlight')
+  })
+
+  test('100 hanging callbacks of one owner delay no callback of another owner at the same receiver', async (t) => {
+    const hanging = new Set<string>()
+    const { url, seen } = await receiver(t, (res, _, { url: path = '' }) => {
+      if (path === '/hang') hanging.add(String(res.req.headers['webhook-id']))
+      else res.end()
+    })
+    const { submit, settled, tasks } = site(t, { timeoutMs: 600_000 })
+    const stuck: string[] = []
+    for (let n = 0; n < 100; n++) stuck.push(await submit(new URL('/hang', url).href, {}, 'ann'))
+    for (const id of stuck) await tasks.wait(id, { timeoutMs: 20_000 })
+    await eventually(() => hanging.size === 3)
+    const ids = await Promise.all(Array.from({ length: 10 }, () => submit(url, {}, 'bob')))
+    for (const id of ids) assert.equal((await settled(id)).state, 'delivered')
+    assert.equal(hanging.size, 3, 'three quarters of maxPerHost')
+    assert.equal(seen.length, 13)
   })
 
   test('names of one address share its limit', async (t) => {
