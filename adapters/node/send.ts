@@ -165,9 +165,10 @@ async function sendStream(
       checkLength(sent, promised, false)
       if (size === 0) continue
       if (!res.headersSent) open()
-      const room = res.write(value)
+      // Adapters for Lambda and others return nothing, and never emit `drain`.
+      const room: unknown = res.write(value)
       if (events) res.flush?.()
-      if (!room && !gone) await drained()
+      if (room === false && !gone) await drained()
       if (gone) return
     }
     checkLength(sent, promised, true)

@@ -95,7 +95,8 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
 }
 
 /**
- * Creates tasks over a task engine and a store.
+ * Creates tasks over a task engine and a store. Call it outside of any request: runs, callbacks and
+ * `onError` are called in the async context (`AsyncLocalStorage`) of this call.
  *
  * @example
  * const tasks = createTasks({ ...memory(), definitions: [report] })
