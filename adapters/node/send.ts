@@ -5,7 +5,7 @@ import {
 import type { HttpResponse } from '../../src/http/exchange.js'
 import { copyHeadersToError } from '../../src/http/respond.js'
 import { hasNoContent, writeHead } from './head.js'
-import { isGone, onClose, type HostRequest, type HostResponse } from './host.js'
+import { isGone, type HostRequest, type HostResponse } from './host.js'
 import type { NodeRequest } from './request.js'
 import { setGlobalTimeout } from '../../src/runtime/timers.js'
 
@@ -127,11 +127,11 @@ export async function cutAfterTurn(call: Call): Promise<void> {
 async function sendStream(
   call: Call, response: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue,
 ): Promise<void> {
-  const { req, res } = call
+  const { res } = call
   let gone = false
   let wake: () => void = ignore
   let source: Source | undefined
-  onClose(req, res, () => {
+  res.once('close', () => {
     gone = true
     source?.close()
     wake()
