@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { constants, read, type BigIntStats } from 'node:fs'
 import { lstat, open, readlink, stat, type FileHandle } from 'node:fs/promises'
-import { setTimeout as pause } from 'node:timers/promises'
 import { httpError } from '../../src/http/errors.js'
+import { setTimeout } from '../../src/runtime/timers.js'
 
 /** Chunk size in bytes. There is no read-ahead: the socket buffer keeps the network busy. */
 const CHUNK = 128 * 1024
@@ -119,7 +119,7 @@ export async function versionOf(
     let stats = await look()
     const age = Date.now() - Number(stats.ctimeMs)
     if (age >= 0 && age < TICK_MS) {
-      await pause(TICK_MS - age)
+      await new Promise((resolve) => { setTimeout(resolve, TICK_MS - age) })
       stats = await look()
     }
     // Opening a pipe or a device could block forever.

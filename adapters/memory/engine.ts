@@ -5,6 +5,7 @@ import { readOptions, value, whole, type OptionTable } from '../../src/runtime/o
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
+import { nameFault } from '../../src/engine/names.js'
 import {
   createdTask, isFinalStatus, type CallerLimit, type Changed, type Created, type Expected,
   type NewTask, type StoredTask, type TaskChange, type TaskRef, type TaskStatus,
@@ -128,6 +129,8 @@ export class MemoryTaskEngine implements TaskEngine {
     if (transaction !== undefined) {
       return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
+    const fault = nameFault(task)
+    if (fault) return Promise.reject(fault)
     const { id, key, start } = task
     const existing = this.#live(id) ?? (key === undefined ? undefined : this.#live(key, this.#byKey))
     if (existing) {

@@ -2,6 +2,7 @@ import { LinkedList, type Linked } from '../../src/runtime/collections.js'
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { readOptions, value, whole, type OptionTable } from '../../src/runtime/options.js'
 import { WatchList } from '../../src/runtime/notices.js'
+import { entryFault } from '../../src/stores/entry-fault.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
   type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
@@ -99,12 +100,16 @@ export class MemoryStore implements Store {
 
   get(key: string): MaybePromise<Entry | undefined> {
     if (this.#closed) return closed()
+    const fault = entryFault(key)
+    if (fault) return Promise.reject(fault)
     const stored = this.#live(key)
     return stored && entryOf(stored)
   }
 
   create(key: string, value: string, options: WriteOptions): MaybePromise<Created | Existing> {
     if (this.#closed) return closed()
+    const fault = entryFault(key, value, options.owner)
+    if (fault) return Promise.reject(fault)
     const there = this.#live(key)
     if (there !== undefined) return { created: false, entry: entryOf(there) }
     return this.#write(key, value, options, this.#now() + options.ttlMs)
@@ -115,6 +120,8 @@ export class MemoryStore implements Store {
     key: string, value: string, revision: Revision, options: ReplaceOptions,
   ): MaybePromise<Replaced | Conflict> {
     if (this.#closed) return closed()
+    const fault = entryFault(key, value, options.owner)
+    if (fault) return Promise.reject(fault)
     const there = this.#live(key)
     if (there === undefined) return { replaced: false, entry: undefined }
     if (String(there.revision) !== revision) return { replaced: false, entry: entryOf(there) }
@@ -136,6 +143,8 @@ export class MemoryStore implements Store {
 
   increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): MaybePromise<Counter> {
     if (this.#closed) return closed()
+    const fault = entryFault(key)
+    if (fault) return Promise.reject(fault)
     if (!Number.isFinite(ttlMs)) return Promise.reject(noDuration(ttlMs))
     const counter = this.#counters.add(key, by, ttlMs, this.#now())
     if (counter instanceof Error) return Promise.reject(counter)

@@ -5,8 +5,9 @@ import {
 import type { HttpResponse } from '../../src/http/exchange.js'
 import { copyHeadersToError } from '../../src/http/respond.js'
 import { hasNoContent, writeHead } from './head.js'
-import { isGone, onClose, type HostRequest, type HostResponse } from './host.js'
+import { isGone, type HostRequest, type HostResponse } from './host.js'
 import type { NodeRequest } from './request.js'
+import { setGlobalTimeout } from '../../src/runtime/timers.js'
 
 export type Rescue = (error: unknown) => Promise<HttpResponse>
 export type Call = NodeRequest<unknown>
@@ -126,11 +127,11 @@ export async function cutAfterTurn(call: Call): Promise<void> {
 async function sendStream(
   call: Call, response: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue,
 ): Promise<void> {
-  const { req, res } = call
+  const { res } = call
   let gone = false
   let wake: () => void = ignore
   let source: Source | undefined
-  onClose(req, res, () => {
+  res.once('close', () => {
     gone = true
     source?.close()
     wake()
@@ -164,9 +165,10 @@ async function sendStream(
       checkLength(sent, promised, false)
       if (size === 0) continue
       if (!res.headersSent) open()
-      const room = res.write(value)
+      // Adapters for Lambda and others return nothing, and never emit `drain`.
+      const room: unknown = res.write(value)
       if (events) res.flush?.()
-      if (!room && !gone) await drained()
+      if (room === false && !gone) await drained()
       if (gone) return
     }
     checkLength(sent, promised, true)
@@ -274,8 +276,8 @@ export function linger(req: HostRequest, done: (all: boolean) => void): void {
     if (bytes > LINGER_BYTES) stop(false)
     else idle.refresh()
   }
-  const total = setTimeout(closed, LINGER_MS).unref()
-  const idle = setTimeout(closed, LINGER_IDLE_MS).unref()
+  const total = setGlobalTimeout(closed, LINGER_MS).unref()
+  const idle = setGlobalTimeout(closed, LINGER_IDLE_MS).unref()
   req.on('data', data)
   req.on('end', ended)
   req.on('close', closed)

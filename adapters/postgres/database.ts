@@ -143,6 +143,7 @@ export class Database {
     const { connections, options: { schema, migrate, timeoutMs } } = this
     // Reads the identity now, so that no open transaction has to wait for another connection.
     const missing = await connections.transaction(async (query) => {
+      await checkEncoding(query)
       const found = await missingMigrations(query, schema)
       if (found.length === 0) this.identity = await this.readIdentity(query)
       return found
@@ -171,6 +172,16 @@ export class Database {
     const [row] = await query<{ readonly identity: string }>(identitySql(this.schema))
     return row?.identity
   }
+}
+
+/** @throws {TypeError} The database does not keep every character. */
+async function checkEncoding(query: Query): Promise<void> {
+  const [row] = await query<{ readonly name: string }>(
+    'SELECT current_setting(\'server_encoding\') AS name',
+  )
+  if (row?.name === 'UTF8') return
+  throw new TypeError(`postgres: the database has the encoding ${String(row?.name)}, and must have UTF8. `
+    + 'Create one: CREATE DATABASE name ENCODING \'UTF8\' TEMPLATE template0')
 }
 
 /**

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { clearTimeout, setTimeout } from '../../src/runtime/timers.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import type { Query } from './connections.js'
@@ -26,7 +25,9 @@ export class Sweeper {
 
   async sweep(): Promise<void> {
     await Promise.all(this.batches.map(async (batch) => {
-      while (!this.isClosed && await batch()) await pause(BATCH_PAUSE_MS, undefined, { ref: false })
+      while (!this.isClosed && await batch()) {
+        await new Promise((resolve) => { setTimeout(resolve, BATCH_PAUSE_MS).unref() })
+      }
     }))
   }
 

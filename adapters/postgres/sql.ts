@@ -1,3 +1,4 @@
+import { isStorable } from '../../src/runtime/names.js'
 import type { Fault } from '../../src/stores/calls.js'
 
 /** Maximum lifetime, for which a sweep slot has space: 285 years. */
@@ -9,12 +10,22 @@ export function sqlState(error: unknown): string | undefined {
   return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined
 }
 
+/**
+ * Classes of errors that may pass: connection, state of the transaction, authentication, rollback,
+ * resources, state of an object, intervention, system, configuration, internal. Any other error is one
+ * of the call itself: data (22), constraint (23), syntax and rights (42), limits (54) and so on.
+ */
+const PASSING = /^(?:08|25|26|28|3D|40|53|55|57|58|F0|XX)/
+
 /** 53100 is `disk_full`. An exceeded quota is an internal error with the message of the system. */
 export function faultOf(error: unknown): Fault {
   const state = sqlState(error)
   const isFull = state === '53100' || (state !== undefined && error instanceof Error
     && /no space left on device|disk quota exceeded/i.test(error.message))
-  return { hasReplied: state !== undefined, reason: isFull ? 'full' : 'unavailable' }
+  return {
+    hasReplied: state !== undefined, reason: isFull ? 'full' : 'unavailable',
+    isPermanent: state !== undefined && !isFull && !PASSING.test(state),
+  }
 }
 
 /**
@@ -77,7 +88,7 @@ export function isLostConnection(error: unknown): boolean {
  */
 export function checkText(...texts: readonly (string | undefined)[]): void {
   for (const text of texts) {
-    if (text === undefined || (text.isWellFormed() && !text.includes('\0'))) continue
+    if (text === undefined || isStorable(text)) continue
     throw new TypeError('A key or value must be a well-formed string without U+0000')
   }
 }

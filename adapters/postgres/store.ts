@@ -1,5 +1,6 @@
 import { newId } from '../../src/runtime/random-id.js'
 import { observed, type StoreEvent } from '../../src/stores/calls.js'
+import { entryFault } from '../../src/stores/entry-fault.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry,
   type Existing, type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
@@ -60,7 +61,7 @@ export class PostgresStore implements Store {
 
   get(key: string): Promise<Entry | undefined> {
     return this.call('get', async () => {
-      checkText(key)
+      check(key)
       return this.read(key)
     })
   }
@@ -68,7 +69,7 @@ export class PostgresStore implements Store {
   create(key: string, value: string, options: WriteOptions): Promise<Created | Existing> {
     const { ttlMs } = options
     return this.call('create', async () => {
-      checkText(key, value)
+      check(key, value, options.owner)
       const revision = newId()
       const owner = ownerOf(options)
       const values = [key, value, revision, toLifetime(ttlMs), owner]
@@ -90,7 +91,8 @@ export class PostgresStore implements Store {
   ): Promise<Replaced | Conflict> {
     const { ttlMs } = options
     return this.call('replace', async () => {
-      checkText(key, value, old)
+      check(key, value, options.owner)
+      checkText(old)
       const revision = newId()
       const owner = ownerOf(options)
       const lifetime = ttlMs === undefined ? null : toLifetime(ttlMs)
@@ -108,7 +110,8 @@ export class PostgresStore implements Store {
 
   delete(key: string, revision?: Revision): Promise<boolean> {
     return this.call('delete', async () => {
-      checkText(key, revision)
+      check(key)
+      checkText(revision)
       const rows = await this.database.query(this.sql.delete, [key, revision ?? null])
       if (rows.length > 0) this.notices.send(key)
       return rows.length > 0
@@ -117,7 +120,7 @@ export class PostgresStore implements Store {
 
   increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): Promise<Counter> {
     return this.call('increment', async () => {
-      checkText(key)
+      check(key)
       if (!Number.isSafeInteger(by)) throw new TypeError(UNSAFE)
       const [row] = await this.database.query<{ readonly value: number, readonly ms: number }>(
         this.sql.increment, [key, by, toLifetime(ttlMs)],
@@ -152,6 +155,11 @@ export class PostgresStore implements Store {
     this.notices.send(key)
     if (owner !== null) this.checkShare(owner, Buffer.byteLength(value) + OVERHEAD, this.limits)
   }
+}
+
+function check(key: string, value?: string, owner?: string): void {
+  const fault = entryFault(key, value, owner)
+  if (fault) throw fault
 }
 
 const UNSAFE = 'A counter and its changes must be safe integers'

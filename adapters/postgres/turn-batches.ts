@@ -1,6 +1,9 @@
 import { setImmediate } from '../../src/runtime/timers.js'
 
-/** Sends the calls of one turn of the event loop together. */
+/**
+ * Sends the calls of one turn of the event loop together. If the server rejects what they ask, with a
+ * `TypeError`, nothing has changed, and it is not known which call it means. Each is then sent alone.
+ */
 export class TurnBatches<T, R extends { readonly id: string }> {
   private items = new Map<string, T>()
   private readonly keys = new Set<string>()
@@ -27,7 +30,12 @@ export class TurnBatches<T, R extends { readonly id: string }> {
     items.set(id, item)
     if (key !== undefined) this.keys.add(key)
     this.weight += weight
-    return (await this.sent)?.get(id)
+    try {
+      return (await this.sent)?.get(id)
+    } catch (error) {
+      if (items.size === 1 || !(error instanceof TypeError)) throw error
+      return (await this.send([item])).find((row) => row.id === id)
+    }
   }
 
   private flush(): void {
@@ -36,6 +44,10 @@ export class TurnBatches<T, R extends { readonly id: string }> {
     this.items = new Map()
     this.keys.clear()
     this.weight = 0
-    onSend(this.send([...items.values()]).then((rows) => new Map(rows.map((row) => [row.id, row]))))
+    onSend(this.sendAll([...items.values()]))
+  }
+
+  private async sendAll(items: readonly T[]): Promise<ReadonlyMap<string, R>> {
+    return new Map((await this.send(items)).map((row) => [row.id, row]))
   }
 }

@@ -2,11 +2,13 @@ import type { ConnectionOptions, Queue } from 'bullmq'
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
+import { nameFault } from '../../src/engine/names.js'
 import {
   createdTask, type Changed, type Created, type Expected, type NewTask, type StoredTask,
   type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
 import { duration, func, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
+import { OwnContext } from '../../src/runtime/own-context.js'
 import { newId } from '../../src/runtime/random-id.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import { readsReplicas, REDIS, type RedisClient } from './client.js'
@@ -82,8 +84,10 @@ export class RedisTaskEngine implements TaskEngine {
   constructor(options: RedisTaskEngineOptions) {
     const {
       client, namespace, name, timeoutMs, leaseMs, maxEntriesPerOwner, maxBytesPerOwner, connection,
-      onError = () => undefined,
+      onError: listener = () => undefined,
     } = readOptions('RedisTaskEngine', options, REDIS_TASK_ENGINE)
+    const context = new OwnContext()
+    const onError = (error: Error): void => { context.run(listener, error) }
     const calls = this.connection = new Connection(client, timeoutMs, `{${namespace}}:task:`)
     this.share = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
     this.tickets = new Tickets({
@@ -98,6 +102,8 @@ export class RedisTaskEngine implements TaskEngine {
     if (transaction !== undefined) {
       return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
+    const fault = nameFault(task)
+    if (fault) return Promise.reject(fault)
     return this.worker.change('create', CREATE, [createArgument(task)], (result: CreateResult) => {
       if (result[0] === 'caller_full') return { outcome: result[0] }
       if (result[0] !== 'new') return { outcome: result[0], task: toTask(result[1]) }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { duration, readOptions, type OptionTable } from '../../src/runtime/options.js'
 import { newId } from '../../src/runtime/random-id.js'
 import type { StoreEvent } from '../../src/stores/calls.js'
+import { entryFault } from '../../src/stores/entry-fault.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
@@ -48,6 +49,8 @@ export class RedisStore implements Store {
 
   get(key: string): Promise<Entry | undefined> {
     const name = `${this.prefix}e:${key}`
+    const fault = entryFault(key)
+    if (fault) return Promise.reject(fault)
     return this.call('get', () => (
       readsReplicas(this.client) ? runScript(this.client, GET, 1, name) : this.client.get(name)
     ), (reply) => toEntry(reply as string | null))
@@ -75,6 +78,8 @@ export class RedisStore implements Store {
 
   increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): Promise<Counter> {
     return this.call('increment', async () => {
+      const fault = entryFault(key)
+      if (fault) throw fault
       if (!Number.isSafeInteger(by)) throw new TypeError(UNSAFE)
       const counter = await runScript(this.client, INCREMENT, 1, `${this.prefix}n:${key}`, by, toPx(ttlMs))
       const [value, left] = counter as [string?, number?]
@@ -100,6 +105,8 @@ export class RedisStore implements Store {
     options: ReplaceOptions, read: (revision: Revision | undefined, entry: Entry | undefined) => T,
   ): Promise<T> {
     const { ttlMs, evictable, owner } = options
+    const fault = entryFault(key, value, owner)
+    if (fault) return Promise.reject(fault)
     const revision = owner !== undefined && evictable === true ? `${newId()}:${shareOf(owner)}` : newId()
     return this.call(verb, () => (
       runScript(

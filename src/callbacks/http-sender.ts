@@ -4,7 +4,7 @@ import { request as httpRequest, type ClientRequest } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { bytes, duration, func, readOptions, value, type OptionTable } from '../runtime/options.js'
-import { unlessAborted } from '../runtime/timers.js'
+import { setGlobalTimeout, unlessAborted } from '../runtime/timers.js'
 import { AddressRules, hostOf, readTarget, receiverOf } from './addresses.js'
 import type { CallbackReply, CallbackRequest, CallbackSender } from './options.js'
 
@@ -113,7 +113,7 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
         return { fault: 'forbidden' }
       }
       const stop = new AbortController()
-      const deadline = setTimeout(() => { stop.abort() }, timeoutMs)
+      const deadline = setGlobalTimeout(() => { stop.abort() }, timeoutMs)
       try {
         // Does not wait for a resolver that ignores its signal.
         const reply = await unlessAborted(attempt(target, request, stop.signal), signal)
@@ -145,7 +145,7 @@ export const publicResolve: ResolveHost = async (host, signal) => {
     // An address with a zone cannot be set. The resolver has read the same configuration.
   }
   const cancel = (): void => { resolver.cancel() }
-  const deadline = setTimeout(cancel, DEADLINE_MS)
+  const deadline = setGlobalTimeout(cancel, DEADLINE_MS)
   signal.addEventListener('abort', cancel, { once: true })
   try {
     const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
@@ -189,7 +189,7 @@ function exchange(
 ): Promise<CallbackReply> {
   return new Promise((resolve) => {
     let reply: CallbackReply = { fault: 'unreachable' }
-    let linger: ReturnType<typeof setTimeout> | undefined
+    let linger: NodeJS.Timeout | undefined
     const end = (): void => {
       clearTimeout(linger)
       outgoing.destroy()
@@ -204,7 +204,7 @@ function exchange(
     outgoing.on('close', end)
     outgoing.on('response', (response) => {
       reply = { status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] }
-      linger = setTimeout(end, LINGER_MS)
+      linger = setGlobalTimeout(end, LINGER_MS)
       let seen = 0
       response.on('data', (chunk: Buffer) => {
         seen += chunk.length

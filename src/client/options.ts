@@ -79,7 +79,8 @@ export interface Settings extends Required<RetryOptions> {
   readonly keys: Map<string, 'honoured' | 'ignored' | 'rejected'>
 }
 
-const MAX_TIMER_MS = 2 ** 31 - 1
+/** The longest time of a timer, in milliseconds: a longer one would fire at once. */
+export const MAX_TIMER_MS = 2 ** 31 - 1
 
 export function toSettings(options: ClientOptions): Settings {
   checkNames('createClient', options, [

@@ -1,5 +1,5 @@
 import { isClientError, isObject, type ClientError } from './errors.js'
-import type { MaybePromise, Settings } from './options.js'
+import { MAX_TIMER_MS, type MaybePromise, type Settings } from './options.js'
 import { readAnswer, send, type Answer, type Call } from './send.js'
 
 /**
@@ -64,7 +64,7 @@ export function jitter(ms: number): number {
   return ms * (1 - Math.random() / 2)
 }
 
-/** Resolves after `ms` milliseconds. Rejects if the signal aborts before. */
+/** Resolves after `ms` milliseconds, 24.8 days at most. Rejects if the signal aborts before. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const over = () => {
@@ -73,7 +73,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
       if (signal?.aborted) reject(signal.reason as Error)
       else resolve()
     }
-    const timer = setTimeout(over, ms)
+    const timer = setTimeout(over, Math.min(ms, MAX_TIMER_MS))
     signal?.addEventListener('abort', over)
     if (signal?.aborted) over()
   })

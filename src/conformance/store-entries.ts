@@ -117,6 +117,27 @@ export const entries: Cases<StoreContext> = {
     await context.absent(context.key('new'))
     assert.equal(await context.count(context.key('count')), 1)
   },
+
+  'keys and values that a store cannot keep are rejected with a TypeError': async (context) => {
+    const { store, later } = context
+    const revision = await context.created(context.key(), 'one')
+    const long = context.key('k'.repeat(512))
+    for (const key of ['', long, context.key('a\0b'), context.key('\ud800'), context.key('\udc00b')]) {
+      await reject(context, TypeError, {
+        get: () => store.get(key), create: () => store.create(key, 'x', later),
+        replace: () => store.replace(key, 'x', revision, later),
+        increment: () => store.increment(key, 1, later),
+      })
+    }
+    for (const value of ['a\0b', '\ud800', 'b\udc00']) {
+      await reject(context, TypeError, {
+        create: () => store.create(context.key('new'), value, later),
+        replace: () => store.replace(context.key(), value, revision, later),
+      })
+    }
+    assert.equal(await context.value(context.key()), 'one')
+    await context.absent(context.key('new'))
+  },
 }
 
 /** Keys that a store might confuse or misinterpret. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { clearTimeout, setTimeout } from '../runtime/timers.js'
 
 /** Resolves after `ms` milliseconds. */
 export function pause(ms: number): Promise<void> {

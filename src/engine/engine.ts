@@ -11,8 +11,10 @@ import type {
  * its runs, its checkpoint and its callback live and die with it. Every call makes one change, or
  * none: a process that dies during a call leaves nothing to clean up.
  *
- * An expected outcome is a return value. A rejection is a `StoreUnavailableError`: the engine failed
- * within 5 seconds, and the change may have been made. A repeated call gets the outcome of the first
+ * An expected outcome is a return value. A rejection is a `TypeError` if the engine never takes the
+ * call, which has changed nothing; calls of others at the same time are not affected. Any other
+ * rejection is a `StoreUnavailableError`: the engine failed within 5 seconds, and the change may have
+ * been made. A repeated call gets the outcome of the first
  * one: `create` finds its own task by `birth`, and a change whose expectation no longer holds returns
  * the task as it is now.
  *
@@ -41,7 +43,10 @@ export interface TaskEngine {
    * `undefined` if it no longer exists, because this or another call has deleted it.
    */
   delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined>
-  /** Begins to find what is due and to hand it out to this process. Called at most once. */
+  /**
+   * Begins to find what is due and to hand it out to this process. Called at most once. Calls the
+   * handlers in the async context (`AsyncLocalStorage`) of this call, never in that of another one.
+   */
   work(options: WorkOptions, handlers: WorkHandlers): void
   /**
    * Calls `listener` soon after a change of a task that clients can see. A call may be lost, or come

@@ -65,13 +65,16 @@ export interface StoredTask extends TaskRef {
 /** Plain JSON that belongs to the core of tasks. At most some kilobytes. */
 export type TaskDetails = Readonly<Record<string, unknown>>
 
-/** A task that is created. */
+/**
+ * A task that is created. Its names are well-formed strings without U+0000. `nameFault` returns the
+ * error of others, which an engine rejects with.
+ */
 export interface NewTask extends TaskRef {
-  /** Idempotency key in its scope: 1 to 512 characters. Default: none. */
+  /** Idempotency key in its scope: 1 to 512 characters (UTF-16 units). Default: none. */
   readonly key?: string | undefined
   /** 1 to 512 characters. Default: the task has no owner. */
   readonly owner?: string | undefined
-  /** 1 to 512 characters. Default: no limit counts the task. */
+  /** 1 to 528 characters. Default: no limit counts the task. */
   readonly caller?: string | undefined
   /** Limit that counts the task until it is final. Default: none. A task without a caller has none. */
   readonly limit?: CallerLimit | undefined

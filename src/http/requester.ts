@@ -1,3 +1,4 @@
+import { isName, NAME_RULE } from '../runtime/names.js'
 import { clientAddress } from './client-address.js'
 import { httpError } from './errors.js'
 import type { HttpRequest } from './exchange.js'
@@ -6,7 +7,7 @@ import { principalOf, principalOrNobody } from './principal.js'
 /**
  * Finds the owner of a request.
  *
- * - A function returns the owner's id, a string that is not empty. If it returns `undefined`, the
+ * - A function returns the owner's id, 1 to 512 characters. If it returns `undefined`, the
  *   request gets 401 `unauthorized`, unless anonymous clients are allowed: they create tasks
  *   without an owner, and can see only such tasks.
  * - `'principal'`: the `subject` of the principal that `authenticate` or your framework has found.
@@ -60,12 +61,16 @@ export function findRequester<C>(
 export const OPERATORS = 'longhaul:operators'
 
 /**
- * Returns the id if it can name an owner or a caller. Otherwise throws a `TypeError`, because a
- * number, an object or a promise would merge owners or match none.
+ * Returns the id if it can name an owner or a caller. Otherwise throws a `TypeError`: a number, an
+ * object or a promise would merge owners or match none, and no engine keeps a string above 512
+ * characters, with U+0000, or with half of a surrogate pair.
  */
 export function checkOwnerId(where: string, id: unknown): string | undefined {
-  if (id === undefined || (typeof id === 'string' && id !== '' && id !== OPERATORS)) return id
+  if (id === undefined || (isName(id) && id !== OPERATORS)) return id
   if (id === OPERATORS) throw new TypeError(`${where} must not be ${OPERATORS}, the owner of the tasks of operators`)
+  if (typeof id === 'string' && id !== '') {
+    throw new TypeError(`${where} must be ${NAME_RULE}; it has ${id.length} characters`)
+  }
   throw new TypeError(`${where} must be a non-empty string, or undefined for an anonymous client; it is ${found(id)}`)
 }
 
@@ -108,7 +113,7 @@ const addressOf = clientAddress()
  * else the network of the client. Credentials do not count, because anybody can make them up.
  */
 export function countedAs(request: HttpRequest<unknown>, owner?: string): string {
-  const known = owner ?? principalOf(request)?.subject
+  const known = owner ?? checkOwnerId('the subject of the principal', principalOf(request)?.subject)
   return known === undefined ? countedWithoutOwner(addressOf(request)) : countedAsOwner(known)
 }
 

@@ -8,6 +8,7 @@ import { newId } from '../runtime/random-id.js'
 import { SharedLimit } from '../runtime/shared-limit.js'
 import { Gathered } from '../runtime/text.js'
 import type { Entry, Store, Revision, WriteOptions } from '../stores/store.js'
+import { setGlobalTimeout } from '../runtime/timers.js'
 
 /** A response, and what is kept for retries. */
 export interface KeptResponse {
@@ -315,7 +316,7 @@ export async function waitForEntry(
       if (until(entry) || left <= 0 || signal?.aborted === true) return entry
       if (notices > before) continue
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, Math.min(left, REREAD_MS))
+        const timer = setGlobalTimeout(resolve, Math.min(left, REREAD_MS))
         wake = () => {
           clearTimeout(timer)
           resolve()

@@ -1,6 +1,7 @@
 import { parseTimestamp } from '../http/fields/dates.js'
 import { isHttpError } from '../http/errors.js'
 import { readFailure } from '../http/failure.js'
+import { isName, MAX_NAME } from '../runtime/names.js'
 import { readOptions, type OptionTable } from '../runtime/options.js'
 import { nextTurn } from '../runtime/timers.js'
 import { jsonSchema } from '../schema/json-schema.js'
@@ -120,10 +121,14 @@ export function retryTasks(options: RetryTasksOptions = {}): RetryTasks {
       properties: {
         status: { ...strings, items: { enum: ['failed', 'cancelled'] }, uniqueItems: true },
         task: { ...strings, uniqueItems: true },
-        owner: { type: 'string', minLength: 1, maxLength: 512 },
+        owner: { type: 'string', minLength: 1, maxLength: MAX_NAME, format: 'owner' },
         from: time, to: time,
       },
-    }, { formats: { 'date-time': (text) => parseTimestamp(text) !== undefined } }),
+    }, {
+      formats: {
+        'date-time': (text) => parseTimestamp(text) !== undefined, owner: (text) => isName(text),
+      },
+    }),
     checkpoint: jsonSchema<RetryPosition>({ type: 'object', required: ['to', 'tasks', 'retried'] }),
     run: (): RetryReport => {
       throw new TypeError(`${name} retries the tasks of createTasks, so it runs only as one of them`)

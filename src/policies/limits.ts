@@ -9,6 +9,7 @@ import { addFailures } from '../openapi/responses.js'
 import { KeyCounts } from '../runtime/collections.js'
 import { readOptions, timer, value, whole, type OptionTable } from '../runtime/options.js'
 import { AFTER_ID } from './request-id.js'
+import { setGlobalTimeout } from '../runtime/timers.js'
 
 /** Options of `limitBody`. */
 export interface LimitBodyOptions {
@@ -184,7 +185,7 @@ export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C
       settle()
       reject(httpError('overloaded', { headers }))
     }
-    const timeout = setTimeout(giveUp, maxWaitMs).unref()
+    const timeout = setGlobalTimeout(giveUp, maxWaitMs).unref()
     if (signal.aborted) return giveUp()
     signal.addEventListener('abort', giveUp)
     queue.add(start)

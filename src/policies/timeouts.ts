@@ -5,7 +5,7 @@ import { readFailure } from '../http/failure.js'
 import { addFailures } from '../openapi/responses.js'
 import { readOptions, timer, type OptionTable } from '../runtime/options.js'
 import { closeUnread } from '../http/body/source.js'
-import { within } from '../runtime/timers.js'
+import { setGlobalTimeout, within } from '../runtime/timers.js'
 import { AFTER_ID } from './request-id.js'
 
 /** Options of `timeouts`. */
@@ -48,7 +48,7 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
     if (!isPending(running)) return running
     return new Promise<HttpResponse | undefined>((resolve, reject) => {
       let late: HttpError | undefined
-      const timeout = setTimeout(() => {
+      const timeout = setGlobalTimeout(() => {
         late = body.waiting ? httpError('request_timeout') : tooLong(request.method)
         controller.abort(late)
         // A handler that rejects with this error at once may add what it has done so far.

@@ -1,9 +1,38 @@
 import timers from 'node:timers'
+import { MAX_TIMER_MS } from './options.js'
 
 /** The timers of Node, captured when the package is loaded, so that fake timers of tests do not affect them. */
-export const {
-  setTimeout, clearTimeout, setInterval, clearInterval, setImmediate, clearImmediate,
-} = timers
+export const { clearTimeout, setInterval, clearInterval, setImmediate, clearImmediate } = timers
+const { setTimeout: start } = timers
+
+/**
+ * Calls `callback` with `of` after `ms` milliseconds. `Infinity`: never, as long as the process lives.
+ * The function of Node would call it at once for more than 2^31 - 1. Fake timers do not affect it.
+ */
+export function setTimeout<T>(callback: (of: T) => void, ms?: number, of?: T): NodeJS.Timeout {
+  return startLong(start, callback, ms, of)
+}
+
+/** As `setTimeout`, with the global timers, which the fake timers of tests replace. */
+export function setGlobalTimeout<T>(
+  callback: (of: T) => void, ms?: number, of?: T,
+): NodeJS.Timeout {
+  return startLong(globalThis.setTimeout, callback, ms, of)
+}
+
+function startLong<T>(
+  start: typeof globalThis.setTimeout, callback: (of: T) => void, ms = 0, of?: T,
+): NodeJS.Timeout {
+  if (!(ms > MAX_TIMER_MS)) {
+    return of === undefined ? start(callback as () => void, ms) : start(callback, ms, of)
+  }
+  let steps = Math.ceil(ms / MAX_TIMER_MS)
+  const timer = start(() => {
+    if (--steps > 0) timer.refresh()
+    else callback(of as T)
+  }, ms === Infinity ? MAX_TIMER_MS : ms / steps)
+  return timer
+}
 
 /** Settles as `work` does. Rejects with the error of `onLate` if that takes more than `ms` ms. */
 export function within<T>(work: Promise<T>, ms: number, onLate: () => Error): Promise<T> {
@@ -57,7 +86,7 @@ export const systemClock: Clock = {
   now: () => performance.now(),
   schedule: (delayMs, callback) => {
     // Fake timers replace the global ones together with `performance`.
-    const timer = globalThis.setTimeout(callback, delayMs)
+    const timer = setGlobalTimeout(callback, delayMs)
     timer.unref()
     return () => { globalThis.clearTimeout(timer) }
   },

@@ -1,18 +1,13 @@
+import { isName, NAME_RULE } from '../runtime/names.js'
 import { unlessAborted } from '../runtime/timers.js'
 import type { BlobInfo, BlobLink, BlobPutOptions, BlobRange, Blobs } from './blobs.js'
-
-const LONGEST_KEY = 512
 
 export const BLOB_PUT = { ttlMs: 0, signal: 0 } satisfies Record<keyof BlobPutOptions, 0>
 export const BLOB_RANGE = { start: 0, end: 0, etag: 0 } satisfies Record<keyof BlobRange, 0>
 export const BLOB_LINK = { etag: 0, type: 0, disposition: 0, cacheControl: 0 } satisfies Record<keyof BlobLink, 0>
 
 export function checkBlobKey(key: string): void {
-  const isShort = typeof key === 'string' && key.length > 0 && key.length <= LONGEST_KEY
-  if (isShort && key.isWellFormed() && !key.includes('\0')) return
-  throw new TypeError(
-    'The key of a blob must be a well-formed string of 1 to 512 characters without U+0000',
-  )
+  if (!isName(key)) throw new TypeError(`The key of a blob must be ${NAME_RULE}`)
 }
 
 export function checkBlobLifetime(ttlMs: number): void {

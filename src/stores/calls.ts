@@ -5,6 +5,8 @@ import { StoreUnavailableError, isStoreUnavailable } from './store.js'
 export interface Fault {
   /** True if the server itself reported the error, so the server is reachable. */
   readonly hasReplied: boolean
+  /** True if the server rejects this call whenever it is made: its values, or a missing table or right. */
+  readonly isPermanent?: boolean
   readonly reason: 'full' | 'unavailable'
 }
 
@@ -83,8 +85,11 @@ export class Breaker {
     if (error instanceof TypeError || (error instanceof Error && isStoreUnavailable(error))) {
       return error
     }
-    const { hasReplied, reason } = this.options.faultOf(error)
+    const { hasReplied, isPermanent, reason } = this.options.faultOf(error)
     if (hasReplied) this.noteReply()
+    if (isPermanent === true) {
+      return new TypeError(`${this.options.server} rejected the call: ${reasonOf(error)}`, { cause: error })
+    }
     return new StoreUnavailableError(
       `${this.options.server} failed: ${reasonOf(error)}`, { reason, cause: error },
     )
@@ -170,7 +175,7 @@ export class StoreRetry {
       throw error
     }
     const delay = new Promise((resolve) => {
-      setTimeout(resolve, Math.min(FIRST_DELAY_MS * 2 ** (tries - 1), MAX_DELAY_MS)).unref()
+      real.setGlobalTimeout(resolve, Math.min(FIRST_DELAY_MS * 2 ** (tries - 1), MAX_DELAY_MS)).unref()
     })
     await real.unlessAborted(delay, signal).catch(() => undefined)
   }

@@ -12,8 +12,8 @@ import { checkNames } from '../runtime/option-names.js'
  * Callers pass durations (`ttlMs`), and only the store's clock decides when an entry expires. Expired
  * entries are never returned. A write with a `ttlMs` of 0 or less counts as written and expires at once.
  *
- * Keys (1 to 512 characters) and values (possibly empty) are well-formed strings without U+0000. Keys
- * are compared by code units.
+ * Keys (1 to 512 characters) and values (possibly empty) are well-formed strings without U+0000; others
+ * are rejected with a `TypeError` (`entryFault`). Keys are compared by code units.
  */
 export interface Store {
   /** True if other processes read the same entries. Engines that span processes require it. */

@@ -238,6 +238,9 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       }
     }
   }),
+  broken('half of a surrogate pair is replaced, as UTF-8 does', 'keys and values that a store cannot keep are rejected with a TypeError', (real) => ({
+    create: (key, value, options) => real.create(key.toWellFormed(), value.toWellFormed(), options),
+  })),
   broken('a time that is no number is for ever', 'misuse rejects with a TypeError and changes nothing', (real) => ({
     create: (key, value, options) => real.create(key, value, Number.isFinite(options.ttlMs) ? options : { ttlMs: 1e15 })
   })),

@@ -1,4 +1,5 @@
 import { StoreUnavailableError } from '../../../src/stores/store.js'
+import { nameFault } from '../../../src/engine/names.js'
 import { createdTask, type Created, type NewTask } from '../../../src/engine/task.js'
 import type { Query } from '../connections.js'
 import type { Database } from '../database.js'
@@ -62,7 +63,9 @@ WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
 
   /** @param query - runs statements in a transaction. Default: each by itself */
   async create(task: NewTask, query?: Query): Promise<Created> {
-    checkText(task.id, task.birth, task.key, task.owner, task.caller, task.name, task.pool)
+    const fault = nameFault(task)
+    if (fault) throw fault
+    checkText(task.name, task.pool)
     const began = performance.now()
     for (let tries = 0; performance.now() - began < MAX_MS; tries++) {
       const found = await this.attempt(task, query, tries >= GATHERED_TRIES).catch((error: unknown) => {
@@ -93,7 +96,7 @@ WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
     return this.batches.add(id, task, input.text.length + 500, key)
   }
 
-  private send(text: string, tasks: readonly NewTask[]): Promise<readonly Row[]> {
+  private async send(text: string, tasks: readonly NewTask[]): Promise<readonly Row[]> {
     const sent = this.database.repeated<Row>(text, [JSON.stringify(tasks.map(toRecord))])
     const settled = sent.then(() => undefined, () => undefined).then(() => {
       for (const { caller } of tasks) if (this.busy.get(caller) === settled) this.busy.delete(caller)

@@ -70,6 +70,34 @@ export const createCases: Cases<EngineContext> = {
     }
   },
 
+  'an owner and a key of 512 characters of any script are kept': async (context) => {
+    const other = (await context.open()).engine
+    for (const [n, first] of ['a', '\u6771', '\u{1f600}'].entries()) {
+      const owner = longName(first)
+      const key = longName(first)
+      const caller = `owner ${owner}`
+      const task = await context.created({ id: `long-${n}`, key, owner, caller, limit: COUNTED })
+      assert.deepEqual([task.key, task.owner, task.caller], [key, owner, caller])
+      assert.deepEqual(await other.readByKey(key), task)
+      assert.deepEqual(await context.listed({ of: { owner } }, other), [task])
+    }
+  },
+
+  'names that an engine cannot keep are rejected with a TypeError, without the calls beside them': async (context) => {
+    const faults = ['', 'x'.repeat(600), 'a\0b', '\ud800', 'b\udc00']
+    const names = faults.flatMap((name) => [{ owner: name }, { key: name }, { caller: name }])
+    const outcomes = await Promise.allSettled(names.flatMap((bad, n) => [
+      (async () => context.engine.create(context.task({ ...bad, id: `bad-${n}` })))(),
+      (async () => context.engine.create(context.task({ id: `good-${n}` })))(),
+    ]))
+    for (const [n, outcome] of outcomes.entries()) {
+      const { [n >> 1]: bad } = names
+      if (n % 2 === 1) assert.equal(outcome.status, 'fulfilled', `the call beside ${JSON.stringify(bad)}`)
+      else assert.ok(outcome.status === 'rejected' && outcome.reason instanceof TypeError, JSON.stringify(bad))
+    }
+    assert.equal((await context.ids()).filter((id) => id.startsWith('bad')).length, 0)
+  },
+
   'of many concurrent calls with one id or key one creates, and all get its task': async (context) => {
     const side = await context.sides()
     for (const [id, key] of [[undefined, 'key'], ['one', undefined]]) {
@@ -168,6 +196,16 @@ export const createCases: Cases<EngineContext> = {
     const { run } = await worker.ran('one')
     assert.deepEqual([run.task.birth, run.checkpoint], [fresh.birth, undefined])
   },
+}
+
+/** Returns a name of 512 UTF-16 units that cannot be compressed, of characters like one. */
+function longName(like: string): string {
+  const first = like.codePointAt(0) as number
+  let name = ''
+  while (name.length < 512) {
+    name += String.fromCodePoint(first + Math.floor(Math.random() * (first < 128 ? 26 : 60)))
+  }
+  return name
 }
 
 async function begin(context: EngineContext): Promise<OpenTransaction> {

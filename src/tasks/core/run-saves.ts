@@ -10,6 +10,7 @@ import type { Stop } from '../run/run.js'
 import type { TaskCore } from './task-core.js'
 import { cutText } from '../../runtime/text.js'
 import type { TaskProgress } from '../record/details.js'
+import { setGlobalTimeout } from '../../runtime/timers.js'
 
 /** Time for which a save of a checkpoint is retried, in milliseconds. */
 const MAX_SAVE_MS = 30_000
@@ -93,7 +94,7 @@ const MAX_UNIT_LENGTH = 50
 /** Writes the newest report at once, then at most every `intervalMs`. */
 export class ProgressWriter {
   private latest: TaskProgress | undefined
-  private timer: ReturnType<typeof setTimeout> | undefined
+  private timer: NodeJS.Timeout | undefined
   private writing: Promise<void> | undefined
   private closed = false
 
@@ -135,7 +136,7 @@ export class ProgressWriter {
     await this.write(progress).catch(() => undefined)
     this.writing = undefined
     if (this.closed) return
-    this.timer = setTimeout(() => { this.flush() }, this.intervalMs)
+    this.timer = setGlobalTimeout(() => { this.flush() }, this.intervalMs)
     this.timer.unref()
   }
 }

@@ -5,10 +5,9 @@ import { httpError } from '../../http/errors.js'
 import { LinkedList } from '../../runtime/collections.js'
 import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
-import { MAX_TIMER_MS } from '../../runtime/options.js'
-import { settles } from '../../runtime/timers.js'
+import { setGlobalTimeout, settles } from '../../runtime/timers.js'
 import { WORKER_ID } from '../../runtime/warning.js'
-import { isStoreUnavailable, StoreUnavailableError } from '../../stores/store.js'
+import { StoreUnavailableError } from '../../stores/store.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { reportingTo } from '../record/diagnostics.js'
 import { isTaskId } from '../record/details.js'
@@ -190,7 +189,7 @@ export class TaskService {
       this.core.retries.abort()
       this.deliveries?.close()
     }
-    const timer = setTimeout(endWaiting, Math.min(drainMs, MAX_TIMER_MS))
+    const timer = setGlobalTimeout(endWaiting, drainMs)
     const direct = this.directRuns.close(drainMs)
     // Another process continues these runs from their checkpoints.
     for (const run of this.running) {
@@ -214,7 +213,7 @@ function outageOf(error: unknown): unknown {
   if (!(error instanceof Error)) return error
   return new StoreUnavailableError(
     `This process takes no tasks until the task engine works again: ${error.message}`,
-    { cause: isStoreUnavailable(error) ? error.cause ?? error : error },
+    { cause: error.cause ?? error },
   )
 }
 

@@ -18,6 +18,7 @@ import {
 } from '../run/run.js'
 import type { AcceptedTask, Submission, Submitter } from './accept.js'
 import type { EndpointSettings } from './settings.js'
+import { setGlobalTimeout } from '../../runtime/timers.js'
 
 /** Time for a run to end after its time limit, in milliseconds. */
 const KEEP_ALIVE_MARGIN_MS = 2000
@@ -52,7 +53,7 @@ export async function runHere<C>(
 ): Promise<HttpResponse> {
   const stop = new Stop(request)
   // Keeps the process alive while a request waits, even if no socket does.
-  const keepAlive = setTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
+  const keepAlive = setGlobalTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
   try {
     const options: RunOptions = {
       taskId: undefined, attempt: 1, lastAttempt: true, owner, external: undefined,

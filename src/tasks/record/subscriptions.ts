@@ -2,8 +2,8 @@ import { isIn, type Scope } from './details.js'
 import type { TaskSnapshot } from './view.js'
 import { isFinalStatus } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import { MAX_TIMER_MS } from '../../runtime/options.js'
 import { KeyCounts } from '../../runtime/collections.js'
+import { setGlobalTimeout } from '../../runtime/timers.js'
 
 /** Limits of a wait. */
 export interface WaitOptions {
@@ -178,7 +178,7 @@ export class Subscription {
         this.onWake = undefined
         resolve()
       }
-      const timer = setTimeout(done, Math.min(Math.max(ms, 0), MAX_TIMER_MS))
+      const timer = setGlobalTimeout(done, Math.max(ms, 0))
       if (!this.keepAlive) timer.unref()
       signal?.addEventListener('abort', done, { once: true })
       this.onWake = done

@@ -9,8 +9,8 @@ import { SharedLimit, heapShare } from '../../runtime/shared-limit.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { RunSignal, WorkerClosingError } from '../../engine/runs.js'
-import { MAX_TIMER_MS } from '../../runtime/options.js'
-import { settles } from '../../runtime/timers.js'
+import type { OwnContext } from '../../runtime/own-context.js'
+import { setGlobalTimeout, settles } from '../../runtime/timers.js'
 
 export type Outcome =
   | { readonly kind: 'completed', readonly result: string }
@@ -175,11 +175,12 @@ export class Stop extends RunSignal {
   private ended = false
   private graceMs = ABORT_GRACE_MS
   private followed: { readonly signal: AbortSignal, readonly listener: () => void } | undefined
-  private timer: ReturnType<typeof setTimeout> | undefined
+  private timer: NodeJS.Timeout | undefined
   /** No closure in the field itself: dead runs would survive V8's minor collections (ADR 41). */
   private waiting: Waiting | undefined
 
-  constructor(source: StopSource) {
+  /** @param context - async context of the listeners. Default: that of the caller of `abort` */
+  constructor(source: StopSource, private readonly context?: OwnContext) {
     super()
     if (source.onAbort) source.onAbort((reason) => { this.abort(reason) })
     else this.follow(source.signal)
@@ -190,7 +191,8 @@ export class Stop extends RunSignal {
     if (this.aborted || this.ended) return
     this.graceMs = graceMs
     if (this.waiting) this.startTimer(graceMs)
-    super.abort(reason)
+    if (this.context) this.context.run(() => { super.abort(reason) })
+    else super.abort(reason)
   }
 
   /** Waits for a run, which fails if it continues beyond its time and grace time. */
@@ -217,7 +219,7 @@ export class Stop extends RunSignal {
 
   private startTimer(ms: number): void {
     clearTimeout(this.timer)
-    this.timer = setTimeout(onTime, ms, this).unref()
+    this.timer = setGlobalTimeout(onTime, ms, this).unref()
   }
 
   timeIsUp(): void {
@@ -267,6 +269,6 @@ export class DirectRuns {
   }
 
   private end(ms: number): Promise<boolean> {
-    return settles(Promise.allSettled(this.runs.values()), Math.min(ms, MAX_TIMER_MS))
+    return settles(Promise.allSettled(this.runs.values()), ms)
   }
 }
