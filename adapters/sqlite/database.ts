@@ -309,7 +309,7 @@ export class Database {
   }
 }
 
-/** What the objects that share a connection know of each other. */
+/** State of a connection, which several objects may share. */
 interface Connection {
   transactions: number
 }

@@ -10,7 +10,7 @@ import {
 } from '../../src/stores/store.js'
 import type { Database } from './database.js'
 import { ForeignWatches } from './foreign-watches.js'
-import { addToShare } from './shares.js'
+import { addToShare, MAX_REMOVED } from './shares.js'
 
 /** Size of an entry beside its value, in bytes. */
 const OVERHEAD = 200
@@ -148,7 +148,8 @@ VALUES (?, ?, ?, ?, ?, ?)`, key, value, revision, expiresAt, counted, bytes,
   private takeSpace(key: string, owner: string, bytes: number): void {
     const { database, limits: { maxEntries, maxBytes } } = this
     let share = addToShare(database, 'e', owner, { count: 1, bytes })
-    while (share.count > maxEntries || share.bytes > maxBytes) {
+    for (let n = 0; n < MAX_REMOVED; n++) {
+      if (share.count <= maxEntries && share.bytes <= maxBytes) return
       const [oldest] = database.all<EntryRow>(
         `SELECT * FROM longhaul_entries WHERE owner = ? AND owner <> '' AND key <> ?
 ORDER BY rowid LIMIT 1`, owner, key,

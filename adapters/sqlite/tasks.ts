@@ -5,7 +5,7 @@ import type { Database } from './database.js'
 import {
   INSERT, insertedValues, isFinal, toTask, UPDATE, updatedValues, type TaskRow,
 } from './rows.js'
-import { addToShare } from './shares.js'
+import { addToShare, MAX_REMOVED } from './shares.js'
 
 /** Size of a row beside its strings, in bytes. */
 const OVERHEAD = 500
@@ -163,7 +163,7 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
     if (caller === '') return
     this.count(row, 1)
     const nothing = { count: 0, bytes: 0 }
-    for (;;) {
+    for (let n = 0; n < MAX_REMOVED; n++) {
       const tasks = addToShare(database, 't', caller, nothing)
       if (tasks.count <= maxEntries && tasks.bytes <= maxBytes) break
       if (!this.removeOldest(row, false)) break

@@ -229,3 +229,75 @@ test('entries that expired are removed as fast as others are created', async (t)
   const [row] = database.prepare('SELECT count(*) AS count FROM longhaul_entries').all() as { count: number }[]
   assert.equal(row?.count, 6)
 })
+
+/** Passes calls to a database, and calls `note` for each call of a statement. */
+function noting(database: OpenSqlite, note: (sql: string) => void): OpenSqlite {
+  const prepare = (sql: string): ReturnType<OpenSqlite['prepare']> => {
+    const statement = database.prepare(sql)
+    const noted = <T>(work: () => T): T => {
+      note(sql)
+      return work()
+    }
+    return {
+      all: (...values) => noted(() => statement.all(...values)), run: (...values) => noted(() => statement.run(...values)),
+    }
+  }
+  return { prepare, exec: (sql) => database.exec(sql), close: () => { database.close() } }
+}
+
+test('a write of another process lets this one read only 500 of its watched keys in one turn', async (t) => {
+  const { path, parts: { store: other } } = await open(t)
+  let reads = 0
+  const database = noting(openSqlite(path), (sql) => { if (sql.startsWith('SELECT revision')) reads++ })
+  const { store, blobs } = sqlite({ database })
+  t.after(async () => {
+    await store.close()
+    await blobs.close()
+    database.close()
+  })
+  await store.get('first')
+  const changed = new Promise<void>((resolve) => {
+    for (let n = 0; n < 1200; n++) void store.watch(`key-${String(n)}`, n === 1199 ? resolve : () => undefined)
+  })
+  await new Promise((resolve) => { setImmediate(resolve) })
+  await other.create('key-1199', '1', { ttlMs: 60_000 })
+  let [most, isOver] = [0, false]
+  void changed.then(() => { isOver = true })
+  while (!isOver) {
+    reads = 0
+    await new Promise((resolve) => { setImmediate(resolve) })
+    most = Math.max(most, reads)
+  }
+  assert.equal(most, 500)
+})
+
+test('each statement finds its rows by an index', async (t) => {
+  const { path } = await open(t)
+  const statements = new Set<string>()
+  const database = noting(openSqlite(path), (sql) => { statements.add(sql) })
+  const { engine, store, blobs } = sqlite({ database, maxEntriesPerOwner: 1 })
+  const tasks = createTasks({ engine, store, blobs, definitions: [work] })
+  t.after(async () => {
+    await tasks.close({ drainMs: 0 })
+    await store.close()
+    await blobs.close()
+    database.close()
+  })
+  for (const text of ['one', 'two']) {
+    const task = await tasks.submit(work, { text }, { owner: 'ann', delayMs: 1 })
+    await task.wait({ timeoutMs: 30_000 })
+    await store.create(text, '1', { ttlMs: 0, owner: 'ann', evictable: true })
+  }
+  await tasks.health()
+  const range = { from: 1, to: 2 ** 42, limit: 10, after: { createdAt: 2 ** 41, id: 'a' } }
+  for (const order of ['newest', 'oldest'] as const) {
+    for (const of of ['all', { owner: 'ann' }] as const) await engine.list({ of, order, ...range })
+  }
+  const steps = [...statements].filter((sql) => /^(SELECT|UPDATE|DELETE)/.test(sql)).flatMap((sql) => (
+    (database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { readonly detail: string }[])
+      .map(({ detail }) => detail)
+  ))
+  assert.ok(steps.length > 30, `${String(steps.length)} steps`)
+  const isSlow = /^SCAN longhaul_(?!schema)|expiresAt>\?\)|createdAt>\? AND createdAt<\?\)/
+  assert.deepEqual(steps.filter((step) => isSlow.test(step)), [])
+})
