@@ -119,7 +119,7 @@ async function* recordsOf(
   }
 }
 
-/** How the messages of stream-json about a body begin. */
+/** Beginnings of the messages of stream-json about a body. */
 const OF_PARSER = /^(?:Parser|Verifier|Top-level object|filter: JSON nesting) /
 
 /** Returns the 400 for what the parser rejects. Other stages of a pipeline fail as they do. */

@@ -58,12 +58,13 @@ export async function readBytes(
  * Reads the body as JSON. A value that your framework has parsed is returned without a promise,
  * after the same checks. A body without Content-Type is rejected, because a page of another site
  * can send one with the user's cookies. `charset` must be UTF-8 or US-ASCII. Lost digits of a
- * fraction cannot be seen in a value that your framework has parsed.
+ * fraction cannot be seen in a value that your framework has parsed. Text that it has read is JSON,
+ * or a string that was JSON; Content-Length tells which, so without one the text is rejected.
  * @example
  * const draft = await readJson(request, { maxBodyBytes: 65_536 })
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and
  * `unsupported_content_coding` (415), and with 400 `missing_body`, `malformed_json` (with the
- * place), `unsafe_key`, `nested_too_deep`, `inexact_value`, `digest_mismatch`. If the body may be larger than 64 KiB
+ * place), `unsafe_key`, `nested_too_deep`, `inexact_value`, `digest_mismatch`, `invalid_header`. If the body may be larger than 64 KiB
  * also `too_many_requests` (429) and `overloaded` (503): other bodies take the memory
  */
 export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybePromise<unknown> {
@@ -81,7 +82,7 @@ export function readJsonBody(
   const isTyped = request.headers['content-type'] !== undefined
   if (!isTyped && parsed?.value !== undefined) throw unsupported(mediaTypes)
   const left = typeof parsed?.value === 'string'
-    ? textAsSent(request.headers, parsed.value) : parsed?.value
+    ? textAsSent(request.headers, parsed.value, maxBodyBytes) : parsed?.value
   if (left instanceof Uint8Array) {
     if (left.byteLength > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
     return jsonOfBytes(checkedAsSent(request.headers, left, left))
@@ -116,9 +117,12 @@ function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array, left: unknown
  * Returns the bytes of a body that your framework has read as text; `undefined` for a JSON string
  * that it has parsed. The length that was sent distinguishes them, because JSON adds two quotes.
  */
-function textAsSent(headers: RequestHeaders, left: string): Uint8Array | undefined {
-  if (isCoded(headers)) throw mustBeIdentity()
+function textAsSent(
+  headers: RequestHeaders, left: string, maxBodyBytes: number,
+): Uint8Array | undefined {
   const bytes = Buffer.from(left)
+  if (bytes.byteLength > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
+  if (isCoded(headers)) throw mustBeIdentity()
   const length = readContentLength(headers)
   if (length === bytes.byteLength) return bytes
   if (length !== undefined && Buffer.byteLength(JSON.stringify(left)) <= length) return undefined
