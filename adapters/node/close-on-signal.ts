@@ -3,7 +3,7 @@ import type { Tasks } from '../../src/index.js'
 import {
   duration, func, MAX_TIMER_MS, readOptions, value, type OptionTable,
 } from '../../src/runtime/options.js'
-import { settles } from '../../src/runtime/timers.js'
+import { setTimeout, settles } from '../../src/runtime/timers.js'
 import { warn } from '../../src/runtime/warning.js'
 import { serverCloser } from './close-server.js'
 
