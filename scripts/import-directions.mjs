@@ -39,7 +39,7 @@ export const FOLDERS = {
   'tasks/record': [...VOCABULARY, 'tasks/definition'],
   'tasks/run': [...VOCABULARY, 'idempotency', 'tasks/definition', 'tasks/record'],
   'tasks': [...VOCABULARY, 'idempotency', 'tasks/definition', 'tasks/record', 'tasks/run', 'tasks/core'],
-  'tasks/core': [...VOCABULARY, 'tasks/definition', 'tasks/record', 'tasks/run', 'tasks'],
+  'tasks/core': [...VOCABULARY, 'idempotency', 'tasks/definition', 'tasks/record', 'tasks/run', 'tasks'],
   'content': [...VOCABULARY, 'openapi'],
   'tasks/http': [...VOCABULARY, 'openapi', 'idempotency', 'content', 'tasks/definition', 'tasks/record', 'tasks/run', 'tasks', 'tasks/core'],
   'resources': [...VOCABULARY, 'openapi'],

@@ -2,6 +2,7 @@ import { hasWorker, type PoolCounts, type WorkHandlers, type WorkOptions } from 
 import { RunReplacedError, WorkerClosingError } from '../../src/engine/runs.js'
 import { isFinalStatus, type StoredTask, type TaskStatus } from '../../src/engine/task.js'
 import { MAX_TIMER_MS } from '../../src/runtime/options.js'
+import { OwnContext } from '../../src/runtime/own-context.js'
 import {
   systemClock, type Clock, clearImmediate, setImmediate, settles,
 } from '../../src/runtime/timers.js'
@@ -44,6 +45,8 @@ export class Worker {
   readonly #delayed = new SortedList<Due>((one, other) => one.at - other.at || one.n - other.n)
   #options: WorkOptions | undefined
   #handlers: WorkHandlers | undefined
+  /** The async context of `work`, for the handlers. */
+  #context = new OwnContext()
   /** Number of starts, runs and callbacks that have not ended. */
   #pending = 0
   /** Number of all starts and callbacks so far. */
@@ -68,6 +71,7 @@ export class Worker {
     if (this.#handlers) throw hasWorker('memory')
     this.#options = options
     this.#handlers = handlers
+    this.#context = new OwnContext()
     this.#removeFiles()
     options.places.onFree((pool) => {
       const queue = this.#pools.get(pool)
@@ -233,7 +237,7 @@ export class Worker {
     const run = node.running = new ActiveRun(node, queue, crashed)
     queue.running++
     const end = (): void => { this.#endOf(run) }
-    void (this.#handlers as WorkHandlers).run(run).then(end, end)
+    void this.#context.run((this.#handlers as WorkHandlers).run, run).then(end, end)
   }
 
   #endOf(run: ActiveRun): void {
@@ -261,7 +265,8 @@ export class Worker {
       this.#end()
       this.#scheduleTurn()
     }
-    void (this.#handlers as WorkHandlers).callback(node.toTask()).then(end, end)
+    const { callback } = this.#handlers as WorkHandlers
+    void this.#context.run(callback, node.toTask()).then(end, end)
   }
 
   #addRemoval(task: StoredTask): void {
@@ -274,7 +279,7 @@ export class Worker {
       const task = this.#unremoved.pop()
       if (!task) return
       this.#removals++
-      void this.#handlers.remove(task).catch(() => false).then((isRemoved) => {
+      void this.#context.run(this.#handlers.remove, task).catch(() => false).then((isRemoved) => {
         this.#removals--
         if (!isRemoved) {
           this.host.clock.schedule(AGAIN_MS, () => { this.#addRemoval(task) })
@@ -312,7 +317,7 @@ export class Worker {
     for (const { running } of left) running?.abort(reason)
     await settles(this.#until(() => this.#runs() === 0), ABORT_GRACE_MS)
     for (const node of left) {
-      if (isLeft(node)) await this.#handlers?.abandon(node.toTask())
+      if (this.#handlers && isLeft(node)) await this.#context.run(this.#handlers.abandon, node.toTask())
     }
   }
 

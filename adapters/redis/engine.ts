@@ -8,6 +8,7 @@ import {
   type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
 import { duration, func, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
+import { OwnContext } from '../../src/runtime/own-context.js'
 import { newId } from '../../src/runtime/random-id.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import { readsReplicas, REDIS, type RedisClient } from './client.js'
@@ -83,8 +84,10 @@ export class RedisTaskEngine implements TaskEngine {
   constructor(options: RedisTaskEngineOptions) {
     const {
       client, namespace, name, timeoutMs, leaseMs, maxEntriesPerOwner, maxBytesPerOwner, connection,
-      onError = () => undefined,
+      onError: listener = () => undefined,
     } = readOptions('RedisTaskEngine', options, REDIS_TASK_ENGINE)
+    const context = new OwnContext()
+    const onError = (error: Error): void => { context.run(listener, error) }
     const calls = this.connection = new Connection(client, timeoutMs, `{${namespace}}:task:`)
     this.share = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
     this.tickets = new Tickets({

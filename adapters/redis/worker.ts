@@ -112,7 +112,7 @@ export class Worker {
       return false
     }
     this.missed.delete(pool)
-    void this.take(pool, work)
+    void work.context.run(() => this.take(pool, work))
     return true
   }
 
@@ -124,7 +124,7 @@ export class Worker {
       while (job) {
         if (work.isClosing) return void await job.moveToWait(id)
         this.jobs.add(job)
-        await work.track(this.perform(pool, job, work)).finally(() => this.jobs.delete(job as TicketJob))
+        await work.track(() => this.perform(pool, job as TicketJob, work)).finally(() => this.jobs.delete(job as TicketJob))
         if (work.isClosing) return void tickets.complete(job, id)
         job = await tickets.next(pool, id, job)
       }

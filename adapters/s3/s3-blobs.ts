@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { S3Client } from '@aws-sdk/client-s3'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { func, hasMethod, LONGEST_MS, readOptions, text, timer, value, type OptionTable } from '../../src/runtime/options.js'
+import { func, hasMethod, LONGEST_MS, readOptions, text, timer, value, whole, type OptionTable } from '../../src/runtime/options.js'
 import {
   BLOB_LINK, BLOB_PUT, BLOB_RANGE, blobRange, changeEach, checkBlobKey, checkBlobLifetime,
 } from '../../src/stores/blob-rules.js'
@@ -25,6 +25,12 @@ export interface S3BlobsOptions {
    */
   readonly timeoutMs?: number
   /**
+   * Size of the parts of an upload in bytes: at least 5_242_880 (5 MiB), at most 5_368_709_120. A write has one part in
+   * memory. A blob has at most 10,000 parts; a `put` of a larger one rejects with a `StoreUnavailableError` with the
+   * reason `full`. Default: 8_388_608 (8 MiB), for blobs of up to 78 GiB.
+   */
+  readonly partBytes?: number
+  /**
    * `getSignedUrl` of `@aws-sdk/s3-request-presigner`. With it, downloads of finished files are redirected (307) to a
    * signed URL of the bucket, which works for five minutes. Your own function may sign for another address, or for up to
    * 15 minutes. Pass it in all processes, because it changes entity tags. Default: longhaul sends the bytes.
@@ -36,6 +42,7 @@ const S3_BLOBS = {
   client: value('a client of @aws-sdk/client-s3', hasMethod('send'), { required: true }),
   bucket: text({ required: true }), prefix: text({ pattern: /^/, default: 'longhaul/' }),
   sweepMs: timer({ min: 1000, default: 3_600_000 }), timeoutMs: timer({ default: 5000 }),
+  partBytes: whole({ min: 5 * 2 ** 20, max: 5 * 2 ** 30, default: 2 ** 23 }),
   getSignedUrl: func(),
 } satisfies OptionTable<S3BlobsOptions>
 
@@ -97,8 +104,8 @@ export class S3Blobs implements Blobs {
 
   /** @throws {TypeError} An option is unknown, missing or out of range. */
   constructor(options: S3BlobsOptions) {
-    const { client, bucket, prefix, sweepMs, timeoutMs, getSignedUrl } = readOptions('S3Blobs', options, S3_BLOBS)
-    this.#objects = new S3Objects(client, bucket, prefix, timeoutMs)
+    const { sweepMs, getSignedUrl, ...rest } = readOptions('S3Blobs', options, S3_BLOBS)
+    this.#objects = new S3Objects(rest)
     this.#timer = setInterval(() => void this.sweep().catch(() => undefined), sweepMs)
     this.#timer.unref()
     if (getSignedUrl) {

@@ -10,9 +10,8 @@ import type { LinkHeaders } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { S3Clock } from './s3-clock.js'
 
-/** Size of the first thousand parts of an upload in bytes; each further thousand has parts of twice that size. */
-const PART_BYTES = 8 * 1_048_576
-const PARTS_OF_A_SIZE = 1000
+/** Maximum number of parts of an upload. All but the last have one size, which R2 and others require. */
+const MAX_PARTS = 10_000
 /** Maximum number of bytes that one request reads. A reader has that many in memory. */
 const READ_BYTES = 1_048_576
 /** Maximum number of requests in a row that bring a reader no byte. */
@@ -52,14 +51,31 @@ type Command = Parameters<Send>[0]
 /** `requestTimeout`: maximum time of the call in milliseconds. */
 type Limits = Parameters<Send>[1] & { readonly abortSignal?: AbortSignal | undefined }
 
+interface ObjectsOptions {
+  readonly client: S3Client
+  readonly bucket: string
+  readonly prefix: string
+  readonly timeoutMs: number
+  readonly partBytes: number
+}
+
 /** Objects of a bucket below a prefix, and the clock of its server. */
 export class S3Objects {
   readonly clock = new S3Clock()
 
-  constructor(
-    private readonly client: S3Client, private readonly bucket: string, private readonly prefix: string,
-    private readonly timeoutMs: number,
-  ) {}
+  private readonly client: S3Client
+  private readonly bucket: string
+  private readonly prefix: string
+  private readonly timeoutMs: number
+  private readonly partBytes: number
+
+  constructor({ client, bucket, prefix, timeoutMs, partBytes }: ObjectsOptions) {
+    this.client = client
+    this.bucket = bucket
+    this.prefix = prefix
+    this.timeoutMs = timeoutMs
+    this.partBytes = partBytes
+  }
 
   /** Yields the objects below a name, in the order of their names. */
   async* list(below: string): AsyncGenerator<Listed, void, undefined> {
@@ -92,7 +108,7 @@ export class S3Objects {
       await takeContent(content, signal, async (chunk) => {
         size += chunk.byteLength
         for (let at = 0; at < chunk.byteLength;) {
-          const free = partBytes(upload) - part.size
+          const free = this.partBytes - part.size
           const piece = chunk.subarray(at, at + free)
           part.add(piece)
           at += piece.byteLength
@@ -209,6 +225,10 @@ export class S3Objects {
 
   private async addPart({ name, id, parts }: PartsUpload, Body: Uint8Array, signal: AbortSignal | undefined): Promise<void> {
     const PartNumber = parts.length + 1
+    if (PartNumber > MAX_PARTS) {
+      throw new StoreUnavailableError(`S3Blobs: a blob is larger than ${MAX_PARTS} parts of ${this.partBytes} bytes; `
+        + 'pass a larger partBytes', { reason: 'full' })
+    }
     const command = new UploadPartCommand({ ...this.at(name), UploadId: id, PartNumber, Body })
     const { ETag, ChecksumCRC32 } = await this.send(command, this.limitsOf(Body, signal))
     parts.push({ ETag, ChecksumCRC32, PartNumber })
@@ -274,10 +294,6 @@ export class S3Objects {
 /** An upload in parts that is under way. */
 interface PartsUpload extends Upload {
   readonly parts: CompletedPart[]
-}
-
-function partBytes(upload: PartsUpload | undefined): number {
-  return PART_BYTES * 2 ** Math.floor((upload?.parts.length ?? 0) / PARTS_OF_A_SIZE)
 }
 
 /**

@@ -29,8 +29,9 @@ const OPTIONS = {
 /**
  * Makes a pipeline of the package stream-json a source of records for `ndjsonUpload`. So an upload
  * can be a JSON document of any shape: an array below a member, an object whose values are records,
- * or several documents one after the other. It is slower than NDJSON. A record whose number has
- * more digits than a JavaScript number loses them.
+ * or several documents one after the other. It is slower than NDJSON. The body must be UTF-8. A
+ * record with an integer beyond 2^53 - 1, a number out of range or half of a surrogate pair is
+ * rejected as `inexact_value`. Digits that a fraction loses in the parser cannot be seen.
  *
  * A task that continues reads the body from its start, and writes from the record after the last
  * position on.
@@ -70,10 +71,20 @@ async function* recordsOf(
 ): AsyncGenerator<unknown, void, undefined> {
   let unread = 0
   let failure: unknown
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  // The parser would replace bytes that are not UTF-8 without a word.
+  const checkUtf8 = (piece: Uint8Array | undefined, stream: boolean): void => {
+    try {
+      decoder.decode(piece, { stream })
+    } catch {
+      throw httpError('malformed_json', { message: 'The body is not valid JSON: it is not UTF-8.' })
+    }
+  }
   async function* counted(): AsyncGenerator<Uint8Array, void, undefined> {
     try {
       for await (const piece of body) {
         unread += piece.byteLength
+        checkUtf8(piece, true)
         if (unread > maxRecordBytes) {
           throw httpError('body_too_large', {
             message: `There are more than ${maxRecordBytes} bytes from one record to the next.`,
@@ -81,6 +92,7 @@ async function* recordsOf(
         }
         yield piece
       }
+      checkUtf8(undefined, false)
     } catch (error) {
       failure = error
       throw error

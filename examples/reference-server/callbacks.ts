@@ -26,7 +26,7 @@ export function openCallbacks(config: CallbackConfig): Callbacks {
   })
 }
 
-/** Opens a sender that rejects a private host in the words of an operator of this server. */
+/** Opens a sender that advises the operator of this server. */
 function openSender(allow: readonly string[]): CallbackSender {
   const sender = httpSender({ allow })
   return {
@@ -36,8 +36,10 @@ function openSender(allow: readonly string[]): CallbackSender {
         sender.check(url)
       } catch (error) {
         if (!isHttpError(error)) throw error
-        const { status, code, message } = error
-        throw new HttpError(status, code, { message: message.replace('httpSender({ allow })', 'CALLBACK_ALLOW') })
+        const { status, code, message, cause } = error
+        throw new HttpError(status, code, {
+          message, ...cause !== undefined && { cause: new Error('A callback URL names a private host. CALLBACK_ALLOW lists those that may be called.') },
+        })
       }
     },
   }

@@ -1,6 +1,8 @@
 import { exportTask } from 'longhaul/export'
 import { parsePrefer } from 'longhaul/http'
-import { ndjsonDownload, ndjsonUpload, type UploadTask } from 'longhaul/ndjson'
+import {
+  ndjsonDownload, ndjsonUpload, type RecordOutcome, type UploadTask, type WriteContext,
+} from 'longhaul/ndjson'
 import {
   describe, errorResponses, parameter, type Fragment, type OperationOptions,
 } from 'longhaul/openapi'
@@ -51,7 +53,8 @@ export class NdjsonUsers {
     this.#blobs = blobs
     this.#upload = ndjsonUpload<Partial<User>>({
       schema: userRecord,
-      write: (records, { signal, context }) => upsertUsers(users, records, { signal, context }),
+      write: (records, context) => writeUsers(users, records, context),
+      ...users.imports && { resume: ({ taskId }) => users.imports?.read(taskId) },
       background: { name: UPLOAD_TASK, blobs },
     })
     this.#export = exportTask<object, User>({
@@ -98,6 +101,20 @@ export class NdjsonUsers {
     const { 202: accepted = {} } = submit?.openapi['responses'] as OperationOptions['responses']
     return describe(handler, (download.operations ?? []).map((each) => withAccepted(each, accepted)))
   }
+}
+
+/** Writes users. An import stores its cursor in the same transaction, so that each line is written once. */
+async function writeUsers(
+  users: Users, records: readonly Partial<User>[], { signal, context, taskId, cursor, previous }: WriteContext,
+): Promise<RecordOutcome[]> {
+  const call = { signal, context }
+  // Nothing continues a synchronous upload.
+  if (taskId === undefined || users.imports === undefined) return upsertUsers(users, records, call)
+  return users.transaction(async (inside) => {
+    const outcomes = await upsertUsers(inside, records, call)
+    await inside.imports?.replace(taskId, cursor(outcomes), previous)
+    return outcomes
+  }, call)
 }
 
 /** Adds the 202 to the operation of GET. */

@@ -53,7 +53,7 @@ export function tunnel(options: TunnelOptions): ConnectListener {
       throw httpError('bad_request', { message: 'A tunnel needs a host and a port, such as example.com:443.' })
     }
     if (!allowed.has(keyOf(target))) {
-      throw httpError('forbidden', { message: 'CONNECT_ALLOW does not list this target.' })
+      throw httpError('forbidden', { message: 'There is no tunnel to this target.' })
     }
     if (open >= maxTunnels) throw httpError('overloaded', { headers: { 'retry-after': '5' } })
     const { host, port } = target

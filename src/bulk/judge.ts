@@ -1,8 +1,8 @@
 import type { ErrorDetail } from '../http/errors.js'
+import { inexactParsed, inexactReason } from '../http/body/exact-json.js'
 import { isJsonObject, isTooDeep, MAX_JSON_DEPTH } from '../http/body/json.js'
 import type { Judge } from '../records/batch.js'
 import { failed, NOT_WRITTEN, type FailedOutcome } from '../records/outcome.js'
-import { childPointer } from '../schema/pointer.js'
 import { judge, type Validation } from '../schema/schema.js'
 import type { BulkSettings } from './options.js'
 import type { BulkRun } from './write.js'
@@ -16,7 +16,7 @@ export function judgeItems<T>({ settings: { schema }, reportError }: BulkRun<T>)
   return (item, wellFormed) => {
     if (!wellFormed || !isPlain(item)) {
       if (isTooDeep(item)) return invalid([{ pointer: '', message: 'is nested too deeply' }])
-      const details = inexactValues(item)
+      const details = inexactParsed(item)
       if (details.length > 0) {
         return failed('inexact_value', 'A value cannot be kept as it was sent.', details)
       }
@@ -72,40 +72,4 @@ function isPlain(value: unknown, depthLeft = MAX_JSON_DEPTH): boolean {
     if (typeof child !== 'string' && !isPlain(child, depthLeft - 1)) return false
   }
   return true
-}
-
-const HALF_PAIR = /[\ud800-\udfff]/u
-const MAX_DETAILS = 5
-
-/**
- * Returns the values of an item that differ from what was sent, or would differ once written:
- * integers beyond 2^53 - 1, which may have been rounded, numbers too large for a double (1e309),
- * and strings with half of a surrogate pair. Returns the first five. Does not recurse.
- */
-export function inexactValues(item: unknown): ErrorDetail[] {
-  const details: ErrorDetail[] = []
-  const open: [pointer: string, value: unknown][] = [['', item]]
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (details.length >= MAX_DETAILS) break
-    const [pointer, value] = next
-    const message = inexactReason(value)
-    if (message !== undefined) details.push({ pointer, message })
-    if (typeof value !== 'object' || value === null) continue
-    for (const [key, child] of Object.entries(value).reverse()) {
-      if (HALF_PAIR.test(key)) {
-        details.push({ pointer, message: 'has a name with half of a surrogate pair' })
-      } else open.push([childPointer(pointer, key), child])
-    }
-  }
-  return details
-}
-
-function inexactReason(value: unknown): string | undefined {
-  if (typeof value === 'string') {
-    return HALF_PAIR.test(value) ? 'has half of a surrogate pair' : undefined
-  }
-  if (typeof value !== 'number') return undefined
-  if (!Number.isFinite(value)) return 'is too large for a number'
-  if (!Number.isInteger(value) || Number.isSafeInteger(value)) return undefined
-  return 'is an integer beyond 2^53 - 1; send it as text'
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readJson } from '../http/body/body.js'
+import { readJsonBody } from '../http/body/body.js'
 import { requestCoding } from '../http/body/decode.js'
 import { CountedBytes, HEAP_PER_BYTE, PARSED, DecoderMemory, memoryRefused } from '../http/body/counted-body.js'
 import { countedAs } from '../http/requester.js'
@@ -39,7 +39,8 @@ export async function readDirect<T>(
   const { maxBodyBytes, maxDirectBytes, streamAboveBytes } = settings
   const { body: { parsed }, headers } = request
   if (isValue(parsed)) {
-    const value = await readJson(request, { maxBodyBytes })
+    // An item with an inexact value fails alone.
+    const { value } = await readJsonBody(request, { maxBodyBytes }, false)
     return reader.work(wholeDirect(bodyOfValue(settings, value, false)))
   }
   const coding = parsed === undefined ? requestCoding(headers) : 'identity'

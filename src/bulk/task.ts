@@ -1,4 +1,5 @@
 import { type ArrayPosition, isArrayPosition } from '../json-array/array-position.js'
+import { checkExact, inexactParsed, TOO_LARGE } from '../http/body/exact-json.js'
 import { requestCoding } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { batchesOf } from '../records/batch.js'
@@ -203,6 +204,9 @@ function placeOf(isStored: boolean): string {
 /** Returns the body as sent. If the framework has parsed it, serialises it again. */
 function bytesOf({ body }: Pick<HttpRequest, 'body'>): AsyncIterable<Uint8Array> {
   if (!isValue(body.parsed)) return body.stream()
+  // JSON would write Infinity, which the framework has read from 1e400, as null.
+  const infinite = inexactParsed(body.parsed?.value).filter(({ message }) => message === TOO_LARGE)
+  checkExact(infinite)
   return oneOf(Buffer.from(JSON.stringify(body.parsed?.value) ?? ''))
 }
 

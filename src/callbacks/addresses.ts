@@ -18,6 +18,7 @@ const CLOUD = ['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14']
 export class AddressRules {
   private readonly ranges: [Address, number][] = []
   private readonly hosts = new Set<string>()
+  private isAdvised = false
 
   constructor(allow: readonly string[] = []) {
     for (const entry of allow) {
@@ -37,6 +38,14 @@ export class AddressRules {
     return isPublic(address) || this.ranges.some(([net, bits]) => (
       net.kind() === address.kind() && address.match(net, bits)
     ))
+  }
+
+  /** Returns advice for the operator, which makes the error reach `onError`; once, because clients cause it. */
+  adviceOnce(host: string): Error | undefined {
+    if (this.isAdvised) return undefined
+    this.isAdvised = true
+    return new Error(`A callback URL names ${host}, which is not public. If callbacks may reach it, `
+      + `pass httpSender({ allow: [${JSON.stringify(host)}] }) as the option sender of callbacks`)
   }
 
   /** Returns true if this host must never be called, whatever it resolves to. */
@@ -102,8 +111,9 @@ export function readTarget(text: unknown, rules: AddressRules): URL {
   const host = hostOf(url)
   if (host === '' || host.endsWith('.')) throw invalid()
   if (!rules.refuses(host)) return url
-  const others = 'or of one that httpSender({ allow }) names'
-  throw forbidden(`The callback URL must be of a public host, ${others}.`)
+  throw httpError('callback_url_forbidden', {
+    message: 'The callback URL must be of a public host.', cause: rules.adviceOnce(host),
+  })
 }
 
 export function hostOf(url: URL): string {

@@ -62,9 +62,11 @@ const MAX_POSTPONE_MS = 15_000
 class Deliveries {
   private readonly requests: SharedLimit
   private readonly receivers: SharedLimit
+  /** One for each request: a sender may leave a listener on its signal. */
+  private readonly sending = new Set<AbortController>()
+  private isClosing = false
   /** By receiver and owner, because one owner must not use all requests to a receiver. */
   private readonly owners: SharedLimit
-  private readonly closing = new AbortController()
 
   constructor(
     private readonly core: TaskCore, private readonly settings: Required<CallbackOptions>,
@@ -75,8 +77,12 @@ class Deliveries {
   }
 
   async check(url: unknown, owner: string | undefined): Promise<string> {
-    this.settings.sender.check(url)
-    signersOf(await this.settings.secrets(owner))
+    const { sender, secrets } = this.settings
+    // As at a delivery, so that secrets which need the context of a request fail at once.
+    signersOf(await this.core.context.run(() => {
+      sender.check(url)
+      return secrets(owner)
+    }))
     return url as string
   }
 
@@ -86,7 +92,7 @@ class Deliveries {
     try {
       await this.attempt(task, callback)
     } catch (error) {
-      if (this.closing.signal.aborted) return this.write(task, { callbackMs: 0, isHidden: true })
+      if (this.isClosing) return this.write(task, { callbackMs: 0, isHidden: true })
       this.core.report(error, { ...task, attempt: callback.attempts + 1 })
     }
   }
@@ -111,7 +117,8 @@ class Deliveries {
 
   /** Another process makes the aborted requests again. */
   close(): void {
-    this.closing.abort(new Error('This process is closing'))
+    this.isClosing = true
+    for (const request of this.sending) request.abort(new Error('This process is closing'))
   }
 
   private async attempt(task: StoredTask, callback: CallbackDetails): Promise<void> {
@@ -147,10 +154,19 @@ class Deliveries {
     const signed = signedHeaders(
       await secrets(task.owner), `msg_${task.id}_${round}`, Date.now(), body,
     )
-    const send = (traced: TraceHeaders): Promise<CallbackReply> => sender.send({
-      url, headers: { ...traced, 'content-type': 'application/json', ...signed }, body,
-      signal: this.closing.signal, admit,
-    })
+    const send = async (traced: TraceHeaders): Promise<CallbackReply> => {
+      if (this.isClosing) throw new Error('This process is closing')
+      const stop = new AbortController()
+      this.sending.add(stop)
+      try {
+        return await sender.send({
+          url, headers: { ...traced, 'content-type': 'application/json', ...signed }, body,
+          signal: stop.signal, admit,
+        })
+      } finally {
+        this.sending.delete(stop)
+      }
+    }
     const { tracing } = this.core.settings
     if (tracing === undefined) return send({})
     const { id: taskId, name } = task

@@ -29,7 +29,7 @@ export interface ContentOptions {
    */
   readonly disposition?: 'inline' | 'attachment'
   /**
-   * Cache-Control of 200, 206 and 304. Public content: `public, max-age=3600`. Default: `private,
+   * Cache-Control of 200, 206 and 304. A 206 also has `no-transform`. Public content: `public, max-age=3600`. Default: `private,
    * no-cache`, so that a browser asks before it uses its copy.
    */
   readonly cacheControl?: string

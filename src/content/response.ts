@@ -82,10 +82,12 @@ export async function respond(
       headers: { 'content-range': contentRange(undefined, size), 'accept-ranges': 'bytes' },
     })
   }
+  // Middleware and proxies that compress a part would make other bytes of it.
+  const cacheControl = isPart ? noTransform(plan.cacheControl) : plan.cacheControl
   // Other servers may ignore If-Range, and several ranges.
   const isPlain = !isPart || (ranges !== 'whole' && ranges.length === 1)
   if (source.link && method === 'GET' && isPlain) {
-    const location = await source.link({ type, disposition, cacheControl: plan.cacheControl })
+    const location = await source.link({ type, disposition, cacheControl })
     // A stored redirect would outlive the URL, and skip the check of the owner.
     return { status: 307, headers: { location, 'cache-control': 'no-store' } }
   }
@@ -96,6 +98,7 @@ export async function respond(
     if (method === 'HEAD') return { status: 200, headers }
     return { status: 200, headers, body: size === 0 ? '' : readPart(source, 0, size) }
   }
+  headers['cache-control'] = cacheControl
   const [first] = ranges
   if (ranges.length === 1 && first !== undefined) {
     headers['content-range'] = contentRange(first, size)
@@ -103,6 +106,11 @@ export async function respond(
     return { status: 206, headers, body: readPart(source, first.start, first.end) }
   }
   return multipart(source, type, ranges, headers)
+}
+
+function noTransform(cacheControl: string): string {
+  return /(?:^|,)\s*no-transform\s*(?:,|$)/i.test(cacheControl) ? cacheControl
+    : [cacheControl, 'no-transform'].filter((each) => each !== '').join(', ')
 }
 
 /** Responds with several parts as multipart/byteranges (RFC 9110 section 14.6). */

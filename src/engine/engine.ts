@@ -43,7 +43,10 @@ export interface TaskEngine {
    * `undefined` if it no longer exists, because this or another call has deleted it.
    */
   delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined>
-  /** Begins to find what is due and to hand it out to this process. Called at most once. */
+  /**
+   * Begins to find what is due and to hand it out to this process. Called at most once. Calls the
+   * handlers in the async context (`AsyncLocalStorage`) of this call, never in that of another one.
+   */
   work(options: WorkOptions, handlers: WorkHandlers): void
   /**
    * Calls `listener` soon after a change of a task that clients can see. A call may be lost, or come

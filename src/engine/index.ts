@@ -9,3 +9,4 @@ export {
   type TaskChange, type TaskDetails, type TaskRef, type TaskStatus,
 } from './task.js'
 export { Json } from '../runtime/json.js'
+export { OwnContext } from '../runtime/own-context.js'

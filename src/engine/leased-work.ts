@@ -1,3 +1,4 @@
+import { OwnContext } from '../runtime/own-context.js'
 import { clearTimeout, setTimeout, settles } from '../runtime/timers.js'
 import type { WorkHandlers, WorkOptions } from './engine.js'
 import { Leases, WorkerClosingError, type LeasedRun, type Renewal } from './runs.js'
@@ -26,6 +27,8 @@ export interface WorkSource {
 /** Runs, callbacks and removals that a process has taken from an engine that others share. */
 export class LeasedWork {
   readonly leases: Leases
+  /** The async context of `work`, for the handlers and for the calls of the worker itself. */
+  readonly context = new OwnContext()
   isClosing = false
   private callbacks = 0
   private removals = 0
@@ -42,7 +45,7 @@ export class LeasedWork {
     readonly options: WorkOptions, private readonly handlers: WorkHandlers,
     private readonly source: WorkSource,
   ) {
-    this.leases = new Leases(source.leaseMs, source.renew)
+    this.leases = new Leases(source.leaseMs, (runs) => this.context.run(source.renew, runs))
   }
 
   get freeCallbacks(): number {
@@ -69,27 +72,27 @@ export class LeasedWork {
   async perform(run: LeasedRun): Promise<void> {
     this.leases.add(run)
     if (this.isClosing) run.abort(new WorkerClosingError())
-    await this.track(this.handlers.run(run).finally(() => { this.leases.remove(run) }))
+    await this.track(() => this.handlers.run(run)).finally(() => { this.leases.remove(run) })
   }
 
   async callBack(task: StoredTask): Promise<void> {
     this.callbacks++
-    await this.track(this.handlers.callback(task)).catch(() => undefined)
+    await this.track(() => this.handlers.callback(task)).catch(() => undefined)
     if (this.callbacks-- === this.options.callbacks) this.lookIn(0)
   }
 
   /** Removes the files of a task. `note` records the outcome in the engine. */
   async remove(task: StoredTask, note: (isRemoved: boolean) => Promise<unknown>): Promise<void> {
     this.removals++
-    await this.track(this.handlers.remove(task).then(note)).catch(() => undefined)
+    await this.track(() => this.handlers.remove(task).then(note)).catch(() => undefined)
     if (this.removals-- === REMOVALS) this.lookIn(0)
   }
 
-  /** Lets `close` wait for work. Returns the work. */
-  async track<T>(work: Promise<T>): Promise<T> {
+  /** Calls `work` in the async context of the worker. `close` waits for it. */
+  async track<R>(work: () => Promise<R>): Promise<R> {
     this.pending++
     try {
-      return await work
+      return await this.context.run(work)
     } finally {
       this.pending--
       if (this.pending === 0) this.onIdle?.()
@@ -121,7 +124,7 @@ export class LeasedWork {
   private async look(): Promise<void> {
     this.lookAt = Infinity
     if (this.isClosing) return
-    await this.track(this.source.look()).then(
+    await this.track(this.source.look).then(
       () => { this.noteSuccess('look') },
       (error: unknown) => { this.noteFailure('look', error) },
     )

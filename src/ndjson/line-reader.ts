@@ -3,6 +3,7 @@ import { StringDecoder } from 'node:string_decoder'
 import {
   isTooDeep, SHALLOW_UNITS, shallowUnits, hasUnsafeKey, mayHoldUnsafeKey,
 } from '../http/body/json.js'
+import { inexactValues, mayBeInexact } from '../http/body/exact-json.js'
 import { checkNames } from '../runtime/option-names.js'
 import { CLOSE_BRACE, CR, LF, OPEN_BRACE } from '../runtime/text.js'
 import { Turns } from '../runtime/timers.js'
@@ -38,6 +39,8 @@ interface LinePlace {
   readonly long: boolean
   /** The block may contain a key that is not allowed. */
   readonly suspect: boolean
+  /** The block may contain a value that changes when it is parsed. */
+  readonly inexact: boolean
 }
 
 type MutableBatch = { -readonly [K in keyof RecordBatch]: RecordBatch[K] }
@@ -52,7 +55,7 @@ const BOM = 0xfeff
  * Lines end at the byte 0x0A, before anything is decoded. CRLF, white space around a record, blank
  * lines, a byte order mark at the start and a last line without a line feed are allowed. A line
  * fails if it is not one JSON object in UTF-8, is too long, is nested more than 512 levels deep, or
- * has a key such as `__proto__` at any depth.
+ * has a key such as `__proto__` at any depth, or a value that a JavaScript value cannot keep exactly.
  *
  * All lines that end in a chunk are parsed at once. Pass chunks of about 64 KiB, or use
  * `readRecords`, which divides its source.
@@ -167,7 +170,8 @@ export class LineReader {
     }
     const long = bytes.length > this.maxLineBytes
     const suspect = mayHoldUnsafeKey(text)
-    const plain = !long && !suspect
+    const inexact = mayBeInexact(text)
+    const plain = !long && !suspect && !inexact
     const shallow = shallowUnits(text)
     const { records, lines } = batch
     const { length } = text
@@ -194,7 +198,7 @@ export class LineReader {
           }
         } else {
           this.line = line
-          this.readLine(text, { start, end: next, long, suspect }, batch)
+          this.readLine(text, { start, end: next, long, suspect, inexact }, batch)
         }
       }
     } finally {
@@ -226,6 +230,8 @@ export class LineReader {
       this.fail('line_too_deep', line, batch)
     } else if (place.suspect && mayHoldUnsafeKey(line) && hasUnsafeKey(record)) {
       this.fail('line_unsafe_key', line, batch)
+    } else if (place.inexact && mayBeInexact(line) && inexactValues(line).length > 0) {
+      this.fail('inexact_value', line, batch)
     } else {
       batch.records.push(record)
       batch.lines.push(this.line)

@@ -1,9 +1,11 @@
 import { isAscii, isUtf8, transcode } from 'node:buffer'
 import { excerptOf } from '../records/report.js'
+import type { ErrorDetail } from '../http/errors.js'
+import { inexactValues } from '../http/body/exact-json.js'
 import { jsonFault } from '../http/body/json-fault.js'
 
 /** Reason why a line fails. */
-export type LineErrorCode = 'line_malformed' | 'line_not_object' | 'line_not_utf8'
+export type LineErrorCode = 'inexact_value' | 'line_malformed' | 'line_not_object' | 'line_not_utf8'
   | 'line_too_deep' | 'line_too_long' | 'line_unsafe_key'
 
 /** One failed line. */
@@ -15,9 +17,12 @@ export interface LineError {
   readonly message: string
   /** The first 80 UTF-16 units of the line. */
   readonly excerpt: string
+  /** Values of an `inexact_value`, with pointers that begin at the record. */
+  readonly details?: readonly ErrorDetail[]
 }
 
 const MESSAGES: Readonly<Record<LineErrorCode, string>> = {
+  inexact_value: 'A value cannot be stored exactly as it was sent.',
   line_malformed: 'The line is not valid JSON.',
   line_not_object: 'The line is not a JSON object.',
   line_not_utf8: 'The line is not valid UTF-8.',
@@ -32,6 +37,10 @@ export const EXCERPT_BYTES = 240
 const MAX_SCANNED = 4096
 
 export function lineError(line: number, found: LineErrorCode, text: string): LineError {
+  if (found === 'inexact_value') {
+    const details = inexactValues(text)
+    return { line, code: found, message: MESSAGES[found], excerpt: excerptOf(text), details }
+  }
   const code = found === 'line_not_object' && parsed(text) === undefined ? 'line_malformed' : found
   return { line, code, message: messageOf(code, text), excerpt: excerptOf(text) }
 }

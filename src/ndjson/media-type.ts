@@ -1,3 +1,4 @@
+import { checkWhole } from '../http/body/body.js'
 import { httpError } from '../http/errors.js'
 import type { RequestHeaders } from '../http/exchange.js'
 import { parseMediaType } from '../http/fields/accept.js'
@@ -13,6 +14,7 @@ const UTF8 = new Set([undefined, 'utf-8', 'utf8'])
 
 /** Checks that Content-Type is one of the names of NDJSON, or one of `others`, in UTF-8. */
 export function checkNdjsonType(headers: RequestHeaders, others?: readonly string[]): void {
+  checkWhole(headers)
   const field = headers['content-type']
   const mediaType = typeof field === 'string' ? parseMediaType(field) : undefined
   const charset = mediaType?.params.get('charset')?.toLowerCase()

@@ -29,7 +29,10 @@ export class RecordText<T> {
       const type = record === null ? 'null' : typeof record
       throw new TypeError(`A record must be an object, not ${type}`)
     }
-    const line = this.stringify(record)
+    // JSON would write these as `{}`.
+    if (record instanceof Error) throw record
+    if (record instanceof Promise) throw new TypeError('A record must be an object, not a promise')
+    const line = this.lineOf(record)
     if (line === undefined) {
       throw new TypeError('A record must be an object that JSON can represent')
     }
@@ -37,6 +40,15 @@ export class RecordText<T> {
     else {
       this.text += this.begun ? `,\n${line}` : `[${line}`
       this.begun = true
+    }
+  }
+
+  private lineOf(record: T): string | undefined {
+    try {
+      return this.stringify(record)
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      throw new TypeError('A record is nested too deeply for JSON', { cause: error })
     }
   }
 

@@ -107,8 +107,8 @@ async function* lineBlocks<T>(
   let byte = reader.byteCount
   const limits = { maxQuietBytes: MAX_QUIET_BYTES, maxLines }
   for await (const { records, lines, errors, failed, isOver } of readBatches(bytes, reader, limits)) {
-    const rejected = errors.map(({ line, code, message, excerpt }) => (
-      { number: line, outcome: { status: 400, error: { code, message } }, excerpt }
+    const rejected = errors.map(({ line, code, message, excerpt, details }) => (
+      { number: line, outcome: { status: 400, error: { code, message, details } }, excerpt }
     ))
     yield {
       records, numbers: lines, rejected, undescribed: failed - errors.length,

@@ -1,6 +1,6 @@
 import type { Operation } from '../http/exchange.js'
 import { flag, readOptions, value, type OptionTable } from '../runtime/options.js'
-import { isSchema, toJsonSchema, type Schema } from '../schema/schema.js'
+import { isSchema, toDocumentSchema, type Schema } from '../schema/schema.js'
 import { joinDescriptions, unexpectedError } from './errors.js'
 import type { Fragment } from './fragment.js'
 import { nameRoot } from './definitions.js'
@@ -60,7 +60,7 @@ export function readOperations(options: OperationOptions): readonly Operation[] 
 }
 
 export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'input'): Fragment {
-  return nameRoot(isSchema(schema) ? toJsonSchema(schema, side) ?? {} : schema)
+  return nameRoot(isSchema(schema) ? toDocumentSchema(schema, side) ?? {} : schema)
 }
 
 /** Options of `parameter`. */

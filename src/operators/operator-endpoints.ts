@@ -211,7 +211,7 @@ function isRetryable(status: string): status is 'failed' | 'cancelled' {
 function toFilter({ of, statuses, names: task, from, to }: ListFilter): RetryFilter {
   const status = statuses?.filter(isRetryable)
   if (status?.length !== statuses?.length) {
-    throw httpError('invalid_query', { message: 'status must be failed, cancelled, or both, because only such tasks are retried.' })
+    throw httpError('invalid_query', { message: '"status" must be "failed", "cancelled", or both, because only such tasks are retried.' })
   }
   return {
     ...status && { status }, ...task && { task },

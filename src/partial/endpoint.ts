@@ -169,8 +169,8 @@ function readPosition({ query, headers }: HttpRequest<unknown>): Position | unde
   const position = parsePosition(String(given))
   if (unknown === undefined && position) return position
   throw httpError('invalid_query', {
-    message: unknown === undefined ? 'after and Last-Event-ID must be the id of a partial result.'
-      : `The parameter ${JSON.stringify(unknown.slice(0, 100))} is not known here, or repeated; after is the only one.`,
+    message: unknown === undefined ? '"after" and Last-Event-ID must be the id of a partial result.'
+      : `The parameter ${JSON.stringify(unknown.slice(0, 100))} is not known here, or repeated; "after" is the only one.`,
   })
 }
 

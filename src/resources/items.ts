@@ -12,7 +12,7 @@ import type { Call, Repository } from '../repositories/repository.js'
 import { FailedRecord, readRecord, readReturned } from '../repositories/returned.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { childPointer } from '../schema/pointer.js'
-import { toJsonSchema, validate, type Schema } from '../schema/schema.js'
+import { toDocumentSchema, validate, type Schema } from '../schema/schema.js'
 import type { ListOptions } from './list.js'
 import { PATCH_TYPES } from './operations.js'
 
@@ -276,7 +276,7 @@ type Write<Item extends object, Draft, Change, Id, Result> = (
 interface Replaced<Item> { readonly item: Item, readonly created: boolean }
 
 function mayHaveId(schema: Schema): boolean {
-  const properties = toJsonSchema(schema)?.['properties']
+  const properties = toDocumentSchema(schema)?.['properties']
   return !isJsonObject(properties) || Object.hasOwn(properties, 'id')
 }
 

@@ -33,7 +33,7 @@ export function collectionOperations(
   }
   const refused = errorResponses(
     'invalid_input', 'malformed_json', 'digest_mismatch', 'invalid_header', 'missing_body',
-    'nested_too_deep', 'unsafe_key', 'body_too_large', 'conflict', 'unsupported_media_type',
+    'nested_too_deep', 'inexact_value', 'unsafe_key', 'body_too_large', 'conflict', 'unsupported_media_type',
     'idempotency_not_supported', 'too_many_requests', 'overloaded',
   )
   // RFC 5789 section 2.2.

@@ -27,16 +27,16 @@ export function readPageQuery(
   const from = once(query, 'start')
   const cursor = once(query, 'cursor')
   if (cursor !== undefined) {
-    if (paging === 'position') throw invalid('This list is paged by start; it has no cursor.')
+    if (paging === 'position') throw invalid('This list is paged by "start"; it has no "cursor".')
     if (cursor === '' || cursor.length > MAX_CURSOR) {
-      throw invalid('cursor must come from this list.')
+      throw invalid('"cursor" must come from this list.')
     }
   }
   const limit = size === undefined ? batchSize : whole('batch_size', size)
-  if (limit === 0) throw invalid('batch_size must be 1 or more.')
+  if (limit === 0) throw invalid('"batch_size" must be 1 or more.')
   const start = from === undefined ? 0 : whole('start', from)
   if (paging === 'cursor' && start > 0) {
-    throw invalid('This list is paged by cursor; follow its next, from the first page on.')
+    throw invalid('This list is paged by "cursor"; follow its "next", from the first page on.')
   }
   const explicit = (size ?? from ?? cursor) !== undefined
   return { start, limit: Math.min(limit, maxBatchSize), cursor, explicit }
@@ -44,13 +44,13 @@ export function readPageQuery(
 
 function once(query: URLSearchParams, name: string): string | undefined {
   const values = query.getAll(name)
-  if (values.length > 1) throw invalid(`${name} must occur once.`)
+  if (values.length > 1) throw invalid(`"${name}" must occur once.`)
   return values[0]
 }
 
 /** Reads digits. Numbers that are too large to be exact are cut. */
 function whole(name: string, text: string): number {
-  if (!/^[0-9]+$/.test(text)) throw invalid(`${name} must be a whole number, in digits.`)
+  if (!/^[0-9]+$/.test(text)) throw invalid(`"${name}" must be a whole number, in digits.`)
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
 }
 

@@ -59,7 +59,7 @@ export function strictQuery<C = unknown>(
         const several = names.get(name)
         if (several === undefined) throw unknown(name, names)
         if (!several && query.getAll(name).length > 1) {
-          throw httpError('invalid_query', { message: `${name} must occur once.` })
+          throw httpError('invalid_query', { message: `${JSON.stringify(name)} must occur once.` })
         }
       }
     }
@@ -75,7 +75,7 @@ function queryOf({ openapi: { parameters } }: Operation): [string, boolean][] {
 
 function unknown(name: string, names: Known): HttpError {
   const shown = JSON.stringify(name.length > LONGEST ? `${name.slice(0, LONGEST)}…` : name)
-  const there = names.size === 0 ? 'there are none' : `there are ${[...names.keys()].join(', ')}`
+  const there = names.size === 0 ? 'there are none' : `there are ${[...names.keys()].map((known) => JSON.stringify(known)).join(', ')}`
   const message = `There is no query parameter ${shown} here; ${there}.`
   return httpError('invalid_query', { message })
 }

@@ -33,17 +33,45 @@ export function assertSchema(value: unknown, where: string): asserts value is Sc
  * support Standard JSON Schema, as zod 4, arktype, and valibot through `toStandardJsonSchema` do.
  */
 export function toJsonSchema(
-  schema: Schema, side: 'input' | 'output' = 'input',
+  schema: Schema, side: 'input' | 'output' = 'input', libraryOptions?: Record<string, unknown>,
 ): Record<string, unknown> | undefined {
   const { jsonSchema } = schema['~standard'] as Partial<StandardJSONSchemaV1.Props>
   if (typeof jsonSchema?.[side] !== 'function') return undefined
   try {
-    const { $schema: _, ...rest } = jsonSchema[side]({ target: 'draft-2020-12' })
+    const { $schema: _, ...rest } = jsonSchema[side]({
+      target: 'draft-2020-12', ...libraryOptions && { libraryOptions },
+    })
     return rest
   } catch {
     // It throws if it cannot express the schema.
     return undefined
   }
+}
+
+/** `Date`s travel as text, and what JSON cannot express is any value: zod, arktype, then valibot. */
+const DATE = { type: 'string', format: 'date-time' }
+const LIBRARY_OPTIONS = {
+  unrepresentable: 'any',
+  override: ({ zodSchema, jsonSchema }: ZodPlace): void => {
+    if (zodSchema._zod.def.type === 'date') Object.assign(jsonSchema, DATE)
+  },
+  fallback: { date: ({ base }: ArkPlace) => ({ ...base, ...DATE }), default: ({ base }: ArkPlace) => base },
+  errorMode: 'ignore',
+  overrideSchema: ({ valibotSchema }: ValibotPlace) => valibotSchema.type === 'date' ? DATE : undefined,
+}
+
+interface ZodPlace {
+  readonly zodSchema: { readonly _zod: { readonly def: { readonly type: string } } }
+  readonly jsonSchema: object
+}
+interface ArkPlace { readonly base: object }
+interface ValibotPlace { readonly valibotSchema: { readonly type: string } }
+
+/** Returns the JSON Schema of a schema for a document, in which a part may be any value. */
+export function toDocumentSchema(
+  schema: Schema, side: 'input' | 'output' = 'input',
+): Record<string, unknown> | undefined {
+  return toJsonSchema(schema, side, LIBRARY_OPTIONS)
 }
 
 /** Maximum number of details in an error response. */

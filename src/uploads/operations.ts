@@ -69,8 +69,8 @@ function resumable(described: Operation): Operation {
   const withResponses = addResponses(withFields, {
     201: created,
     ...errorResponses(
-      'incomplete_body', 'digest_mismatch', 'upload_length_inconsistent', 'upload_append_too_small',
-      'unauthorized', 'upload_superseded', 'body_too_large', 'too_many_uploads',
+      'invalid_header', 'incomplete_body', 'digest_mismatch', 'upload_length_inconsistent',
+      'upload_append_too_small', 'unauthorized', 'precondition_failed', 'upload_superseded', 'body_too_large', 'too_many_uploads',
       'too_many_bytes', 'store_unavailable', 'store_full',
     ),
   })
@@ -84,7 +84,9 @@ export function resourceOperations(
 ): readonly Operation[] {
   const id = parameter('path', 'id', { description: 'Id of the upload' })
   const found = response('The upload exists', { headers: { ...OFFSET, ...LENGTH, ...LIMIT } })
-  const failures = errorResponses('unauthorized', 'upload_not_found', 'store_unavailable')
+  const failures = errorResponses(
+    'unauthorized', 'upload_not_found', 'precondition_failed', 'store_unavailable',
+  )
   const appended = operation('PATCH', {
     summary: 'Append to an upload',
     parameters: [
@@ -104,7 +106,8 @@ export function resourceOperations(
         'invalid_header', 'incomplete_body', 'digest_mismatch', 'upload_length_inconsistent',
         'upload_append_too_small', 'unauthorized', 'upload_not_found', 'upload_offset_mismatch',
         'upload_superseded', 'idempotent_request_running', 'body_too_large', 'too_many_bytes',
-        'unsupported_media_type', 'idempotency_not_supported', 'store_unavailable', 'store_full',
+        'unsupported_media_type', 'idempotency_not_supported', 'precondition_failed',
+        'store_unavailable', 'store_full',
       ),
     },
   })

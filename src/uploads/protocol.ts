@@ -1,4 +1,4 @@
-import { readContentLength } from '../http/body/body.js'
+import { checkWhole, readContentLength } from '../http/body/body.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../http/exchange.js'
 
@@ -21,6 +21,32 @@ export interface Limits {
   readonly maxAppendBytes: number
   readonly minAppendBytes: number
   readonly maxAgeMs: number
+}
+
+/**
+ * Versions of tus that this server speaks instead of tus 1.0, by the names that tus-js-client has
+ * for these drafts.
+ */
+const TUS_VERSIONS = 'ietf-draft-05, ietf-draft-03'
+
+/**
+ * Rejects requests of tus 1.0 as tus asks for, and bodies of other protocols that are parts.
+ * @throws {HttpError} 412 `precondition_failed`, 400 `invalid_header`
+ */
+export function rejectForeign({ headers }: HttpRequest<unknown>): void {
+  if (headers['tus-resumable'] !== undefined) {
+    throw httpError('precondition_failed', {
+      message: 'tus 1.0 is not supported here. Upload by the IETF draft of resumable uploads.',
+      headers: { 'tus-version': TUS_VERSIONS, 'cache-control': 'no-store' },
+    })
+  }
+  checkWhole(headers)
+  // Interop versions 3 and 4. What their clients call incomplete would look like the whole.
+  if (headers['upload-incomplete'] !== undefined && readComplete(headers) === undefined) {
+    throw httpError('invalid_header', {
+      message: 'Upload-Incomplete belongs to an older draft of resumable uploads; send Upload-Complete.',
+    })
+  }
 }
 
 export function readInteger(

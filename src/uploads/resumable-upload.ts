@@ -17,7 +17,7 @@ import { CREATING, createOperations, resourceOperations } from './operations.js'
 import { reserveLimits, toSettings, type ResumableUploadOptions } from './options.js'
 import {
   announce, announcedLength, canAnnounce, inconsistentLength, interopVersion, limitHeader,
-  mismatchingOffset, PARTIAL_UPLOAD, readComplete, readInteger, tooLarge, uploadHeaders,
+  mismatchingOffset, PARTIAL_UPLOAD, readComplete, readInteger, rejectForeign, tooLarge, uploadHeaders,
   type Limits,
 } from './protocol.js'
 import { ageKey, isUploadId, stateKey, UploadRecords, type UploadState } from './upload-state.js'
@@ -45,6 +45,9 @@ export interface ResumableUpload<C = unknown> {
  * The bytes are in `blobs` and the state is in `store`, so each request may reach another process.
  * Of two requests that append to one upload, the newer one ends the older one. A handler that is
  * interrupted because its process died runs again with the next request.
+ *
+ * Requests of tus 1.0 get 412 `precondition_failed` with `Tus-Version`, and a body with
+ * `Content-Range` gets a 400. Neither reaches the handler.
  *
  * Errors: 404 `upload_not_found`, 409 `upload_offset_mismatch` and `upload_superseded`, 413
  * `body_too_large`, 400 `digest_mismatch`, `upload_length_inconsistent` and
@@ -113,6 +116,7 @@ class CreateUpload<C> {
         status: 200, headers: { ...isKnown && { allow }, 'upload-limit': limit }, body: '',
       }
     }
+    if (method !== 'OPTIONS') rejectForeign(request)
     if (complete === undefined || NO_CONTENT.has(method)) return this.handler(request)
     // Before the bytes are stored, because the handler would reject them all.
     if (!this.methods.has(method)) throw httpError('method_not_allowed', { headers: { allow } })
@@ -190,6 +194,7 @@ class UploadResource<C> {
       const headers = { 'allow': ALLOW, 'accept-patch': PARTIAL_UPLOAD }
       return { status: 200, headers: { ...headers, 'upload-limit': limitHeader(limits) }, body: '' }
     }
+    rejectForeign(request)
     if (!ALLOW.split(', ').includes(method)) {
       throw httpError('method_not_allowed', { headers: { allow: ALLOW } })
     }

@@ -3,6 +3,7 @@ import type { EngineFixture, EngineSettings } from 'longhaul/conformance'
 import type { TaskEngine } from '../../src/engine/engine.js'
 import { isFinalStatus, type StoredTask } from '../../src/engine/task.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
+import { OwnContext } from '../../src/runtime/own-context.js'
 import { ModelEngine } from './model-engine.js'
 import { ModelTasks, type Row } from './model-tasks.js'
 
@@ -105,6 +106,22 @@ const wasRetried = (task: StoredTask, before: StoredTask): boolean => (
   task.status === 'queued' && isFinalStatus(before.status)
 )
 
+/** Calls handlers in the async context of the call that was made last. */
+const inContextOfCall = (handler: 'run' | 'callback' | 'remove', call: 'create' | 'change' | 'delete') => (real: ModelEngine): Partial<TaskEngine> => {
+  let latest = new OwnContext()
+  return {
+    work: (options, handlers) => {
+      const called = handlers[handler] as (argument: unknown) => unknown
+      real.work(options, { ...handlers, [handler]: (argument: unknown) => latest.run(called, argument) })
+    },
+    [call]: (...args: readonly unknown[]) => {
+      latest = new OwnContext()
+      return (real[call] as (...args: readonly unknown[]) => unknown).apply(real, args as unknown[])
+    },
+  }
+}
+
+const CONTEXT = 'every handler is called in the async context of work, whatever call made it due'
 const KEYS = 'of many concurrent calls with one id or key one creates, and all get its task'
 const OLD = 'no call with an old task changes a new task with its id'
 const CONFLICT = 'a change that expects another version or run is a conflict, returns the task and changes nothing'
@@ -302,6 +319,24 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return taken
     },
   })),
+
+  // Async context.
+  calls('a run is in the async context of a submission', CONTEXT, inContextOfCall('run', 'create')),
+  calls('a callback is in the async context of a change', CONTEXT, inContextOfCall('callback', 'change')),
+  calls('a removal is in the async context of a deletion', CONTEXT, inContextOfCall('remove', 'delete')),
+  calls('a run is in the async context that the run before has entered', 'a context that a handler enters ends with its call', (real) => {
+    let latest = new OwnContext()
+    return {
+      work: (options, handlers) => real.work(options, {
+        ...handlers,
+        run: (run) => latest.run(() => {
+          const running = handlers.run(run)
+          latest = new OwnContext()
+          return running
+        }),
+      }),
+    }
+  }),
 
   // Attempts and retries.
   written('a run that is given back counts', GIVEN_BACK, (_task, before) => ({ attempt: before.attempt })),

@@ -7,6 +7,7 @@ import {
   type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
 import { Json } from '../../src/runtime/json.js'
+import { OwnContext } from '../../src/runtime/own-context.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import type { ModelTasks, Row } from './model-tasks.js'
 
@@ -32,6 +33,7 @@ export class ModelEngine implements TaskEngine {
   private timer: ReturnType<typeof setInterval> | undefined
   private handlers: WorkHandlers | undefined
   private closeBy: number | undefined
+  private context = new OwnContext()
 
   constructor(readonly tasks: ModelTasks, { isDurable = true }: { isDurable?: boolean } = {}) {
     this.shared = isDurable
@@ -85,6 +87,7 @@ export class ModelEngine implements TaskEngine {
 
   work({ places, callbacks }: WorkOptions, handlers: WorkHandlers): void {
     this.handlers = handlers
+    this.context = new OwnContext()
     this.timer = setInterval(() => {
       for (const run of this.runs) this.renew(run)
       if (this.isFrozen) return
@@ -105,7 +108,7 @@ export class ModelEngine implements TaskEngine {
     clearInterval(this.timer)
     if (this.durable || !this.handlers) return
     for (const { task } of this.tasks.live()) {
-      if (!isFinalStatus(task.status) || task.callbackAt !== undefined) await this.handlers.abandon(task)
+      if (!isFinalStatus(task.status) || task.callbackAt !== undefined) await this.context.run(this.handlers.abandon, task)
     }
   }
 
@@ -146,7 +149,7 @@ export class ModelEngine implements TaskEngine {
     const { signal } = controller
     const run = { task, controller, renewedAt: performance.now() }
     this.runs.add(run)
-    await handlers.run({
+    await this.context.run(handlers.run, {
       task,
       input: Json.fromText(input?.text ?? ''),
       checkpoint,
@@ -174,7 +177,7 @@ export class ModelEngine implements TaskEngine {
       const task = this.tasks.takeCallback()
       if (!task) return
       this.sending++
-      void handlers.callback(task).finally(() => { this.sending-- })
+      void this.context.run(handlers.callback, task).finally(() => { this.sending-- })
     }
   }
 
@@ -183,7 +186,7 @@ export class ModelEngine implements TaskEngine {
       if (this.removing >= 10) return
       row.removeAt = this.tasks.now() + 200
       this.removing++
-      void handlers.remove(row.task).then((isRemoved) => {
+      void this.context.run(handlers.remove, row.task).then((isRemoved) => {
         this.removing--
         if (isRemoved) this.tasks.gone.delete(row)
       })

@@ -4,7 +4,7 @@ import { bulkCreate } from '../../src/bulk/create.js'
 import { bulkUpdate } from '../../src/bulk/update.js'
 import type { BulkItem, BulkReport } from '../../src/bulk/index.js'
 import { hasWellFormedStrings } from '../../src/json-array/element-reader.js'
-import { inexactValues } from '../../src/bulk/judge.js'
+import { inexactParsed } from '../../src/http/body/exact-json.js'
 import { httpError } from '../../src/http/errors.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { errorResponse } from '../../src/http/respond.js'
@@ -99,12 +99,12 @@ export const rules = {
     } catch {
       return
     }
-    const halves = inexactValues(value).filter(({ message }) => message.includes('surrogate'))
+    const halves = inexactParsed(value).filter(({ message }) => message.includes('surrogate'))
     if (hasWellFormedStrings(text) && text.isWellFormed()) assert.deepEqual(halves, [])
     if (!/^-?\d+$/.test(text)) return
     // An integer that the engine had to round is always seen.
     const sent = BigInt(text)
-    if (sent > BigInt(Number.MAX_SAFE_INTEGER) || sent < -BigInt(Number.MAX_SAFE_INTEGER)) assert.equal(inexactValues(value).length, 1)
+    if (sent > BigInt(Number.MAX_SAFE_INTEGER) || sent < -BigInt(Number.MAX_SAFE_INTEGER)) assert.equal(inexactParsed(value).length, 1)
   }),
   'an id is told as it is': fc.asyncProperty(mutated(['a-b_c', '5', 'x'.repeat(20), '"', '\\'], PIECES), async (id) => {
     const { items } = await ask(bulkCreate({ repository: { create: () => ({ id }) } }), 'POST', Buffer.from('[{},{}]'), 0)

@@ -6,7 +6,7 @@ import { streamArray } from 'stream-json/streamers/stream-array.js'
 import { readElements } from '../../src/json-array/array-reader.js'
 import { type HttpError } from '../../src/http/errors.js'
 import {
-  isTooDeep, isJsonObject, hasUnsafeKey, parseJson, jsonOfBytes,
+  isTooDeep, isJsonObject, hasUnsafeKey, parseJson, jsonTextOf,
 } from '../../src/http/body/json.js'
 import { jsonFault } from '../../src/http/body/json-fault.js'
 import { mergePatch } from '../../src/resources/items.js'
@@ -93,12 +93,12 @@ export const rules = {
     }
   }),
   'bytes are read as their text is, or refused': fc.property(mutatedBytes(TEXTS, PIECES), (bytes) => {
-    const told = outcome(() => jsonOfBytes(bytes).value)
+    const told = outcome(() => parseJson(jsonTextOf(bytes)))
     if ('value' in told) assert.deepEqual(told.value, JSON.parse(bytes.toString().replace(/^\ufeff/, '')))
     else assert.ok(['malformed_json', 'missing_body', 'unsafe_key', 'nested_too_deep'].includes(told.refused.code))
   }),
   'an array is read as all of it would be, however it is cut': fc.asyncProperty(mutatedBytes(ARRAYS, PIECES), sizes, fc.constantFrom(1, 16, 65_536), async (bytes, cuts, batchBytes) => {
-    const told = outcome(() => jsonOfBytes(bytes).value)
+    const told = outcome(() => parseJson(jsonTextOf(bytes)))
     const { items, fault } = await elements(bytes, cuts, batchBytes)
     if (fault === undefined) assert.deepEqual(items, JSON.parse(bytes.toString().replace(/^\ufeff/, '')))
     // A key that is not allowed is met before what is malformed behind it.

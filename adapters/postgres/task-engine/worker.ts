@@ -68,7 +68,7 @@ export class Worker {
   take(pool: string): boolean {
     if (!this.work.options.places.pools.has(pool)) return false
     this.waiting.add(pool)
-    if (!this.isTaking) void this.work.track(this.takeAll())
+    if (!this.isTaking) void this.work.track(() => this.takeAll())
     return this.hasPlace(pool)
   }
 

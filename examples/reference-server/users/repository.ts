@@ -8,6 +8,8 @@ type Whole = Required<Repository<User, UserDraft, UserChange, number>>
 export interface Users extends Whole {
   /** True if other processes share these users. */
   readonly shared: boolean
+  /** Cursors of imports, which commit with the users. Absent in a database without such transactions. */
+  readonly imports?: ImportCursors | undefined
   /** Lists users by position, with their total. */
   list(page: PageRequest, call: Call): MaybePromise<CountedPage>
   get(id: number, call: Call): MaybePromise<User | undefined>
@@ -23,6 +25,13 @@ export interface Users extends Whole {
 
 /** A written user, or the error that rejects it. */
 export type Outcome<Item> = Item | HttpError
+
+export interface ImportCursors {
+  /** Returns the cursor that was stored last. Waits for a transaction that replaces it. */
+  read(taskId: string): Promise<string | undefined>
+  /** Stores a cursor, in a transaction of users. Throws `attempt_replaced` unless `previous` is stored. */
+  replace(taskId: string, cursor: string, previous: string | undefined): Promise<void>
+}
 
 export type CountedPage = Page<User> & { readonly total: number }
 

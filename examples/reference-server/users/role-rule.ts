@@ -1,6 +1,6 @@
 import { httpError, isHttpError, type HttpError, type MaybePromise } from 'longhaul'
 import type { Call, PageRequest, Update } from 'longhaul/resources'
-import type { CountedPage, Outcome, Users } from './repository.js'
+import type { CountedPage, ImportCursors, Outcome, Users } from './repository.js'
 import { USER_ROLES, type User, type UserChange, type UserDraft } from './user.js'
 
 /**
@@ -14,6 +14,10 @@ export class RoleRule implements Users {
   constructor(users: Users) {
     this.#users = users
     this.shared = users.shared
+  }
+
+  get imports(): ImportCursors | undefined {
+    return this.#users.imports
   }
 
   list(page: PageRequest, call: Call): MaybePromise<CountedPage> {

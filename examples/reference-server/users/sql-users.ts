@@ -1,7 +1,7 @@
-import { isHttpError } from 'longhaul'
+import { httpError, isHttpError } from 'longhaul'
 import type { Call, PageRequest, Update } from 'longhaul/resources'
 import { sqlState, UNIQUE_VIOLATION, type Database, type Row, type Sql } from './database.js'
-import { emailTaken, HIGHEST_OWN_ID, type CountedPage, type Outcome, type Users } from './repository.js'
+import { emailTaken, HIGHEST_OWN_ID, type CountedPage, type ImportCursors, type Outcome, type Users } from './repository.js'
 import { emailKey, type User, type UserChange, type UserDraft } from './user.js'
 
 const FIELDS = 'u.id, u.name, u.email, u.role'
@@ -10,6 +10,20 @@ const PIECE = 500
 /** Users in a PostgreSQL: inside of this process (pglite) or at an address. */
 export class SqlUsers implements Users {
   readonly shared: boolean
+  readonly imports: ImportCursors = {
+    read: async (taskId) => {
+      const [row] = await this.#sql.query('SELECT cursor FROM longhaul_user_imports WHERE task_id = $1 FOR UPDATE', [taskId])
+      return row?.['cursor'] as string | undefined
+    },
+    replace: (taskId, cursor, previous) => this.#alone(async () => {
+      if (previous === undefined) await this.#sql.query("DELETE FROM longhaul_user_imports WHERE changed_at < now() - interval '30 days'")
+      const rows = await this.#sql.query(
+        `INSERT INTO longhaul_user_imports AS i (task_id, cursor) VALUES ($1, $2) ON CONFLICT (task_id)
+         DO UPDATE SET cursor = $2, changed_at = now() WHERE i.cursor IS NOT DISTINCT FROM $3::text RETURNING task_id`, [taskId, cursor, previous ?? null])
+      // This process was suspended, and another one has continued the import.
+      if (rows.length === 0) throw httpError('attempt_replaced')
+    }),
+  }
   readonly #db: Database
   readonly #sql: Sql
   /** Inside a transaction: the end of the last statement that must run alone. */

@@ -1,5 +1,6 @@
 import { duration, flag, readOptions, text, whole, type OptionTable } from '../../runtime/options.js'
 import { register, type Cases, type Runner } from '../runner.js'
+import { asyncContextCases } from './async-context.js'
 import { callbackCases } from './callbacks.js'
 import { changeCases } from './changes.js'
 import { closeCases, memoryCloseCases, sharedCloseCases, watchesOfTasks } from './watch-close.js'
@@ -45,6 +46,7 @@ function groupsFor(
     'create and keys': { cases: createCases },
     'changes and fences': { cases: changeCases },
     'runs': { cases: runCases },
+    'async context': { cases: asyncContextCases },
     'attempts and retries': { cases: retryCases },
     'leases and crashes': { cases: crashCases, isShort: true },
     ...isShared && { 'workers that die': { cases: sharedCrashCases, isShort: true } },

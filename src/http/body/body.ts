@@ -3,6 +3,7 @@ import { bodyTooLarge, httpError, type HttpError } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
 import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
+import { checkExact, inexactParsed, isExact } from './exact-json.js'
 import { isTooDeep, isJsonLarger, hasUnsafeKey, jsonOfBytes } from './json.js'
 import { parseMediaType } from '../fields/accept.js'
 import { checkNames } from '../../runtime/option-names.js'
@@ -37,6 +38,7 @@ export async function readBytes(
 ): Promise<Uint8Array> {
   checkNames('readBytes', options, BYTES)
   const { maxBodyBytes } = options
+  checkWhole(request.headers)
   checkLength(request.headers, maxBodyBytes)
   const parsed = request.body.parsed?.value
   const left = typeof parsed === 'string' ? Buffer.from(parsed) : parsed
@@ -53,12 +55,13 @@ export async function readBytes(
 /**
  * Reads the body as JSON. A value that your framework has parsed is returned without a promise,
  * after the same checks. A body without Content-Type is rejected, because a page of another site
- * can send one with the user's cookies. `charset` must be UTF-8 or US-ASCII.
+ * can send one with the user's cookies. `charset` must be UTF-8 or US-ASCII. Lost digits of a
+ * fraction cannot be seen in a value that your framework has parsed.
  * @example
  * const draft = await readJson(request, { maxBodyBytes: 65_536 })
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and
  * `unsupported_content_coding` (415), and with 400 `missing_body`, `malformed_json` (with the
- * place), `unsafe_key`, `nested_too_deep`, `digest_mismatch`. If the body may be larger than 64 KiB
+ * place), `unsafe_key`, `nested_too_deep`, `inexact_value`, `digest_mismatch`. If the body may be larger than 64 KiB
  * also `too_many_requests` (429) and `overloaded` (503): other bodies take the memory
  */
 export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybePromise<unknown> {
@@ -66,8 +69,9 @@ export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybeP
   return after(readJsonBody(request, options), ({ value }) => value)
 }
 
+/** @param checksParsed - checks the values of a body that the framework has parsed, too */
 export function readJsonBody(
-  request: HttpRequest, { maxBodyBytes, mediaTypes }: ReadJsonOptions,
+  request: HttpRequest, { maxBodyBytes, mediaTypes }: ReadJsonOptions, checksParsed = true,
 ): MaybePromise<Json> {
   const length = checkLength(request.headers, maxBodyBytes)
   checkJsonType(request.headers, mediaTypes)
@@ -79,7 +83,9 @@ export function readJsonBody(
     return jsonOfBytes(checkedAsSent(request.headers, parsed.value))
   }
   if (parsed !== undefined) {
-    return Json.of(usable(parsed.value, request.headers, maxBodyBytes))
+    const value = usable(parsed.value, request.headers, maxBodyBytes)
+    if (checksParsed && !isExact(value)) checkExact(inexactParsed(value))
+    return Json.of(value)
   }
   checkCoding(request.headers)
   const parse = (bytes: Uint8Array | undefined): Json => {
@@ -120,6 +126,17 @@ export function isParsedLarger(
   return isJsonLarger(value, maxBodyBytes)
 }
 
+/**
+ * Rejects a body that its sender calls a part, because it would replace or create the whole.
+ * @throws {HttpError} 400 `invalid_header`: the request has Content-Range (RFC 9110 section 14.5)
+ */
+export function checkWhole(headers: RequestHeaders): void {
+  if (headers['content-range'] === undefined) return
+  throw httpError('invalid_header', {
+    message: 'Content-Range is not supported in a request; send all of the content, without it.',
+  })
+}
+
 function checkLength(headers: RequestHeaders, maxBodyBytes: number): number {
   const length = Number(headers['content-length'])
   if (length > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
@@ -128,6 +145,7 @@ function checkLength(headers: RequestHeaders, maxBodyBytes: number): number {
 
 /** Throws 415 unless the Content-Type is JSON or one of `mediaTypes`, or no body is announced. */
 export function checkJsonType(headers: RequestHeaders, mediaTypes?: readonly string[]): void {
+  checkWhole(headers)
   const field = headers['content-type']
   if (field === 'application/json' && mediaTypes === undefined) return
   if (field === undefined && !announcesBody(headers)) return

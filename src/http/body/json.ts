@@ -1,6 +1,7 @@
 import secureJson from 'secure-json-parse'
 import { httpError, type HttpError } from '../errors.js'
 import { Json } from '../../runtime/json.js'
+import { checkExact, inexactValues, mayBeInexact } from './exact-json.js'
 import { jsonFault } from './json-fault.js'
 import { Buffer } from 'node:buffer'
 
@@ -11,10 +12,10 @@ const BYTE_ORDER_MARK = 0xfeff
 /** Leaves a byte order mark out. */
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
-/** Parses UTF-8 (RFC 8259 section 8.1). Throws what `parseJson` does, or `missing_body`. */
+/** Parses UTF-8 (RFC 8259 section 8.1). Throws what `parseExact` does, or `missing_body`. */
 export function jsonOfBytes(bytes: Uint8Array): Json {
   const text = jsonTextOf(bytes)
-  return Json.of(parseJson(text), text)
+  return Json.of(parseExact(text), text)
 }
 
 /** Decodes bytes that should be JSON. Throws `malformed_json` or `missing_body`. */
@@ -47,6 +48,13 @@ export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): unknown {
     throw faultOf(text)
   }
   if (text.length > SHALLOW_UNITS && isTooDeep(value, maxDepth)) throw httpError('nested_too_deep')
+  return value
+}
+
+/** Parses JSON as `parseJson` does, and throws `inexact_value` if a value would change. */
+function parseExact(text: string): unknown {
+  const value = parseJson(text)
+  if (mayBeInexact(text)) checkExact(inexactValues(text))
   return value
 }
 

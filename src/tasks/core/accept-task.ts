@@ -69,6 +69,7 @@ export interface Submitted extends Omit<OwnedSubmitOptions, 'startAt' | 'delayMs
   /** Idempotency key in its scope, and the digest of the request. */
   readonly idempotency?: {
     readonly key: string, readonly fingerprint: string, readonly isDirect: boolean
+    readonly isShared: boolean
   } | undefined
 }
 
@@ -112,12 +113,12 @@ async function create(
     case 'caller_full':
       throw tooManyTasks()
     case 'full':
-      if (external !== undefined) await releaseExternal(definition, external)
+      if (external !== undefined) await releaseExternal(core.context, definition, external)
       throw queueFull()
     case 'exists':
       checkSame(created.task, task, submitted)
       if (external !== undefined && detailsOf(created.task).external !== external) {
-        await releaseExternal(definition, external)
+        await releaseExternal(core.context, definition, external)
       }
       return { task: created.task, created: false }
   }
@@ -152,6 +153,7 @@ function newTask(
     details: hasDetails ? {
       fingerprint: idempotency?.fingerprint,
       isDirect: idempotency?.isDirect === true ? true : undefined,
+      isKeyShared: idempotency?.isShared === true ? true : undefined,
       isTransactional: transaction === undefined ? undefined : true,
       context, external, trace,
       callback: callbackUrl === undefined
@@ -177,7 +179,7 @@ async function renewForLater(
   core: TaskCore, definition: AnyTaskDefinition, external: string, start: Start,
 ): Promise<void> {
   const ttlMs = start.delayMs + core.settings.pendingMs + core.retentionMs(definition.name)
-  if (!await renewExternal(definition, external, ttlMs)) {
+  if (!await renewExternal(core.context, definition, external, ttlMs)) {
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
 }

@@ -92,7 +92,7 @@ async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Pro
   const { pendingMs, blobs } = core.settings
   const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
   const isRenewed = await renewing(async () => (
-    renewExternal(core.definition(task.name), external, keptMs)
+    renewExternal(core.context, core.definition(task.name), external, keptMs)
   ))
   if (!isRenewed) {
     // Another retry may have used it meanwhile, and released it at the end.

@@ -1,5 +1,6 @@
 import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
+import { claimOf } from '../../idempotency/once.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/runs.js'
 import { isFinalStatus, type StoredTask } from '../../engine/task.js'
@@ -32,8 +33,8 @@ const FILES_WAIT_MS = 86_400_000
 /** Delays after a process could not run a task, in milliseconds. */
 const RETURN_MS = 1000
 const MAX_RETURN_MS = 30_000
-/** Delay of a run without memory for its input, in milliseconds. */
-const NO_MEMORY_MS = 500
+/** Delay of a run without memory for its input, or while a request has its key, in milliseconds. */
+const LATER_MS = 500
 
 /** One run of one task, from its input to its outcome. */
 export class RunningTask implements Linked<RunningTask> {
@@ -55,7 +56,7 @@ export class RunningTask implements Linked<RunningTask> {
     all.push(this)
     this.task = run.task
     this.details = this.withCrash(detailsOf(run.task))
-    this.stop = new Stop(run)
+    this.stop = new Stop(run, core.context)
   }
 
   /** Aborts the run, which may continue for `graceMs`. */
@@ -76,9 +77,7 @@ export class RunningTask implements Linked<RunningTask> {
     try {
       if (memory === undefined) {
         // Another task may have the place until there is memory for the input.
-        const change = { status: 'queued', isGivenBack: true, isHidden: true, delayMs: NO_MEMORY_MS } as const
-        await core.changeRun(this.task, change)
-        return
+        return await this.beginLater()
       }
       if (run.crashed) {
         const { moved, task } = await core.changeRun(this.task, { details: this.details })
@@ -86,6 +85,7 @@ export class RunningTask implements Linked<RunningTask> {
         if (task) this.task = task
       }
       if (crashes >= core.settings.maxCrashes) return await this.end({ failure: failureOf('task_lost') })
+      if (this.details.isKeyShared && this.task.attempt === 1 && !await this.hasKey()) return
       const definition = core.definition(name)
       if (definition === undefined) return await this.giveBack(unknownTask(name))
       let input = run.input.value as never
@@ -115,6 +115,24 @@ export class RunningTask implements Linked<RunningTask> {
       memory?.release()
       this.all.remove(this)
     }
+  }
+
+  private async beginLater(): Promise<void> {
+    const change = { status: 'queued', isGivenBack: true, isHidden: true, delayMs: LATER_MS } as const
+    await this.core.changeRun(this.task, change)
+  }
+
+  /**
+   * A synchronous request that claimed the key just before this task was created cannot have seen it,
+   * and does the work. Returns `false` if there is one: the run begins later, or the task ends.
+   */
+  private async hasKey(): Promise<boolean> {
+    const { core, task: { key = '' } } = this
+    const entry = await core.retry.run(() => core.settings.store.get(key))
+    if (!entry) return true
+    await (claimOf(entry).response
+      ? this.end({ failure: toFailure(httpError('idempotency_key_reused')) }) : this.beginLater())
+    return false
   }
 
   /** Validates the input. If it is not valid, ends the run and returns `undefined`. */

@@ -3,6 +3,7 @@ import type {
   Changed, Expected, FileShare, StoredTask, TaskChange, TaskStatus,
 } from '../../engine/task.js'
 import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
+import { OwnContext } from '../../runtime/own-context.js'
 import { telling } from '../../runtime/warning.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
@@ -14,6 +15,7 @@ import { queueFull, tooManyTasks } from '../run/failure.js'
 import {
   publishAccepted, publishMove, taskChannel, type OnTaskError,
 } from '../record/diagnostics.js'
+import type { Store } from '../../stores/store.js'
 import { StoreRetry } from '../../stores/calls.js'
 import { blobBytes, deleteBlobs } from '../../stores/blob-rules.js'
 import { detailsOf, type Details } from '../record/details.js'
@@ -23,6 +25,7 @@ export const MARGIN_MS = 3_600_000
 
 export interface CoreSettings {
   readonly engine: TaskEngine
+  readonly store: Store
   readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
   readonly blobs: Blobs | undefined
   readonly retentionMs: number
@@ -49,6 +52,8 @@ export class TaskCore {
   /** Its abort ends all retries of `retry`. */
   readonly retries = new AbortController()
   readonly retry: StoreRetry
+  /** The async context of `createTasks`. Functions that belong to no request are called in it. */
+  readonly context = new OwnContext()
   isClosing = false
 
   constructor(readonly settings: CoreSettings) {
@@ -86,22 +91,25 @@ export class TaskCore {
     await deleteBlobs(this.settings.blobs, hiddenFileKeys({ id: task.id, blobs, fileRuns }))
     if (external === undefined) return
     const definition = this.definition(task.name)
-    if (task.status === 'completed') return releaseExternal(definition, external)
+    if (task.status === 'completed') return releaseExternal(this.context, definition, external)
     const ttlMs = this.retentionMs(task.name) + MARGIN_MS
-    await renewExternal(definition, external, ttlMs).catch(() => undefined)
+    await renewExternal(this.context, definition, external, ttlMs).catch(() => undefined)
   }
 
   /** Deletes all that a task has outside of the engine. Never rejects. */
   async removeFiles(task: StoredTask): Promise<boolean> {
     const { blobs, fileRuns, external } = detailsOf(task)
     await deleteBlobs(this.settings.blobs, allFileKeys({ id: task.id, blobs, fileRuns }))
-    if (external !== undefined) await releaseExternal(this.definition(task.name), external, task)
+    if (external === undefined) return true
+    await releaseExternal(this.context, this.definition(task.name), external, task)
     return true
   }
 
   /** Reports a failure to `onError`, which cannot change how a task ends. */
   report(error: unknown, { id: taskId, name, attempt }: Pick<StoredTask, 'id' | 'name' | 'attempt'>): void {
-    telling(() => this.settings.onError(error, { taskId, name, attempt }))
+    this.context.run(() => {
+      telling(() => this.settings.onError(error, { taskId, name, attempt }))
+    })
   }
 
   private moved(from: StoredTask, changed: Changed): Moved {
@@ -158,7 +166,9 @@ export async function outsideFiles(
   const count = external === undefined ? undefined : core.definition(name)?.external?.bytes
   if (count === undefined && kept.length === 0) return undefined
   try {
-    const outside = await count?.(external as string, { id, attempt, status }) ?? 0
+    const outside = await core.context.run(() => (
+      count?.(external as string, { id, attempt, status })
+    )) ?? 0
     const sizes = status === 'completed' || !blobs
       ? files?.map(({ size }) => size) ?? []
       : await blobBytes(blobs, kept.map((blob) => fileKey(id, blob)))

@@ -4,7 +4,8 @@ import { func, type OptionTable } from '../../runtime/options.js'
 
 /**
  * Something outside of the engine that a task owns, such as an upload. A failed or cancelled task
- * keeps it for a retry. Its functions may be called twice, and it should expire by itself too.
+ * keeps it for a retry. Its functions may be called twice, and it should expire by itself too. All but
+ * `of` are called in the async context of `createTasks`.
  */
 export interface ExternalResource<I> {
   /** Names it, given the input as submitted. Stored with the task: 1 to 1024 characters. */

@@ -4,11 +4,11 @@ import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import {
-  claimOf, stillRunning, oncePerKey, replay, type OnceOptions,
+  claimOf, stillRunning, replay, waitForEntry, type OnceOptions,
 } from '../../idempotency/once.js'
 import type { Json } from '../../runtime/json.js'
 import { newId } from '../../runtime/random-id.js'
-import { isStoreUnavailable } from '../../stores/store.js'
+import { isStoreUnavailable, type Entry } from '../../stores/store.js'
 import { acceptTask, type Submitted } from '../core/accept-task.js'
 import type { TaskService } from '../core/task-service.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
@@ -41,7 +41,7 @@ export interface Submission<C> {
   /** Discards the input that no task will use. Never rejects. */
   readonly discard: () => Promise<void>
   /** `true` for an endpoint that also works without a task (`respondOnce`). */
-  readonly claimsKey: boolean
+  readonly isKeyShared: boolean
   readonly transaction: SubmitTransaction<C> | undefined
 }
 
@@ -63,10 +63,9 @@ type Idempotency = NonNullable<Submission<unknown>['idempotency']>
 export function acceptSubmission<C>(
   settings: EndpointSettings<C>, submission: Submission<C>,
 ): Promise<AcceptedSubmission> {
-  const { transaction, claimsKey, idempotency } = submission
-  if (transaction) return acceptInTransaction(settings, submission, transaction)
-  if (claimsKey && idempotency) return acceptUnderClaim(settings, submission, idempotency)
-  return accept(settings, submission)
+  const { transaction } = submission
+  return transaction
+    ? acceptInTransaction(settings, submission, transaction) : accept(settings, submission)
 }
 
 async function accept<C>(
@@ -109,15 +108,33 @@ function submittedOf<C>(
 
 /** Looks for an earlier request first, because its start may be in the past now. */
 async function findEarlier<C>(
-  { service }: EndpointSettings<C>, { submitter: { owner }, start, claimsKey }: Submission<C>,
-  { key, fingerprint }: Idempotency,
+  settings: EndpointSettings<C>, submission: Submission<C>, { key, fingerprint }: Idempotency,
 ): Promise<AcceptedSubmission | undefined> {
-  const entry = claimsKey ? undefined : await service.settings.store.get(key)
+  const { service } = settings
+  const { submitter: { owner }, start } = submission
+  const earlier = await service.settings.store.get(key)
+  if (earlier && claimOf(earlier).fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
+  const entry = earlier && await decided(settings, submission, key, earlier)
   if (!entry) return start && findTask(service, key, owner, fingerprint)
-  const claim = claimOf(entry)
-  if (claim.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
-  if (!claim.response) throw stillRunning()
-  return replay(claim.response)
+  const { response } = claimOf(entry)
+  if (!response) throw stillRunning()
+  return replay(response)
+}
+
+/** Waits for the response of a synchronous request, which may also release its key. */
+async function decided<C>(
+  { service, syncTimeoutMs }: EndpointSettings<C>, { isKeyShared, submitter }: Submission<C>,
+  key: string, entry: Entry,
+): Promise<Entry | undefined> {
+  const isDecided = (now: Entry | undefined): boolean => !now || claimOf(now).response !== undefined
+  if (!isKeyShared || isDecided(entry)) return entry
+  const slot = service.waiters.tryAcquire(submitter.request.signal, submitter.caller)
+  if (!slot) return entry
+  try {
+    return await waitForEntry(service.settings.store, key, isDecided, syncTimeoutMs, slot.signal)
+  } finally {
+    slot.release()
+  }
 }
 
 export async function findTask(
@@ -141,30 +158,6 @@ function toAccepted(
 function createdNothing(error: unknown): boolean {
   return isHttpError(error) || error instanceof TypeError
     || isStoreUnavailable(error) && error.reason === 'full'
-}
-
-/** Holds the claim of the key until the task has it, because `respondOnce` uses the same claim. */
-async function acceptUnderClaim<C>(
-  settings: EndpointSettings<C>, submission: Submission<C>, { key, fingerprint }: Idempotency,
-): Promise<AcceptedSubmission> {
-  const { submitter: { request, caller }, discard } = submission
-  let accepting: Promise<AcceptedSubmission> | undefined
-  try {
-    const once = onceOptions(settings, key, fingerprint, caller)
-    const response = await oncePerKey(request, once, async () => {
-      accepting = accept(settings, submission)
-      await accepting.catch(() => undefined)
-      return undefined
-    })
-    if (response) {
-      await discard()
-      return response
-    }
-  } catch (error) {
-    await discard()
-    throw error
-  }
-  return accepting ?? accept(settings, submission)
 }
 
 export function onceOptions<C>(

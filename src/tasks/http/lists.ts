@@ -55,10 +55,10 @@ function readParameters(
     if (also.includes(name)) continue
     if (!known.includes(name)) {
       const shown = JSON.stringify(cutText(name, MAX_SHOWN))
-      throw invalid(`There is no query parameter ${shown} here; there are ${known.join(', ')}.`)
+      throw invalid(`There is no query parameter ${shown} here; there are ${known.map((each) => JSON.stringify(each)).join(', ')}.`)
     }
-    if (Object.hasOwn(values, name)) throw invalid(`${name} must occur once.`)
-    if (value === '') throw invalid(`${name} must not be empty; leave it out.`)
+    if (Object.hasOwn(values, name)) throw invalid(`"${name}" must occur once.`)
+    if (value === '') throw invalid(`"${name}" must not be empty; leave it out.`)
     values[name] = value
   }
   return values
@@ -77,20 +77,20 @@ export function readListFilter<C>(
   const {
     status, task, from, to, order = 'newest', limit = String(DEFAULT_LIMIT), owner,
   } = readParameters(query, names, also)
-  if (order !== 'newest' && order !== 'oldest') throw invalid('order must be newest or oldest.')
-  if (!/^0*[1-9][0-9]*$/.test(limit)) throw invalid('limit must be a whole number from 1, in digits.')
+  if (order !== 'newest' && order !== 'oldest') throw invalid('"order" must be "newest" or "oldest".')
+  if (!/^0*[1-9][0-9]*$/.test(limit)) throw invalid('"limit" must be a whole number from 1, in digits.')
   if (owner !== undefined && !isName(owner)) {
-    throw invalid('owner must be the id of an owner.')
+    throw invalid('"owner" must be the id of an owner.')
   }
   const statuses = status?.split(',').flatMap((word) => {
     if (Object.hasOwn(words, word)) return words[word] ?? []
-    const all = Object.keys(words).join(', ')
-    throw invalid(`status must be one or several of ${all}, separated by commas.`)
+    const all = Object.keys(words).map((each) => JSON.stringify(each)).join(', ')
+    throw invalid(`"status" must be one or several of ${all}, separated by commas.`)
   })
   const kinds = task?.split(',')
   const unknown = kinds?.find((name) => core.definition(name) === undefined)
   if (unknown !== undefined) {
-    throw invalid(`task: there is no task ${JSON.stringify(cutText(unknown, MAX_SHOWN))}.`)
+    throw invalid(`"task": there is no task ${JSON.stringify(cutText(unknown, MAX_SHOWN))}.`)
   }
   return {
     of: owner === undefined ? of : { owner }, order, limit: Math.min(Number(limit), MAX_LIMIT),
@@ -103,7 +103,7 @@ function readTime(name: 'from' | 'to', text: string | undefined): number | undef
   // A query has a space where the client wrote `+02:00` without percent-encoding.
   const time = text === undefined ? undefined : parseTimestamp(text.replace(/ (?=\d\d:\d\d$)/, '+'))
   if (time !== undefined || text === undefined) return time
-  throw invalid(`${name} must be a time of RFC 3339, such as 2026-03-01T09:30:00Z.`)
+  throw invalid(`"${name}" must be a time of RFC 3339, such as 2026-03-01T09:30:00Z.`)
 }
 
 function invalid(message: string): HttpError {

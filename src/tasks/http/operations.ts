@@ -19,7 +19,7 @@ const replayed = fields('Idempotency-Key', 'Idempotent-Replayed')
 const id = parameter('path', 'id')
 
 const POST_FAILURES = [
-  'invalid_input', 'malformed_json', 'unsafe_key', 'nested_too_deep', 'digest_mismatch',
+  'invalid_input', 'malformed_json', 'unsafe_key', 'nested_too_deep', 'inexact_value', 'digest_mismatch',
   'invalid_header', 'invalid_idempotency_key', 'idempotent_request_running', 'body_too_large',
   'unsupported_media_type', 'unsupported_content_coding', 'idempotency_key_reused',
   'internal_error', 'store_unavailable',

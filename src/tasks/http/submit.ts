@@ -10,7 +10,7 @@ import {
 import { addFailureHeaders } from '../../http/failure.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { countedAs } from '../../http/requester.js'
-import { acknowledged, empty, jsonText } from '../../http/respond.js'
+import { acknowledged, empty, errorResponse, jsonText } from '../../http/respond.js'
 import { claimKey, fingerprintOf, parseIdempotencyKey } from '../../idempotency/key.js'
 import { buffered, oncePerKey, type KeptResponse, type OnceWork } from '../../idempotency/once.js'
 import { Json } from '../../runtime/json.js'
@@ -20,7 +20,7 @@ import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { toInput } from '../run/run.js'
 import {
-  acceptSubmission, findTask, onceOptions, type AcceptedSubmission, type AcceptedTask, type Submission,
+  acceptSubmission, findTask, onceOptions, type AcceptedSubmission, type Submission,
   type Submitter,
 } from './accept.js'
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
@@ -172,10 +172,10 @@ async function readSubmission<C>(
     return {
       submitter: { request, owner, caller, direct, respondAsync, waitSeconds },
       definition, input, json, callbackUrl, start, discard, transaction,
-      claimsKey: mode === 'async',
+      isKeyShared: mode === 'async',
       idempotency: key === undefined ? undefined : {
         key: claimKey(request, owner, key), fingerprint: requestFingerprint(request, body),
-        isDirect: direct,
+        isDirect: direct, isShared: mode === 'async',
       },
     }
   } catch (error) {
@@ -226,7 +226,7 @@ export async function respond<C>(
   slot?.release()
   if (!isTask) return accepted
   const { service, path, format } = settings
-  const { request: { mountPath }, direct, respondAsync, waitSeconds } = submitter
+  const { request, request: { mountPath }, direct, respondAsync, waitSeconds } = submitter
   const { task, replayed } = accepted
   const wait = waitSeconds === 0 || direct ? undefined : `wait=${waitSeconds}`
   let now = task
@@ -246,9 +246,10 @@ export async function respond<C>(
   if (wait !== undefined && isFinalStatus(now.state)) {
     headers['preference-applied'] = wait
     if (now.state === 'completed') return jsonText(200, resultText(now), headers)
+    // Not thrown, because the process that ran the task has reported the failure.
     const failure = toTaskError(now)
     addFailureHeaders(failure, headers)
-    throw failure
+    return errorResponse(failure, request)
   }
   if (respondAsync) headers['preference-applied'] = wait ? `respond-async, ${wait}` : 'respond-async'
   if (!isFinalStatus(now.state)) headers['retry-after'] = pollAfter(now)
@@ -268,15 +269,16 @@ export function respondOnce<C>(
     const caller = countedAs(request, owner)
     const key = claimKey(request, owner, idempotencyKey)
     const fingerprint = requestFingerprint(request, body)
-    let earlier: AcceptedTask | undefined
+    let finding: ReturnType<typeof findTask> | undefined
     const once = onceOptions(settings, key, fingerprint, caller)
     const response = await oncePerKey(request, once, async (began) => {
-      // Under the claim, because a request for the background creates its task under the same claim.
-      earlier = await findTask(settings.service, key, owner, fingerprint)
-      if (earlier) return undefined
+      // After the claim: a task that is created later finds the claim before its first run.
+      finding = findTask(settings.service, key, owner, fingerprint)
+      if (await finding.catch(() => true)) return undefined
       const kept = await work(began)
       return { ...kept, response: await buffered(kept.response, once.maxBytes) }
     })
+    const earlier = await finding
     if (earlier) {
       const submitter = { request, owner, caller, direct: true, respondAsync: false, waitSeconds: 0 }
       return respond(settings, submitter, earlier)

@@ -67,6 +67,8 @@ export type Details = RecordFiles & {
   readonly fingerprint?: string | undefined
   /** `true` if the first request with the key asked for a synchronous response. */
   readonly isDirect?: true | undefined
+  /** `true` if synchronous requests may have the key, too: they claim it in the store. */
+  readonly isKeyShared?: true | undefined
   readonly isTransactional?: true | undefined
   readonly context?: unknown
   readonly trace?: TraceHeaders | undefined

@@ -1,4 +1,5 @@
 import type { StoredTask } from '../../engine/task.js'
+import type { OwnContext } from '../../runtime/own-context.js'
 import type { TaskFile } from '../definition/run-context.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { EndedTask } from '../definition/external-resource.js'
@@ -82,12 +83,14 @@ export function fileLinks(
  * @param gone - the task, if it is gone
  */
 export async function releaseExternal(
-  definition: AnyTaskDefinition | undefined, name: string, gone?: EndedTask,
+  context: OwnContext, definition: AnyTaskDefinition | undefined, name: string, gone?: EndedTask,
 ): Promise<void> {
   const { external } = definition ?? {}
   try {
-    if (gone === undefined || external?.remove === undefined) return void await external?.release(name)
-    await external.remove(name, { id: gone.id, attempt: gone.attempt, status: gone.status })
+    await context.run(() => {
+      if (gone === undefined || external?.remove === undefined) return external?.release(name)
+      return external.remove(name, { id: gone.id, attempt: gone.attempt, status: gone.status })
+    })
   } catch {
     // It expires.
   }
@@ -95,7 +98,9 @@ export async function releaseExternal(
 
 /** Resolves to `false` if the resource no longer exists. Rejects with what `renew` throws. */
 export async function renewExternal(
-  definition: AnyTaskDefinition | undefined, name: string | undefined, ttlMs: number,
+  context: OwnContext, definition: AnyTaskDefinition | undefined, name: string | undefined,
+  ttlMs: number,
 ): Promise<boolean> {
-  return name === undefined || await definition?.external?.renew?.(name, ttlMs) !== false
+  if (name === undefined) return true
+  return await context.run(() => definition?.external?.renew?.(name, ttlMs)) !== false
 }

@@ -83,11 +83,9 @@ export class Snapshot implements TaskSnapshot {
   }
 }
 
-const ACCEPTED = '"processing","message":"The task was accepted and is being processed."'
-
 const STATUS: Readonly<Record<TaskStatus, string>> = {
-  queued: ACCEPTED,
-  processing: ACCEPTED,
+  queued: '"processing","message":"The task was accepted and waits to be processed."',
+  processing: '"processing","message":"The task was accepted and is being processed."',
   completed: '"completed","message":"The task is completed."',
   failed: '"failed","message":"The task failed."',
   cancelled: '"cancelled","message":"The task was cancelled."',

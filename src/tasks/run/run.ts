@@ -9,6 +9,7 @@ import { SharedLimit, heapShare } from '../../runtime/shared-limit.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { RunSignal, WorkerClosingError } from '../../engine/runs.js'
+import type { OwnContext } from '../../runtime/own-context.js'
 import { setGlobalTimeout, settles } from '../../runtime/timers.js'
 
 export type Outcome =
@@ -178,7 +179,8 @@ export class Stop extends RunSignal {
   /** No closure in the field itself: dead runs would survive V8's minor collections (ADR 41). */
   private waiting: Waiting | undefined
 
-  constructor(source: StopSource) {
+  /** @param context - async context of the listeners. Default: that of the caller of `abort` */
+  constructor(source: StopSource, private readonly context?: OwnContext) {
     super()
     if (source.onAbort) source.onAbort((reason) => { this.abort(reason) })
     else this.follow(source.signal)
@@ -189,7 +191,8 @@ export class Stop extends RunSignal {
     if (this.aborted || this.ended) return
     this.graceMs = graceMs
     if (this.waiting) this.startTimer(graceMs)
-    super.abort(reason)
+    if (this.context) this.context.run(() => { super.abort(reason) })
+    else super.abort(reason)
   }
 
   /** Waits for a run, which fails if it continues beyond its time and grace time. */

@@ -128,6 +128,16 @@ test('in a cluster the connection of each silent node is replaced', async (t) =>
   }, HEALED_MS, 'all nodes answer again')
 })
 
+test('the users of the reference server, which have their own client, are served again', async (t) => {
+  const proxy = await proxyTo(t)
+  const server = startProcess({ REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}/3`, AUTH_TOKENS: 'writer-1=will:writer', RATE_LIMIT: '1000000' })
+  const client = new Client(await server.url())
+  assert.equal((await client.ask('GET', '/api/users')).status, 200)
+  proxy.forget()
+  await eventually(async () => (await client.ask('GET', '/api/users')).status === 200, HEALED_MS, 'users are read')
+  assert.equal((await client.ask('PATCH', '/api/users/1', { body: { name: 'Later' } })).status, 200)
+})
+
 test('two web processes behind it answer again within seconds, and their accepted tasks continue', async (t) => {
   const proxy = await proxyTo(t)
   const env = { REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}/2`, AUTH_TOKENS: 'writer-1=will:writer', RATE_LIMIT: '1000000' }

@@ -11,6 +11,21 @@ import { eventually } from '../../kit/wait.js'
 
 const OTHER = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD'
 
+test('many requests at once cause no warning of a leak of listeners', async (t) => {
+  const warnings: string[] = []
+  const onWarning = ({ name }: Error): void => { warnings.push(name) }
+  process.on('warning', onWarning)
+  t.after(() => process.off('warning', onWarning))
+  const waiting: (() => void)[] = []
+  const { url, seen } = await receiver(t, (res) => { waiting.push(() => res.end()) })
+  const { submit, settled } = site(t, { maxInFlight: 20, maxPerHost: 20, maxPerOwner: 20, timeoutMs: 60_000 })
+  const ids = await Promise.all(Array.from({ length: 15 }, () => submit(url)))
+  await eventually(() => seen.length === 15)
+  for (const end of waiting) end()
+  for (const id of ids) assert.equal((await settled(id)).state, 'delivered')
+  assert.deepEqual(warnings, [])
+})
+
 describe('a callback', () => {
   test('SPEC 4.8, 6.1: is a POST that the standardwebhooks package verifies, with the result', async (t) => {
     const { url, seen } = await receiver(t)

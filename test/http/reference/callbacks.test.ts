@@ -52,8 +52,7 @@ describe('POST /start-task', () => {
     for (const [callbackUrl, code] of [[7, 'invalid_callback_url'], [null, 'invalid_callback_url'], ['/x', 'invalid_callback_url'], ['http://10.0.0.1/', 'callback_url_forbidden']]) {
       const { status, json } = await start({ taskData: 'x', callbackUrl })
       assert.deepEqual([status, json.code], [400, code], String(callbackUrl))
-      // The message names the variable that allows such an address.
-      assert.equal(/\bCALLBACK_ALLOW names\b/.test(json.error as string), code === 'callback_url_forbidden', json.error as string)
+      assert.doesNotMatch(json.error as string, /CALLBACK_ALLOW|httpSender/)
     }
     assert.equal((await client.ask('POST', '/start-task', { token: null, body: {} })).status, 401, 'open to everybody')
     assert.equal((await client.ask('POST', '/start-task', { token: 'reader-1', body: {} })).status, 403, 'open to readers')

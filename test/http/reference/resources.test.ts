@@ -228,7 +228,7 @@ describe('diagnosis and tunnels', () => {
         assert.match(await wire.end(), /"id":1/)
       }
       const elsewhere = new Wire(demoPort, 'CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: a\r\nProxy-Authorization: Bearer demo-writer\r\n\r\n')
-      assert.match(await elsewhere.end(), /^HTTP\/1\.1 403 [^]*CONNECT_ALLOW does not list this target/)
+      assert.match(await elsewhere.end(), /^HTTP\/1\.1 403 [^]*There is no tunnel to this target/)
     } finally {
       await demo.stop()
     }

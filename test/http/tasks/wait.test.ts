@@ -30,6 +30,18 @@ function byNoticesAlone(t: TestContext): void {
 
 for (const binding of BINDINGS) {
   describe(`waiting over ${binding}`, () => {
+    test('a failed task is reported once, however many requests and replays wait for it', async (t) => {
+      const work = defineTask({ name: 'work', run: () => { throw new Error('The printer is away') } })
+      const { start, heard, noise } = await site(t, binding, work)
+      for (let n = 0; n < 5; n++) {
+        const response = await start({}, { 'prefer': 'respond-async, wait=10', 'idempotency-key': 'one' })
+        const { code } = await response.json() as { code: string }
+        assert.deepEqual([response.status, code], [500, 'task_failed'])
+        assert.match(response.headers.get('preference-applied') ?? '', /wait=10/)
+      }
+      assert.deepEqual([heard.map(String), noise], [['Error: The printer is away'], []])
+    })
+
     test('a long poll without If-None-Match answers at the final state, woken by the change', async (t) => {
       byNoticesAlone(t)
       const { work, step } = stepped()

@@ -63,6 +63,7 @@ describe('ranges', () => {
       assert.equal(seen.body, body)
       assert.deepEqual(seen.headers, {
         ...(await get()).headers, 'content-length': String(body.length), 'content-range': contentRange,
+        'cache-control': 'private, no-cache, no-transform',
       })
     })
   }

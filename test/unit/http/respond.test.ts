@@ -39,7 +39,7 @@ describe('responses', () => {
     })
     assert.equal(write({ id: 'a"b\u2028', n: 1, secret: 's' }), '{"id":"a\\"b\u2028","n":1}')
     fc.assert(fc.property(fc.string({ unit: 'binary' }), fc.integer(), (id, n) => {
-      assert.deepEqual(JSON.parse(write({ id, n })), { id: id.toWellFormed(), n })
+      assert.deepEqual(JSON.parse(write({ id, n })), { id, n })
     }))
   })
 })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { isHttpError, type HttpError } from '../../../src/http/errors.js'
-import { jsonOfBytes } from '../../../src/http/body/json.js'
+import { jsonTextOf, parseJson } from '../../../src/http/body/json.js'
 import { readElements, type ElementOptions } from '../../../src/json-array/array-reader.js'
 import { toPointer } from '../../../src/schema/pointer.js'
 
@@ -95,14 +95,14 @@ describe('an array anywhere in a body', () => {
       if (error?.code === 'invalid_input') return
       let expected: HttpError | undefined
       try {
-        assert.deepEqual(found, error ? found : valueAt(jsonOfBytes(Buffer.from(text)).value, steps), text)
+        assert.deepEqual(found, error ? found : valueAt(parseJson(jsonTextOf(Buffer.from(text))), steps), text)
       } catch (thrown) {
         if (!isHttpError(thrown)) throw thrown
         expected = thrown
       }
       if (error === undefined) assert.equal(expected, undefined, text)
       else {
-        assert.throws(() => jsonOfBytes(Buffer.from(text)).value, (thrown: HttpError) => (
+        assert.throws(() => parseJson(jsonTextOf(Buffer.from(text))), (thrown: HttpError) => (
           thrown.code === error.code && placeOf(thrown) === placeOf(error)
         ), text)
         malformed++
@@ -115,7 +115,7 @@ describe('an array anywhere in a body', () => {
     for (const text of ['[[1],]', '[[1],,[2]]', '[[1],[2],]', '[,[2]]', '[[1],[2]}', '[[1],[2],3', '[[1] [2]]', '{"0":1,}', '{"1":[1],}', '{,}', '{"1":[1]]']) {
       for (const chunk of [1, 100]) {
         const { error } = await read(text, { path: ['1'] }, chunk)
-        assert.throws(() => jsonOfBytes(Buffer.from(text)).value, (thrown: HttpError) => (
+        assert.throws(() => parseJson(jsonTextOf(Buffer.from(text))), (thrown: HttpError) => (
           error?.code === 'malformed_json' && placeOf(thrown) === placeOf(error)
         ), `${text} ${error?.message}`)
       }
@@ -207,7 +207,7 @@ describe('hostile text beside the array', () => {
     ]) {
       const { error } = await read(text, { path: steps })
       assert.equal(error?.code, 'unsafe_key', text)
-      assert.throws(() => jsonOfBytes(Buffer.from(text)).value, { code: 'unsafe_key' })
+      assert.throws(() => parseJson(jsonTextOf(Buffer.from(text))), { code: 'unsafe_key' })
     }
   })
 

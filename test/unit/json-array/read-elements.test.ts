@@ -6,10 +6,10 @@ import fc from 'fast-check'
 import parser from 'stream-json/parser.js'
 import { streamArray } from 'stream-json/streamers/stream-array.js'
 import { isHttpError, type HttpError } from '../../../src/http/errors.js'
-import { jsonOfBytes } from '../../../src/http/body/json.js'
+import { jsonTextOf, parseJson } from '../../../src/http/body/json.js'
 import type { ErrorPosition } from '../../../src/json-array/array-position.js'
 import type { ElementOptions } from '../../../src/json-array/array-reader.js'
-import { inexactValues } from '../../../src/bulk/judge.js'
+import { inexactParsed } from '../../../src/http/body/exact-json.js'
 import { readElements } from '../../../src/json-array/array-reader.js'
 
 interface Reading { readonly items: unknown[]; readonly fault: HttpError | undefined }
@@ -55,10 +55,10 @@ async function faultOf(reading: () => Promise<void>): Promise<HttpError | undefi
   }
 }
 
-/** What `jsonOfBytes` makes of the whole. */
+/** What `parseJson` makes of the whole. */
 function whole(bytes: Uint8Array): { readonly value?: unknown; readonly fault?: HttpError } {
   try {
-    return { value: jsonOfBytes(bytes).value }
+    return { value: parseJson(jsonTextOf(bytes)) }
   } catch (error) {
     if (!isHttpError(error)) throw error
     return { fault: error }
@@ -266,7 +266,7 @@ describe('the bounds of a large array', () => {
       assert.deepEqual(items, [{ a: '},{' }, { b: 2 }])
       assert.equal(fault?.code, 'unsafe_key', bad)
       assert.deepEqual([fault.details?.[0]?.pointer, position(fault)?.offset], ['/2', 21])
-      assert.throws(() => jsonOfBytes(bytesOf(bad)), { code: 'unsafe_key' })
+      assert.throws(() => parseJson(jsonTextOf(bytesOf(bad))), { code: 'unsafe_key' })
       assert.equal((await read(bytesOf(`{"x":${bad},"updates":[1]}`), { path: ['updates'] })).fault?.code, 'unsafe_key')
     }
     assert.equal((await read(bytesOf('{"__proto__":{"updates":[5]}}'), { path: ['updates'] })).fault?.code, 'unsafe_key')
@@ -314,11 +314,11 @@ describe('the bounds of a large array', () => {
     }
     for (const item of ['"\\uD800"', '"\\udfff"', '{"\\udc00":1}']) {
       assert.equal(await wellFormed(item), false, item)
-      assert.equal(inexactValues(JSON.parse(item)).length, 1, item)
+      assert.equal(inexactParsed(JSON.parse(item)).length, 1, item)
     }
     for (const item of ['9007199254740993', '1.5', '"\\u00fc"', '"well"']) assert.equal(await wellFormed(item), true, item)
     await fc.assert(fc.asyncProperty(jsonText, async (item) => {
-      const faults = inexactValues(JSON.parse(item)).filter(({ message }) => message.includes('surrogate'))
+      const faults = inexactParsed(JSON.parse(item)).filter(({ message }) => message.includes('surrogate'))
       assert.ok(!(await wellFormed(item)) || faults.length === 0)
     }))
   })

@@ -290,3 +290,26 @@ test('ndjsonBytes writes the same to anywhere', async () => {
   assert.equal(await text(ndjsonBytes(people)), LINES)
   assert.equal(await text(ndjsonBytes(people, { schema: { type: 'object', properties: { id: { type: 'integer' } } } })), '{"id":0}\n{"id":1}\n{"id":2}\n')
 })
+
+describe('a record that JSON cannot write', () => {
+  const recursive = { type: 'object', properties: { child: { $ref: '#' } } }
+  const deep = (levels: number): object => {
+    let record: object = {}
+    for (let at = 0; at < levels; at++) record = { child: record }
+    return record
+  }
+  for (const schema of [undefined, recursive]) {
+    test(`is written or ends the download with a clear error, ${schema ? 'with a recursive schema' : 'without a schema'}`, async () => {
+      const options = schema ? { schema } : {}
+      const text = async (record: object): Promise<string> => {
+        let all = ''
+        for await (const piece of ndjsonBytes([record], options)) all += Buffer.from(piece).toString()
+        return all
+      }
+      assert.match(await text(deep(1000)), /^\{"child":/)
+      await assert.rejects(text(deep(200_000)), { name: 'TypeError', message: 'A record is nested too deeply for JSON' })
+      await assert.rejects(text(new Error('row 7')), /row 7/)
+      await assert.rejects(text(Promise.resolve({})), /not a promise/)
+    })
+  }
+})

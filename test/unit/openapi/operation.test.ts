@@ -2,11 +2,12 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import * as v from 'valibot'
+import { type } from 'arktype'
 import { z } from 'zod'
 import { ERROR_CODES, httpError, type ErrorCode } from '../../../src/http/errors.js'
 import type { HttpRequest } from '../../../src/http/exchange.js'
 import { errorResponse } from '../../../src/http/respond.js'
-import { body, header, operation, parameter, response } from '../../../src/openapi/operation.js'
+import { body, header, operation, parameter, response, schemaObject } from '../../../src/openapi/operation.js'
 import { errorSchema, problemSchema } from '../../../src/openapi/errors.js'
 import {
   errorResponses, fields, requestFields, responseFields,
@@ -102,4 +103,23 @@ describe('errorResponses', () => {
       }
     })
   }
+})
+
+describe('schemas with parts that JSON cannot express', () => {
+  const DATE = { type: 'string', format: 'date-time' }
+
+  test('a date of zod is a date-time, and the other parts of the body are documented', () => {
+    const schema = z.object({
+      at: z.coerce.date(), name: z.string(), days: z.array(z.date()), total: z.bigint().optional(), size: z.string().transform(Number),
+    })
+    const { properties } = schemaObject(schema) as { properties: object }
+    assert.deepEqual(properties, { at: DATE, name: { type: 'string' }, days: { type: 'array', items: DATE }, total: {}, size: { type: 'string' } })
+    const { properties: result } = schemaObject(schema, 'output') as { properties: object }
+    assert.deepEqual(result, { at: DATE, name: { type: 'string' }, days: { type: 'array', items: DATE }, total: {}, size: {} })
+  })
+
+  test('a date of arktype is a date-time', () => {
+    const { properties } = schemaObject(type({ 'at': 'Date', 'name': 'string', 'total?': 'bigint' })) as { properties: object }
+    assert.deepEqual(properties, { at: DATE, name: { type: 'string' }, total: {} })
+  })
 })

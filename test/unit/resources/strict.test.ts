@@ -42,7 +42,7 @@ describe('strictQuery', () => {
       }
     }
     const { json } = await ask(handler, 'GET', '/notes?batchsize=2')
-    assert.equal(json.error, 'There is no query parameter "batchsize" here; there are batch_size, start.')
+    assert.equal(json.error, 'There is no query parameter "batchsize" here; there are "batch_size", "start".')
     assert.ok((await ask(handler, 'GET', `/notes?${'x'.repeat(5000)}=2`)).text.length < 300)
   })
 

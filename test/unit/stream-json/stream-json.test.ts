@@ -119,3 +119,33 @@ test('a task that was interrupted continues after the last position', async () =
   assert.deepEqual(written, Array.from({ length: 50 }, (_, id) => id))
   assert.deepEqual(result.summary, { total: 50, succeeded: 50, failed: 0 })
 })
+
+describe('what a record cannot keep', () => {
+  const ARRAY = () => streamJson(() => [parser.asStream(), streamArray.asStream()])
+  const codeOf = async (item: string): Promise<string | undefined> => {
+    const { written, result } = await post(ARRAY(), { body: `[{"id":1},${item},{"id":3}]` })
+    assert.deepEqual(written, [{ id: 1 }, { id: 3 }])
+    return result.items[0]?.error?.code
+  }
+  test('is rejected as inexact_value, with a pointer', async () => {
+    for (const value of ['12345678901234567890', '1e400', '-1e999', '"\\ud800"', '["x",9007199254740993]']) {
+      assert.equal(await codeOf(`{"n":${value}}`), 'inexact_value', value)
+    }
+    const { result } = await post(ARRAY(), { body: '[{"a/b":[1,1e400]}]' })
+    assert.deepEqual(result.items[0]?.error?.details, [{ pointer: '/a~1b/1', message: 'is too large for a number' }])
+  })
+  test('is rejected as line_too_deep, and as line_unsafe_key', async () => {
+    for (const depth of [513, 5000, 100_000]) {
+      assert.equal(await codeOf(`{"a":${'['.repeat(depth)}${']'.repeat(depth)}}`), 'line_too_deep', String(depth))
+    }
+    assert.equal(await codeOf('{"a":[{"__proto__":{"admin":true}}]}'), 'line_unsafe_key')
+  })
+  test('is a malformed body if it is not UTF-8, however it arrives in pieces', async () => {
+    for (const bytes of [[0x22, 0xff, 0x22], [0x22, 0xc3, 0x22], [0x22, 0xed, 0xa0, 0x80, 0x22], [0x22, 0xf0, 0x9f, 0x98]]) {
+      const body = Buffer.concat([Buffer.from('[{"a":'), Buffer.from(bytes), Buffer.from(bytes.at(-1) === 0x22 ? '}]' : '')])
+      for (const size of [1, Infinity]) await assert.rejects(post(ARRAY(), { body }, size), rejects('malformed_json', 400))
+    }
+    const { written } = await post(ARRAY(), { body: '[{"a":"日本\u{1f600}"}]' }, 1)
+    assert.deepEqual(written, [{ a: '日本\u{1f600}' }])
+  })
+})

@@ -137,7 +137,7 @@ describe('all bytes are there', () => {
     store.replace = (async (...all: Parameters<typeof replace>) => {
       await thawed.promise
       return replace(...all)
-    }) as typeof replace
+    })
     end.resolve()
     await new Promise((resolve) => { setImmediate(resolve) })
     store.replace = replace
@@ -188,7 +188,7 @@ describe('all bytes are there', () => {
     store.create = (async (...all: Parameters<typeof claim>) => {
       await deleted.promise
       return claim(...all)
-    }) as typeof claim
+    })
     const last = patch(path, 0, bytes, true)
     await stateHas(store, path, '"received":true')
     store.create = claim

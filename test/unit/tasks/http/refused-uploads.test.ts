@@ -106,7 +106,7 @@ describe('an upload that is rejected leaves nothing in the blobs', () => {
 
   test('the store fails before the task is offered to it: 503', async (t) => {
     const { send, count, spy } = setUp(t)
-    spy.fault = (call) => (call.startsWith('create idempotency') || call.startsWith('readByKey') ? 'after' : undefined)
+    spy.fault = (call) => (call.startsWith('get idempotency') || call.startsWith('readByKey') ? 'after' : undefined)
     assert.equal((await send({ 'idempotency-key': '"a"' })).status, 503)
     assert.equal(count(), 0)
   })
@@ -136,8 +136,7 @@ describe('an upload that is rejected leaves nothing in the blobs', () => {
   test('two requests with one key at the same time are one task, with one upload', async (t) => {
     const { send, count, gate, tasks } = setUp(t)
     const answers = await Promise.all(Array.from({ length: 5 }, () => send({ 'idempotency-key': '"a"' })))
-    assert.ok(answers.some(({ status }) => status === 202))
-    for (const { status } of answers) assert.ok([202, 409].includes(status), String(status))
+    assert.deepEqual(answers.map(({ status }) => status), [202, 202, 202, 202, 202])
     assert.equal(count(), 1)
     gate.resolve()
     await tasks.close()

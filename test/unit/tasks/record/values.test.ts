@@ -24,7 +24,7 @@ const stored: StoredTask = {
 describe('the text of a task', () => {
   test('SPEC 2.5: the format shows processing for queued, and result only when there is one', () => {
     assert.deepEqual(JSON.parse(toTaskText(stored)), {
-      taskId: 'a1', status: 'processing', message: 'The task was accepted and is being processed.', task: 'export', createdAt: '2023-11-14T22:13:20.000Z',
+      taskId: 'a1', status: 'processing', message: 'The task was accepted and waits to be processed.', task: 'export', createdAt: '2023-11-14T22:13:20.000Z',
     })
     const done = { ...stored, status: 'completed' as const, result: '{"message":"ok"}', startedAt: 1_700_000_001_000, finishedAt: 1_700_000_002_000, details: { progress: { done: 1, total: 2, message: 'm"' } } }
     assert.deepEqual(JSON.parse(toTaskText(done)), {
