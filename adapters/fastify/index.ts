@@ -1,13 +1,16 @@
+import type { IncomingMessage } from 'node:http'
 import type {
   FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest, RegisterOptions,
 } from 'fastify'
 import { type OnError, hasErrorListener } from '../../src/http/boundary.js'
-import { type ContextArguments, splitTarget } from '../../src/http/request.js'
+import { httpError } from '../../src/http/errors.js'
+import type { ContextArguments } from '../../src/http/request.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { wrongPeer } from '../../src/runtime/peer.js'
 import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { Binding } from '../node/binding.js'
 import type { NodeRaw } from '../node/index.js'
+import { targetOf, type Place } from '../node/target.js'
 import { replyOf, send, setReply } from './send.js'
 
 /** Options of `toFastify`. */
@@ -74,7 +77,7 @@ export function toFastify<C = unknown>(
   const binding = new Binding<C>(handler, {
     onError,
     context: (req) => makeContext(replyOf(req).request),
-  }, send)
+  }, { send, place: (req) => placeOf(req, replyOf(req).request) })
   let isChecked = false
   return (request, reply) => {
     if (!isChecked) checkVersion(request)
@@ -82,9 +85,8 @@ export function toFastify<C = unknown>(
     const { raw, body } = request
     setReply(raw, reply)
     const params = paramsOf(request)
-    const mountPath = mountPathOf(request)
     // A body that no parser has read is read from the connection.
-    const facts = body === undefined ? { params, mountPath } : { params, mountPath, body }
+    const facts = body === undefined ? { params } : { params, body }
     binding.run(raw, reply.raw, facts, () => { reply.callNotFound() }, false)
   }
 }
@@ -145,11 +147,21 @@ function paramsOf({ params }: FastifyRequest): Readonly<Record<string, unknown>>
   return rest
 }
 
+/**
+ * Finds where a request is. Hooks of Fastify see a target in absolute form as it is, and not its
+ * path, so it is rejected.
+ */
+function placeOf(req: IncomingMessage, request: FastifyRequest): Place {
+  const { path, search } = targetOf(req)
+  if (path !== '*' && !req.url?.startsWith('/')) throw httpError('bad_request', { message: 'The target must be a path.' })
+  return { path, search, mountPath: mountPathOf(request, path) }
+}
+
 /** Returns as many segments as the prefix of the plugin has. The prefix may contain parameters. */
-function mountPathOf(request: FastifyRequest): string {
+function mountPathOf(request: FastifyRequest, path: string): string {
   const { prefix } = request.server
   if (prefix === '') return ''
   if (!prefix.includes(':')) return prefix.replace(/\/$/, '')
   const depth = prefix.split('/').filter((segment) => segment !== '').length
-  return splitTarget(request.originalUrl).path.split('/').slice(0, depth + 1).join('/')
+  return path.split('/').slice(0, depth + 1).join('/')
 }

@@ -1,9 +1,13 @@
 import type { Middleware, ParameterizedContext } from 'koa'
 import { type OnError, hasErrorListener } from '../../src/http/boundary.js'
-import { type ContextArguments, cleanMountPath, splitTarget } from '../../src/http/request.js'
+import {
+  type ContextArguments, cleanMountPath, pathUnder, splitTarget,
+} from '../../src/http/request.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { func, readOptions, text, type OptionTable } from '../../src/runtime/options.js'
-import { toNode, type NodeRaw } from '../node/index.js'
+import { Binding } from '../node/binding.js'
+import type { NodeRaw } from '../node/index.js'
+import { pathBelow, removedFrom, targetOf, type Place } from '../node/target.js'
 
 /** Options of `toKoa`. */
 interface KoaOptions<C = unknown> {
@@ -46,7 +50,10 @@ export function toKoa<C = unknown>(
   const { context, onError = emitError, mountPath: prefix = '' } = readOptions('toKoa', options, OPTIONS)
   const makeContext = context ?? defaultContext as (ctx: ParameterizedContext) => C
   const mountPath = cleanMountPath(prefix)
-  const handle = toNode<C>(handler, { onError, context: (req) => makeContext(contextOf(req)) })
+  const binding = new Binding<C>(
+    handler, { onError, context: (req) => makeContext(contextOf(req)) },
+    { place: (req) => placeOf(contextOf(req), mountPath) },
+  )
   return (ctx, next) => new Promise<void>((resolve, reject) => {
     const { params, request } = ctx as unknown as Extended
     const raw: RawRequest = ctx.req
@@ -56,15 +63,11 @@ export function toKoa<C = unknown>(
       resolve()
     }
     ctx.res.once('close', end)
-    handle(ctx.req, ctx.res, {
-      mountPath: mountPathOf(ctx) + mountPath,
-      ...params && { params },
-      ...request.body !== undefined && { body: request.body },
-      next: () => {
-        ctx.res.off('close', end)
-        next().then(() => { resolve() }, reject)
-      },
-    })
+    const facts = { ...params && { params }, ...request.body !== undefined && { body: request.body } }
+    binding.run(ctx.req, ctx.res, facts, () => {
+      ctx.res.off('close', end)
+      next().then(() => { resolve() }, reject)
+    }, false)
   })
 }
 
@@ -82,8 +85,14 @@ function emitError(...[error, { raw }]: Parameters<OnError>): void {
   ctx.app.emit('error', error, ctx)
 }
 
-function mountPathOf({ originalUrl, path }: ParameterizedContext): string {
+/**
+ * Finds where a request is: below what koa-mount has removed.
+ * @param prefix - of the router of Koa, which removes nothing
+ */
+function placeOf({ req, originalUrl }: ParameterizedContext, prefix: string): Place {
+  const { path: local, search } = targetOf(req)
   const { path: sent } = splitTarget(originalUrl)
-  if (path === '/' && !sent.endsWith('/')) return sent
-  return sent.endsWith(path) ? sent.slice(0, sent.length - path.length) : ''
+  const removed = removedFrom(sent, local)
+  const path = pathBelow(removed, pathUnder(prefix, local, ''), sent)
+  return { path, search, mountPath: removed + prefix }
 }

@@ -13,8 +13,9 @@ import { after, type MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { bodyOf } from './body.js'
 import { Binding, NODE_OPTIONS, type NodeOptions } from './binding.js'
-import { lastResponse } from './host.js'
+import { currentResponse } from './host.js'
 import { limitSending, SEND_TIMEOUT, type NodeServer } from './limit-sending.js'
+import { takeTurns, type ParseFailure } from './socket-turns.js'
 import { setGlobalTimeout } from '../../src/runtime/timers.js'
 
 /** Options of `attach`, beside those of `toNode`. */
@@ -39,6 +40,9 @@ const OPTIONS = {
 
 type Listener = (...args: never[]) => void
 
+/** An option of `createServer`, which the server keeps. */
+type HostRule = NodeServer & { requireHostHeader?: boolean }
+
 /**
  * Connects a server of node:http to a handler, with the events that a plain listener does not get:
  *
@@ -48,11 +52,15 @@ type Listener = (...args: never[]) => void
  * - `checkExpectation`: 417 `expectation_failed` for anything but `100-continue`;
  * - `connect`: 501 `not_implemented`;
  * - `clientError`: 501 for a method that Node's parser does not know, 431 if the headers are too
- *   large, 408 if the request is too slow, else 400. It is sent after the response to a complete
- *   request before it. If the handler is reading the body, reading fails with `incomplete_body`,
- *   and the client gets the response of the handler.
+ *   large, 408 if the request is too slow, else 400. If the handler is reading the body, reading
+ *   fails with `incomplete_body`, and the client gets the response of the handler.
+ *
+ * A request without `Host` gets a 400 `bad_request`, if the server requires the header.
  *
  * If the server has listeners for one of the last three events, they stay, and none is added.
+ * Responses leave in the order of their requests (RFC 9112 section 9.3.2): the listeners of
+ * `connect`, `upgrade` and `clientError`, those of your application included, are called when the
+ * responses before have been sent.
  * @example
  * const detach = attach(server, handler, { policies: [requestId()], sendTimeoutMs: 120_000 })
  * @returns a function that restores the server
@@ -63,11 +71,20 @@ export function attach<C = unknown>(
   server: NodeServer, handler: Handler<C>, ...[options = {}]: ContextArguments<C, AttachOptions<C>>
 ): () => void {
   const { policies = [], onError, context, sendTimeoutMs } = readOptions('attach', options, OPTIONS)
-  const binding = new Binding(handler, options)
   // Now, because it would throw where nobody catches.
   compose<C>(...policies, () => undefined)
-  const rejecting = (error: HttpError): Handler<C> =>
+  const rejecting = (error: unknown): Handler<C> =>
     guard(compose<C>(...policies, () => { throw error }), { onError })
+  const binding = new Binding(handler, options, { rejecting })
+  const { requireHostHeader } = server as HostRule
+  /** Rejects a request that Node would give an empty 400 (RFC 9112 section 3.2). */
+  const lacksHost = (req: IncomingMessage, res: ServerResponse): boolean => {
+    if (requireHostHeader !== true || req.headers.host !== undefined) return false
+    if (req.httpVersionMajor !== 1 || req.httpVersionMinor === 0) return false
+    const message = 'The request has no Host header.'
+    binding.reject(req, res, httpError('bad_request', { message }))
+    return true
+  }
   const stopLimit = sendTimeoutMs === undefined ? undefined : limitSending(server, sendTimeoutMs)
   const before = takeListeners(server, 'request')
   const beforeContinue = takeListeners(server, 'checkContinue')
@@ -77,10 +94,12 @@ export function attach<C = unknown>(
   }
   const added: Record<string, Listener> = {
     request(req: IncomingMessage, res: ServerResponse) {
+      if (lacksHost(req, res)) return
       const next = before.length === 0 ? undefined : () => { call(before, req, res) }
       binding.run(req, res, undefined, next, false)
     },
     checkContinue(req: IncomingMessage, res: ServerResponse) {
+      if (lacksHost(req, res)) return
       const next = (): void => {
         if (beforeContinue.length > 0) return call(beforeContinue, req, res)
         res.writeContinue()
@@ -92,7 +111,7 @@ export function attach<C = unknown>(
   }
   const rejections: Record<string, Listener> = {
     checkExpectation(req: IncomingMessage, res: ServerResponse) {
-      binding.respond(req, res, rejecting(httpError('expectation_failed')))
+      if (!lacksHost(req, res)) binding.reject(req, res, httpError('expectation_failed'))
     },
     connect(req: IncomingMessage, socket: Duplex) {
       const request = bareRequest(req.socket, (context ? context(req) : {}) as C, req)
@@ -103,21 +122,29 @@ export function attach<C = unknown>(
       if (failed.has(socket)) return
       failed.add(socket)
       const respond = (): void => {
-        whenFree(failure, socket, () => {
-          const request = bareRequest(socket as Partial<Socket>, {} as C)
-          respondRaw(socket, rejecting(parseError(failure))(request))
-        })
+        const request = bareRequest(socket as Partial<Socket>, {} as C)
+        respondRaw(socket, rejecting(parseError(failure))(request))
       }
-      if (!breaksBody(failure, socket, respond)) respond()
+      const current = currentResponse(socket)
+      if (failure.code === 'ECONNRESET') socket.destroy()
+      else if (current === undefined) respond()
+      else if (breaksBody(failure, current, respond)) return
+      else if (!current.headersSent) respond()
+      // Bytes in the middle of another response would be read as a part of it.
+      else socket.destroy()
     },
   }
   for (const event in rejections) {
     if (server.listenerCount(event) === 0) added[event] = rejections[event] as Listener
   }
   for (const event in added) server.on(event, added[event] as never)
+  const endTurns = takeTurns(server)
+  if (requireHostHeader === true) (server as HostRule).requireHostHeader = false
 
   return () => {
     stopLimit?.()
+    endTurns()
+    if (requireHostHeader === true) (server as HostRule).requireHostHeader = true
     for (const event in added) server.off(event, added[event] as never)
     for (const listener of before) server.on('request', listener as never)
     for (const listener of beforeContinue) server.on('checkContinue', listener as never)
@@ -133,13 +160,6 @@ function takeListeners(server: NodeServer, event: string): Listener[] {
 /** Connections with a request that could not be parsed, or that took too long. */
 const failed = new WeakSet<Duplex>()
 
-/** Node's error for a request that it could not parse, or that took too long. */
-interface ParseFailure extends Error {
-  readonly code?: string
-  readonly rawPacket?: Buffer
-  readonly bytesParsed?: number
-}
-
 /**
  * Time in which the response to a request with a broken body has to be sent. A client that has
  * disconnected looks like one that has half closed its connection, and work for it should stop.
@@ -151,36 +171,26 @@ const BROKEN_MS = 5000
  * the handler responds, because it may have done a part of the work. Calls `respond` if the handler
  * has not begun to read or to respond in time.
  */
-function breaksBody(failure: ParseFailure, socket: Duplex, respond: () => void): boolean {
-  const last = lastResponse(socket)
-  const body = last && bodyOf(last)
-  if (body === undefined || last?.socket !== socket || failure.code === 'ECONNRESET') return false
-  if (!body.canBreak) return false
+function breaksBody(
+  failure: ParseFailure, response: ServerResponse, respond: () => void,
+): boolean {
+  const body = bodyOf(response)
+  if (body?.canBreak !== true) return false
+  const { socket } = response
   const error = parseError(failure)
   body.break(error.code === 'bad_request' ? cutShort() : error)
   const timer = setGlobalTimeout(() => {
     // The handler may have passed the request on to another one.
-    const now = bodyOf(last)
-    if (now?.begun === true || last.headersSent) {
-      socket.destroy()
+    const now = bodyOf(response)
+    if (now?.begun === true || response.headersSent) {
+      socket?.destroy()
       return
     }
     now?.stop()
     respond()
   }, BROKEN_MS).unref()
-  socket.once('close', () => { clearTimeout(timer) })
+  socket?.once('close', () => { clearTimeout(timer) })
   return true
-}
-
-function whenFree(failure: ParseFailure, socket: Duplex, respond: () => void): void {
-  const last = lastResponse(socket)
-  if (failure.code === 'ECONNRESET') socket.destroy()
-  else if (last === undefined || last.writableFinished) respond()
-  // The fault is behind a good request, whose handler may have done its work.
-  else if (last.req.complete) last.once('finish', respond)
-  else if (last.socket !== null && !last.headersSent) respond()
-  // Bytes in the middle of another response would be read as a part of it.
-  else socket.destroy()
 }
 
 function parseError(failure: ParseFailure): HttpError {

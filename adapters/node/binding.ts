@@ -4,11 +4,13 @@ import type { Handler, HttpRequest, HttpResponse } from '../../src/http/exchange
 import { cleanMountPath, type ContextArguments } from '../../src/http/request.js'
 import { notFound } from '../../src/http/respond.js'
 import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
+import { isStopping } from '../../src/runtime/stopping.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
-import { responseBefore, runAfter, type HostRequest, type HostResponse, type Next } from './host.js'
+import { isBehind, runInTurn, type HostRequest, type HostResponse, type Next } from './host.js'
 import { NodeRequest, type CallFacts } from './request.js'
 import { send as sendDirectly, type Send } from './send.js'
+import { placeOf, type Place } from './target.js'
 
 /** Options of `toNode` and `attach`. */
 export interface NodeOptions<C = unknown> {
@@ -82,20 +84,37 @@ export function toNode<C = unknown>(
 
 const defaultContext = (req: HostRequest): unknown => ({ user: req.user })
 
+/** Parts of a binding that a framework replaces. */
+interface BindingParts<C> {
+  readonly send?: Send
+  /** Finds where a request is. Default: `placeOf`. */
+  readonly place?: (req: HostRequest, facts: CallFacts<C> | undefined) => Place
+  /** Responds to a request that the handler does not get. */
+  readonly rejecting?: (error: unknown) => Handler<C>
+}
+
 export class Binding<C> {
   private readonly handle: (request: HttpRequest<C>) => MaybePromise<HttpResponse | undefined>
   private readonly boundary: { readonly onError: OnError | undefined }
   private readonly makeContext: (req: HostRequest) => C
-  private readonly mountPath: string | ((req: HostRequest) => string) | undefined
+  private readonly send: Send
+  private readonly place: (req: HostRequest, facts: CallFacts<C> | undefined) => Place
+  private readonly rejecting: (error: unknown) => Handler<C>
 
   constructor(
     handler: Handler<C>, { onError, context, mountPath }: NodeOptions<C>,
-    private readonly send: Send = sendDirectly,
+    { send = sendDirectly, place, rejecting }: BindingParts<C> = {},
   ) {
     this.boundary = { onError }
     this.handle = guard(handler, this.boundary)
     this.makeContext = context ?? defaultContext as (req: HostRequest) => C
-    this.mountPath = typeof mountPath === 'string' ? cleanMountPath(mountPath) : mountPath
+    const fixed = typeof mountPath === 'string' ? cleanMountPath(mountPath) : undefined
+    this.send = send
+    this.place = place ?? ((req, facts) => {
+      const given = facts?.mountPath ?? (typeof mountPath === 'function' ? mountPath(req) : undefined)
+      return placeOf(req, given === undefined ? fixed : cleanMountPath(given))
+    })
+    this.rejecting = rejecting ?? ((error) => guard<C>(() => { throw error }, this.boundary))
   }
 
   /** @param waiting - the client waits for a 100 */
@@ -103,40 +122,42 @@ export class Binding<C> {
     req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, next: Next | undefined,
     waiting: boolean,
   ): void {
-    const before = responseBefore(req, res)
-    if (before !== undefined) {
-      runAfter(before, req, res, () => { this.run(req, res, facts, next, waiting) })
+    if (isBehind(req, res)) {
+      runInTurn(req, res, () => { this.run(req, res, facts, next, waiting) })
       return
     }
-    let { mountPath } = this
-    let misuse: { readonly error: unknown } | undefined
+    let place: Place
     try {
       if (facts !== undefined) checkNames('toNode: the third argument', facts, CALL)
-      if (facts?.mountPath !== undefined) mountPath = cleanMountPath(facts.mountPath)
-      else if (typeof mountPath === 'function') mountPath = cleanMountPath(mountPath(req))
+      place = this.place(req, facts)
     } catch (error) {
-      misuse = { error }
-      mountPath = undefined
-    }
-    const call = new NodeRequest(req, res, facts, waiting, this.makeContext, mountPath)
-    this.settle(call, misuse ? this.rescue(call, misuse.error) : this.handle(call), next)
-  }
-
-  respond(req: HostRequest, res: HostResponse, handler: Handler<C>): void {
-    const before = responseBefore(req, res)
-    if (before !== undefined) {
-      runAfter(before, req, res, () => { this.respond(req, res, handler) })
+      this.reject(req, res, error)
       return
     }
-    const call = new NodeRequest(req, res, undefined, false, this.makeContext, undefined)
-    this.settle(call, handler(call), undefined)
+    const call = new NodeRequest(req, res, facts, waiting, this.makeContext, place)
+    this.settle(call, this.handle(call), next)
+  }
+
+  /** Responds with an error to a request that the handler does not get. */
+  reject(req: HostRequest, res: HostResponse, error: unknown): void {
+    if (isBehind(req, res)) {
+      runInTurn(req, res, () => { this.reject(req, res, error) })
+      return
+    }
+    const place = { path: req.url ?? '', search: '', mountPath: '' }
+    const call = new NodeRequest(req, res, undefined, false, this.makeContext, place)
+    this.settle(call, this.rejecting(error)(call), undefined)
   }
 
   private settle(
     call: NodeRequest<C>, response: MaybePromise<HttpResponse | undefined>, next: Next | undefined,
   ): void {
     if (isPending(response)) void response.then((late) => { this.settle(call, late, next) })
-    else if (response !== undefined) this.send(call, response, (error) => this.rescue(call, error))
+    else if (response !== undefined) {
+      // So that `server.close` ends although a client polls on this connection.
+      if (isStopping() && call.req.httpVersionMajor === 1) call.res.shouldKeepAlive = false
+      this.send(call, response, (error) => this.rescue(call, error))
+    }
     else if (next !== undefined) next()
     else this.settle(call, this.rescue(call, notFound(call)), undefined)
   }

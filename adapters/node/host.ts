@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { ServerResponse, type IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { HttpRequest } from '../../src/http/exchange.js'
 
@@ -32,63 +32,31 @@ export function isGone(req: HostRequest, res: HostResponse): boolean {
   return res.destroyed || req.socket.destroyed
 }
 
-/**
- * Calls `left` once, when the exchange is over or its connection closes. Node emits no `close` for
- * a response that waits behind another one, so the connection is watched then.
- */
-export function onClose(req: HostRequest, res: HostResponse, left: () => void): void {
-  const socket = res.socket === null ? req.socket : undefined
-  const once = (): void => {
-    res.off('close', once)
-    socket?.off('close', once)
-    left()
-  }
-  res.on('close', once)
-  socket?.on('close', once)
-}
-
 /** For one connection, of which one read (64 KiB) has at most 2,600 requests. */
 const MAX_WAITING = 3000
 /** For all connections together. Each waiting request takes some 4 KiB. */
 const MAX_WAITING_IN_ALL = 10_000
 let waitingInAll = 0
 
-const LAST = Symbol('longhaul.lastResponse')
 const WAITING = Symbol('longhaul.waiting')
-const SEEN = Symbol('longhaul.seen')
 
-/** `LAST` is weak, so that an idle connection does not keep its last request in memory. */
-type Connection = Duplex & { [LAST]?: WeakRef<ServerResponse>, [WAITING]?: number }
-type SeenResponse = HostResponse & { [SEEN]?: true }
-
-export function lastResponse(socket: Duplex): ServerResponse | undefined {
-  return (socket as Connection)[LAST]?.deref()
-}
+type Connection = Duplex & { [WAITING]?: number, _httpMessage?: ServerResponse | null }
 
 /**
- * Returns the response that must be complete before this request runs: that of the request before
- * it on the same connection (pipelining, RFC 9112 section 9.3.2). Node emits all requests of one
- * read at once. Call it once before a handler runs.
+ * Returns true if responses to earlier requests come first on this connection (pipelining, RFC 9112
+ * section 9.3.2). Node emits all requests of one read at once, and gives each response the socket
+ * when its turn comes.
  */
-export function responseBefore(req: HostRequest, res: SeenResponse): ServerResponse | undefined {
-  // A middleware and a handler of longhaul may both see the same request.
-  if (req.httpVersionMajor > 1 || res[SEEN]) return undefined
-  res[SEEN] = true
-  const socket: Connection = req.socket
-  const before = socket[LAST]
-  socket[LAST] = new WeakRef(res)
-  if (res.socket !== null) return undefined
-  const last = before?.deref()
-  return last?.destroyed === false ? last : undefined
+export function isBehind(req: HostRequest, res: HostResponse): boolean {
+  return res.socket === null && req.httpVersionMajor === 1 && res instanceof ServerResponse
+    && !res.writableEnded && !res.destroyed
 }
 
 /**
- * Calls `run` once the response `before` has been sent, unless the connection has ended. Closes a
+ * Calls `run` when it is the turn of a response, unless the connection has ended. Closes a
  * connection on which too many requests wait.
  */
-export function runAfter(
-  before: ServerResponse, req: HostRequest, res: HostResponse, run: () => void,
-): void {
+export function runInTurn(req: HostRequest, res: HostResponse, run: () => void): void {
   const socket: Connection = req.socket
   const waiting = socket[WAITING] ?? 0
   if (waiting >= MAX_WAITING || waitingInAll >= MAX_WAITING_IN_ALL) {
@@ -100,11 +68,19 @@ export function runAfter(
   socket[WAITING] = waiting + 1
   waitingInAll++
   // In the async context of this request, and not of the request before.
-  before.once('close', AsyncResource.bind(() => {
+  res.once('socket', AsyncResource.bind(() => {
     noteDone(socket, 1)
-    // After a response that ends the connection it is no longer writable (RFC 9112 section 9.6).
-    if (socket.writable && !isGone(req, res)) run()
+    // Node writes what the response has buffered, before a handler may end the response.
+    process.nextTick(() => {
+      // After a response that ends the connection it is no longer writable (RFC 9112 section 9.6).
+      if (socket.writable && !isGone(req, res)) run()
+    })
   }))
+}
+
+/** Returns the response whose turn it is on a connection. All others of the connection wait for it. */
+export function currentResponse(socket: Duplex): ServerResponse | undefined {
+  return (socket as Connection)._httpMessage ?? undefined
 }
 
 function noteDone(socket: Connection, count: number): void {

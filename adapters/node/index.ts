@@ -1,5 +1,6 @@
 export { attach } from './attach.js'
 export type { HostRequest, NodeRaw, Next } from './host.js'
+export { closeOnSignal } from './close-on-signal.js'
 export { limitSending } from './limit-sending.js'
 export { requestOf, toMiddleware } from './to-middleware.js'
 export { toNode, type NodeCall, type NodeHandler } from './binding.js'

@@ -1,11 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../../src/http/exchange.js'
-import { BaseRequest, cleanMountPath, pathUnder, splitTarget } from '../../src/http/request.js'
+import { BaseRequest } from '../../src/http/request.js'
 import { NodeBody } from './body.js'
 import { sendInformation } from './head.js'
 import {
-  HANDED_ON, isGone, onClose, type HostRequest, type HostResponse, type NodeRaw,
+  HANDED_ON, isGone, type HostRequest, type HostResponse, type NodeRaw,
 } from './host.js'
+import type { Place } from './target.js'
 
 /** Facts that your framework knows about one request. */
 export interface CallFacts<C> {
@@ -32,6 +33,8 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly body: NodeBody
   /** True if the whole response was written, even if the connection has not sent it yet. */
   answered = false
+  /** Subject of the principal that `authenticate` has found. */
+  caller: string | undefined
   private readonly facts: CallFacts<C> | undefined
   private readonly makeContext: (req: HostRequest) => C
   private madeHeaders: RequestHeaders | undefined
@@ -42,7 +45,7 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
 
   constructor(
     req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, waiting: boolean,
-    makeContext: (req: HostRequest) => C, mountPath: string | undefined
+    makeContext: (req: HostRequest) => C, place: Place,
   ) {
     super()
     this.req = req
@@ -50,11 +53,9 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
     this.method = req.method as string
     this.facts = facts
     this.makeContext = makeContext
-    const { path, search } = splitTarget(req.originalUrl ?? req.url as string)
-    const hostMount = req.originalUrl === undefined ? '' : stripped(req, path)
-    this.path = mountPath === undefined ? path : pathUnder(mountPath, path, hostMount)
-    this.mountPath = mountPath ?? hostMount
-    this.search = search
+    this.path = place.path
+    this.mountPath = place.mountPath
+    this.search = place.search
     this.body = new NodeBody(
       req, res, facts !== undefined && 'body' in facts ? facts.body : req.body, waiting,
     )
@@ -103,16 +104,9 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
       if (this.leftEarly) controller.abort()
     }
     if (isGone(this.req, this.res)) left()
-    else onClose(this.req, this.res, left)
+    else this.res.once('close', left)
     return controller.signal
   }
-}
-
-function stripped(req: HostRequest, path: string): string {
-  if (req.baseUrl !== undefined) return cleanMountPath(req.baseUrl)
-  const { path: local } = splitTarget(req.url as string)
-  if (path.endsWith(local)) return cleanMountPath(path.slice(0, path.length - local.length))
-  return local === '/' ? cleanMountPath(path) : ''
 }
 
 /** Returns path parameters as strings. Express 5 has a list for a wildcard. */

@@ -8,7 +8,7 @@ import { readOptions } from '../../src/runtime/options.js'
 import { principalOf } from '../../src/http/principal.js'
 import { atHead, checkHeader, together } from './head.js'
 import { NODE_OPTIONS, type NodeOptions, toNode, type NodeHandler } from './binding.js'
-import { HANDED_ON, type HostRequest, type NodeRaw, onClose } from './host.js'
+import { HANDED_ON, type HostRequest, type NodeRaw } from './host.js'
 
 interface Passed<C> {
   readonly request: HttpRequest<C>
@@ -99,13 +99,13 @@ async function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Promise<Verdi
 function askWaiting<C>(
   policy: Policy<C>, request: HttpRequest<C>,
 ): Promise<Verdict<C>> {
-  const { req, res } = request.raw as NodeRaw
+  const { res } = request.raw as NodeRaw
   return new Promise((resolve, reject) => {
     const next: Handler<C> = (handed) => new Promise((headOut) => {
       checkCall(handed)
       const out = (): void => { headOut({ status: 200, headers: {} }) }
       atHead(res, out)
-      onClose(req, res, out)
+      res.once('close', out)
       resolve({ request: handed, headers: {} })
     })
     // A response after that is too late to be sent.

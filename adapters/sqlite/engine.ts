@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
+import { nameFault } from '../../src/engine/names.js'
 import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
 } from '../../src/engine/task.js'
@@ -44,7 +45,8 @@ export class SqliteTaskEngine implements TaskEngine {
     if (transaction !== undefined) {
       return Promise.reject(new TypeError('transaction needs the engine of longhaul/postgres'))
     }
-    return this.database.write('create', () => this.createNow(task))
+    const fault = nameFault(task)
+    return fault ? Promise.reject(fault) : this.database.write('create', () => this.createNow(task))
   }
 
   read(id: string): Promise<StoredTask | undefined> {

@@ -2,6 +2,7 @@ import { WatchList } from '../../src/runtime/notices.js'
 import { newId } from '../../src/runtime/random-id.js'
 import type { StoreEvent } from '../../src/stores/calls.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
+import { entryFault } from '../../src/stores/entry-fault.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
   type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
@@ -37,15 +38,11 @@ export class SqliteStore implements Store {
   }
 
   get(key: string): Promise<Entry | undefined> {
-    return this.call('get', false, () => {
-      checkText(key)
-      return toEntry(this.live(key))
-    })
+    return this.call('get', false, entryFault(key), () => toEntry(this.live(key)))
   }
 
   create(key: string, value: string, options: WriteOptions): Promise<Created | Existing> {
-    return this.call('create', true, () => {
-      checkText(key, value)
+    return this.call('create', true, entryFault(key, value, options.owner), () => {
       const entry = toEntry(this.live(key))
       if (entry) return { created: false, entry }
       const revision = this.write(key, value, this.expiry(options.ttlMs), options)
@@ -56,8 +53,7 @@ export class SqliteStore implements Store {
   replace(
     key: string, value: string, revision: Revision, options: ReplaceOptions,
   ): Promise<Replaced | Conflict> {
-    return this.call('replace', true, () => {
-      checkText(key, value, revision)
+    return this.call('replace', true, entryFault(key, value, options.owner), () => {
       const row = this.live(key)
       if (row?.revision !== revision) return { replaced: false, entry: toEntry(row) }
       const { ttlMs } = options
@@ -67,8 +63,7 @@ export class SqliteStore implements Store {
   }
 
   delete(key: string, revision?: Revision): Promise<boolean> {
-    return this.call('delete', true, () => {
-      checkText(key, revision)
+    return this.call('delete', true, entryFault(key), () => {
       const row = this.live(key)
       if (row === undefined || revision !== undefined && row.revision !== revision) return false
       this.remove(row)
@@ -77,8 +72,7 @@ export class SqliteStore implements Store {
   }
 
   increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): Promise<Counter> {
-    return this.call('increment', true, () => {
-      checkText(key)
+    return this.call('increment', true, entryFault(key), () => {
       const { database } = this
       const now = database.now
       const row = database.first<{ readonly value: number, readonly expiresAt: number }>(
@@ -86,7 +80,7 @@ export class SqliteStore implements Store {
       )
       const value = Number(row?.value ?? 0) + by
       if (!Number.isSafeInteger(by) || !Number.isSafeInteger(value)) throw new TypeError(UNSAFE)
-      const expiresAt = row?.expiresAt ?? this.expiry(ttlMs)
+      const expiresAt = row?.expiresAt ?? this.expiry(ttlMs, now)
       database.run(
         'INSERT OR REPLACE INTO longhaul_counters (key, value, expiresAt) VALUES (?, ?, ?)',
         key, value, expiresAt,
@@ -96,8 +90,8 @@ export class SqliteStore implements Store {
   }
 
   watch(key: string, listener: () => void): Promise<Unsubscribe> {
-    if (this.isClosed) return Promise.reject(closed())
-    return this.watches.add(key, listener)
+    const fault = this.isClosed ? closed() : entryFault(key)
+    return fault ? Promise.reject(fault) : this.watches.add(key, listener)
   }
 
   async close(): Promise<void> {
@@ -106,8 +100,11 @@ export class SqliteStore implements Store {
     this.watches.close()
   }
 
-  private call<T>(verb: StoreEvent['verb'], writes: boolean, work: () => T): Promise<T> {
-    if (this.isClosed) return Promise.reject(closed())
+  private call<T>(
+    verb: StoreEvent['verb'], writes: boolean, misuse: Error | undefined, work: () => T,
+  ): Promise<T> {
+    const fault = this.isClosed ? closed() : misuse
+    if (fault) return Promise.reject(fault)
     return writes ? this.database.write(verb, work) : this.database.read(verb, work)
   }
 
@@ -117,8 +114,8 @@ export class SqliteStore implements Store {
     )
   }
 
-  private expiry(ttlMs: number): number {
-    if (Number.isFinite(ttlMs)) return this.database.now + Math.max(ttlMs, 0)
+  private expiry(ttlMs: number, now = this.database.now): number {
+    if (Number.isFinite(ttlMs)) return now + Math.max(ttlMs, 0)
     throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
   }
 
@@ -187,12 +184,4 @@ function closed(): Error {
 
 function toEntry(row: EntryRow | undefined): Entry | undefined {
   return row && { value: row.value, revision: row.revision }
-}
-
-/** Checks keys and values: SQLite ends a string at U+0000, and drivers replace half of a surrogate pair. */
-function checkText(...texts: readonly (string | undefined)[]): void {
-  for (const text of texts) {
-    if (text === undefined || (text.isWellFormed() && !text.includes('\0'))) continue
-    throw new TypeError('A key or value must be a well-formed string without U+0000')
-  }
 }

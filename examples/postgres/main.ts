@@ -4,7 +4,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createTasks, router, taskEndpoints } from 'longhaul'
-import { toNode } from 'longhaul/node'
+import { closeOnSignal, toNode } from 'longhaul/node'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 import { report } from '../report.js'
@@ -23,12 +23,4 @@ server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
   console.log(`Ready at http://127.0.0.1:${(server.address() as AddressInfo).port}`)
 })
 
-async function stop(): Promise<void> {
-  const answered = new Promise((resolve) => { server.close(resolve) })
-  await tasks.close()
-  await answered
-  await store.close()
-  await blobs.close()
-  await pool.end()
-}
-for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => { void stop() })
+closeOnSignal({ server, tasks, store, blobs, pool })

@@ -4,11 +4,10 @@ import type { AddressInfo } from 'node:net'
 import { compose, createTasks } from 'longhaul'
 import { cors } from 'longhaul/resources'
 import { rateLimit, requestId, timeouts } from 'longhaul/policies'
-import { attach } from 'longhaul/node'
+import { attach, closeOnSignal } from 'longhaul/node'
 import { authorize, identify, type Context } from './auth.js'
 import { openCallbacks } from './callbacks.js'
 import { publicTokens, type Config } from './config.js'
-import { Connections } from './connections.js'
 import { ApiDocument } from './openapi.js'
 import { routes } from './routes.js'
 import { openStorage } from './storage.js'
@@ -78,22 +77,18 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     server.on('connect', connectAllow === 'self' ? tunnelToSelf(server, tunnelTo) : tunnelTo(connectAllow))
   }
   attach<Context>(server, handler, { sendTimeoutMs: SEND_MS, policies: told })
-  const connections = new Connections(server)
+  const close = closeOnSignal({
+    server, tasks, drainMs, timeoutMs: drainMs + 2 * ANSWERS_MS, signals: [],
+    afterwards: async () => {
+      await storage.close()
+      await users.close()
+    },
+  })
 
   server.listen({ host, port })
   await once(server, 'listening')
 
-  let stopped: Promise<void> | undefined
-  return {
-    url: addressOf(server.address() as AddressInfo),
-    stop: () => stopped ??= (async () => {
-      const answered = connections.drain(drainMs + ANSWERS_MS)
-      await tasks.close({ drainMs })
-      await answered
-      await storage.close()
-      await users.close()
-    })(),
-  }
+  return { url: addressOf(server.address() as AddressInfo), stop: close }
 }
 
 /** Returns a listener whose tunnels lead to the server itself. Its address is known only when it listens. */

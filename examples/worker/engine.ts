@@ -1,13 +1,15 @@
 import { Redis } from 'ioredis'
 import { createTasks, type Tasks } from 'longhaul'
 import { redis } from 'longhaul/redis'
+import type { Store } from 'longhaul/stores'
 import { report } from '../report.js'
 
-/** The tasks of a web process or a worker, and a function that stops them. */
+/** The tasks of a web process or a worker, and what `closeOnSignal` closes. */
 export interface Engine {
   readonly tasks: Tasks
-  /** Closes the store after `answered` has resolved, so that requests under way can use it. */
-  stop(answered?: Promise<void>): Promise<void>
+  readonly store: Store
+  readonly client: Redis
+  readonly drainMs: number
 }
 
 /** Web processes and workers have the same definitions, and share one Redis. */
@@ -18,13 +20,5 @@ export function openEngine({ worker }: { readonly worker: boolean }): Engine {
   // Work whose worker was killed starts again within 20 s.
   const { engine, store } = redis({ client })
   const tasks = createTasks({ engine, store, definitions: [report], worker })
-  return {
-    tasks,
-    stop: async (answered) => {
-      await tasks.close({ drainMs: Number(process.env['DRAIN_MS'] ?? 10_000) })
-      await answered
-      await store.close()
-      client.disconnect()
-    },
-  }
+  return { tasks, store, client, drainMs: Number(process.env['DRAIN_MS'] ?? 10_000) }
 }

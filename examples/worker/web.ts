@@ -3,7 +3,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { router, taskEndpoints } from 'longhaul'
-import { toNode } from 'longhaul/node'
+import { closeOnSignal, toNode } from 'longhaul/node'
 import { report } from '../report.js'
 import { openEngine } from './engine.js'
 
@@ -13,10 +13,4 @@ const server = createServer(toNode(router({ 'POST /reports': submit(report), 'GE
 server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
   console.log(`Ready at http://127.0.0.1:${(server.address() as AddressInfo).port}`)
 })
-for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  process.once(signal, () => {
-    const answered = new Promise<void>((resolve) => { server.close(() => { resolve() }) })
-    // Not after `server.close`, because this ends the long polls and event streams that it waits for.
-    void engine.stop(answered)
-  })
-}
+closeOnSignal({ server, ...engine })

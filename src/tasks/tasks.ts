@@ -7,6 +7,7 @@ import {
   ServedTasks, type OwnedTasks, type SubmitArguments, type TaskHandle,
 } from './owned-tasks.js'
 import type { TasksOptions } from './tasks-options.js'
+import { noteClosed, noteOpened } from '../runtime/stopping.js'
 
 /**
  * Submits tasks and shows them. Made by `createTasks`. `D` are the registered definitions. These
@@ -82,7 +83,8 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
   /**
    * Accepts no new tasks, responds to waiting requests, gives active runs `drainMs` (default 10
    * seconds) to finish, then stops them. A synchronous response whose run is stopped is a 503
-   * `shutting_down`. Closes the engine too. The store, the blobs and your clients stay open: close
+   * `shutting_down`. Closes the engine too. Once all tasks of the process are closed, each response that a
+   * binding for Node sends says `Connection: close`, so that `server.close` ends. The store, the blobs and your clients stay open: close
    * them afterwards.
    *
    * @example
@@ -104,11 +106,14 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function createTasks<const D extends Definitions>(options: TasksOptions<D>): Tasks<D> {
-  return new AllTasks(new TaskService(options)) as Tasks as Tasks<D>
+  const tasks = new AllTasks(new TaskService(options)) as Tasks as Tasks<D>
+  noteOpened()
+  return tasks
 }
 
 class AllTasks extends ServedTasks implements Tasks {
   readonly #service: TaskService
+  #isClosed = false
 
   constructor(service: TaskService) {
     super(service, 'all')
@@ -137,6 +142,8 @@ class AllTasks extends ServedTasks implements Tasks {
     const { drainMs } = readOptions('tasks.close', options, {
       drainMs: duration({ max: Infinity, infinity: true, default: 10_000 }),
     })
+    if (!this.#isClosed) noteClosed()
+    this.#isClosed = true
     return this.#service.close(drainMs)
   }
 }

@@ -26,7 +26,7 @@ async function post(parsers: readonly (() => unknown)[], body: string): Promise<
   const server = await listen(createServer(app))
   try {
     return await Promise.all([['/reports', {}], ['/reports', { prefer: 'respond-async' }], ['/echo', {}]].map(async ([path, headers]) => {
-      const response = await fetch(`${server.url}${String(path)}`, { method: 'POST', headers: { ...BODY, ...headers as object }, body })
+      const response = await fetch(`${server.url}${path as string}`, { method: 'POST', headers: { ...BODY, ...headers as object }, body })
       const { code, details } = await response.json() as { code?: string, details?: { pointer: string }[] }
       return [response.status, code, details?.[0]?.pointer]
     }))

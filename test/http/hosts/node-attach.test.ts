@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { createServer } from 'node:http'
+import type { Socket } from 'node:net'
 import { describe, test } from 'node:test'
 import { attach } from '../../../adapters/node/index.js'
 import type { AttachOptions } from '../../../adapters/node/attach.js'
@@ -9,7 +11,7 @@ import type { Handler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import { listen } from '../../kit/listen.js'
 import { deferred } from '../../kit/wait.js'
-import { ask, Wire } from '../kit/wire.js'
+import { ask, eventually, Wire } from '../kit/wire.js'
 
 const hello: Handler = () => json(200, { hello: true })
 
@@ -85,10 +87,14 @@ describe('attach: what Node rejects', () => {
       body: (async function * () { yield 'begun'; await more; yield 'over' })()
     })
     return serving(handler, {}, async (port, server) => {
-      server.on('clientError', proceed)
-      const wire = new Wire(port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+      const [good, bad] = ['GET / HTTP/1.1\r\nHost: a\r\n\r\n', 'BREW /pot HTTP/1.1\r\n\r\n']
+      const wire = new Wire(port)
+      const [accepted] = await once(server, 'connection') as [Socket]
+      wire.socket.write(good)
       await wire.until(/begun/)
-      wire.socket.write('BREW /pot HTTP/1.1\r\n\r\n')
+      wire.socket.write(bad)
+      await eventually(() => accepted.bytesRead === good.length + bad.length, 'the server has read it')
+      proceed()
       assert.match(await wire.end(), /^HTTP[^]*\r\n5\r\nbegun\r\n4\r\nover\r\n0\r\n\r\nHTTP\/1\.1 501 /)
     })
   })
