@@ -11,7 +11,8 @@ import { attach, toNode } from 'longhaul/node'
 import { partialResults } from 'longhaul/partial'
 import { listen } from '../../kit/listen.js'
 import { deferred } from '../../kit/wait.js'
-import { Wire } from '../kit/wire.js'
+import { site } from '../kit/uploads.js'
+import { ask, Wire } from '../kit/wire.js'
 
 const PEOPLE = [{ id: 1 }, { id: 2 }]
 
@@ -132,15 +133,37 @@ describe('a stream tells proxies to forward it as it arrives', () => {
   })
 })
 
-describe('a request of the client that streams has Incremental', () => {
-  test('but not a request whose body is whole', async (t) => {
+describe('Incremental in requests of the client', () => {
+  test('a streamed upload has it, and an upload of a Blob does not', async (t) => {
     const { port, seen } = await start(t)
     const api = createClient({ baseUrl: `http://127.0.0.1:${String(port)}` })
     await api.upload('/users', (async function* () { yield* PEOPLE })())
     await api.upload('/users', new Blob(['{"id":1}\n']))
     assert.deepEqual(seen.map(({ headers }) => headers['incremental']), ['?1', undefined])
   })
-  test('but not in a browser, where another origin would have to allow the header', async (t) => {
+  test('each part of a resumable upload has it, and the handler does not get it', async (t) => {
+    const { listener, seen: handled } = site()
+    const sent: IncomingMessage[] = []
+    const { port, close } = await listen(createServer((req, res) => {
+      sent.push(req)
+      listener(req, res)
+    }))
+    t.after(close)
+    const api = createClient({ baseUrl: `http://127.0.0.1:${String(port)}/api` })
+    await api.uploadFile('/files', Buffer.from('abc')).result()
+    assert.deepEqual(sent.map(({ method, headers }) => [method, headers['incremental']]), [['POST', undefined], ['PATCH', '?1']])
+    assert.deepEqual(handled.map(({ headers }) => headers['incremental']), [undefined])
+  })
+  test('the handler of a resumable upload does not get that of its creation', async (t) => {
+    const { listener, seen: handled } = site()
+    const { port, close } = await listen(createServer((req, res) => { listener(req, res) }))
+    t.after(close)
+    const headers = { 'incremental': '?1', 'upload-complete': '?1', 'content-type': 'text/plain' }
+    const { status } = await ask(port, 'POST', '/api/files', { headers, body: 'abc' })
+    assert.equal(status, 200)
+    assert.deepEqual(handled.map(({ headers }) => headers['incremental']), [undefined])
+  })
+  test('a browser does not send it, because another origin would have to allow it', async (t) => {
     const { port, seen } = await start(t)
     Object.assign(globalThis, { document: {} })
     t.after(() => { Reflect.deleteProperty(globalThis, 'document') })
