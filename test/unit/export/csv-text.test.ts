@@ -13,7 +13,8 @@ function csvOf(record: object, settings: Partial<CsvSettings> = {}): string {
 
 /** Returns the cells that a reader of CSV sees, which also takes quotes inside of a cell as they are. */
 function cellsOf(csv: string, delimiter: string): readonly string[] {
-  return parse<string[]>(csv, { delimiter, relax_quotes: true, relax_column_count: true, bom: true }).flat()
+  const rows: string[][] = parse(csv, { delimiter, relax_quotes: true, relax_column_count: true, bom: true })
+  return rows.flat()
 }
 
 const DELIMITERS: readonly CsvDelimiter[] = [',', ';', '\t', '|']
