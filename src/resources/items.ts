@@ -156,7 +156,8 @@ export class Items<Item extends object, Draft, Change, Id> {
     this.#checkConditional(request)
     const isDeleted = await this.#guarded(request, id, 'there', async (repository) => {
       const done = await repository.delete?.(id, callOf(request))
-      return typeof done === 'boolean' ? done : this.#itemOf('delete', done) !== undefined
+      // TypeORM removes the id of an entity that it has deleted.
+      return typeof done === 'boolean' ? done : this.#returned('delete', done) !== undefined
     })
     if (!isDeleted) throw httpError('not_found')
     return { status: 204, headers: {} }
@@ -194,10 +195,15 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 
   /** Reads what a method returned for a record. Throws its failure. */
-  #itemOf(method: 'get' | 'update' | 'delete', value: unknown): Item | undefined {
+  #itemOf(method: 'get' | 'update', value: unknown): Item | undefined {
+    const returned = this.#returned(method, value)
+    return returned === undefined ? undefined : this.#checked(returned)
+  }
+
+  #returned(method: 'get' | 'update' | 'delete', value: unknown): object | undefined {
     const returned = readReturned(value, `collection: repository.${method}`)
     if (returned instanceof FailedRecord) throw returned.error
-    return returned === undefined ? undefined : this.#checked(returned)
+    return returned
   }
 
   /** Checks that an object is a record: it has an id. */
