@@ -46,7 +46,7 @@ describe('a 406 lists the available types', () => {
     const tasks = createTasks({ engine, store, blobs, definitions: [say] })
     t.after(() => tasks.close())
     const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => 'ann' })
-    const { overview } = operatorEndpoints(tasks, { statusPath: '/all/{id}', operator: () => true })
+    const { overview } = operatorEndpoints<unknown>(tasks, { statusPath: '/all/{id}', operator: () => true })
     const { taskId } = await tasks.ownedBy('ann').submit(say, undefined)
     const site = router({
       'GET /tasks': endpoints.list, 'GET|DELETE /tasks/{id}': endpoints.status,
