@@ -147,8 +147,8 @@ const RESULTS: readonly Shape[] = [
   shapeOf('numDeletedRows'),
   shapeOf('numInsertedOrUpdatedRows', 'insertId'),
   shapeOf('numChangedRows'),
-  // Prisma
-  shapeOf('count'),
+  // Prisma, Sequelize
+  shapeOf('count', 'rows'),
   // Supabase, results of other libraries
   shapeOf('error', 'data count status statusText success message value ok'),
   shapeOf('ok', 'value data message status statusText'),
