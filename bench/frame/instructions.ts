@@ -1,37 +1,93 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Load } from './program.js'
 import type { LoadOrder } from './load.js'
+import { valgrindEnvironment } from './valgrind.js'
 
-const WARM_UP = 20_000
-const COUNTED = 6000
+/** Requests until V8 compiles hardly any function again. */
+const WARM_UP = 12_000
+const WINDOWS = 6
+const WINDOW = 600
+/** Some tasks of the default limit of one owner. */
+const CONNECTIONS = 8
 
 /**
- * Counts the instructions in user mode of one request of a warm server, without those of the kernel. One thread does
- * all work, so that compilation and garbage collection count, in the same order each time. Needs valgrind, and a minute or two.
+ * The clock and the timers of the program are slow, because valgrind and other load make its process slow.
+ * Otherwise turns of a few milliseconds end too soon, and periodic work is divided among few requests.
  */
-export async function instructionsFor(file: string, loadFile: string, order: Omit<LoadOrder, 'port' | 'connections' | 'count'>): Promise<number> {
-  const load = await Load.start(loadFile)
+const SLOW_CLOCK = `
+  import timers from 'node:timers'
+  import { syncBuiltinESMExports } from 'node:module'
+  const { performance } = globalThis
+  const now = performance.now.bind(performance)
+  performance.now = () => now() / 1000
+  for (const name of ['setTimeout', 'setInterval']) {
+    const set = timers[name]
+    timers[name] = (run, ms, ...args) => set(run, Math.min(2 ** 31 - 1, ms * 1000), ...args)
+    globalThis[name] = timers[name]
+  }
+  syncBuiltinESMExports()
+`
+
+/** One thread does all work, so that compilation and garbage collection count. */
+const NODE = [
+  '--single-threaded', '--hash-seed=1', '--random-seed=1', '--stack-size=4000',
+  `--import=data:text/javascript,${encodeURIComponent(SLOW_CLOCK)}`,
+]
+
+export type Requests = Pick<LoadOrder, 'requests' | 'expectStatus'>
+
+/** A program that listens, and the requests that it gets. */
+export interface CountedServer {
+  /** Path of the binary of Node. Default: the one of this process. */
+  readonly node?: string
+  readonly file: string
+  readonly load: string
+  /** Returns the requests that count. `run` sends requests that do not count and returns bodies of the responses. */
+  readonly prepare: (run: (order: Requests & Pick<LoadOrder, 'count' | 'keepBodies'>) => Promise<readonly string[]>) => Promise<Requests> | Requests
+}
+
+/**
+ * Counts the instructions in user mode of one request of a warm server, its socket included.
+ * Returns the least of several windows, because collections of all garbage and late compilations make others dearer.
+ *
+ * @throws {Error} there is no valgrind, and it cannot be fetched
+ */
+export async function instructionsFor({ node = process.execPath, file, load: loadFile, prepare }: CountedServer): Promise<number> {
+  const env = valgrindEnvironment()
+  const folder = await mkdtemp(join(tmpdir(), 'longhaul-gate-'))
+  const load = await Load.start(loadFile, 'any')
   const child = spawn('valgrind', [
-    '--tool=callgrind', '--callgrind-out-file=/dev/null', '--smc-check=all-non-file', '--instr-atstart=no', process.execPath, '--single-threaded', '--stack-size=4000', file,
-  ], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'], env: { ...process.env, NODE_ENV: 'production' } })
-  let told = ''
-  const counting = (state: 'on' | 'off'): void => { execFileSync('callgrind_control', ['-i', state, String(child.pid)], { stdio: 'ignore' }) }
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => { told += text })
+    '--tool=callgrind', `--callgrind-out-file=${folder}/counts`, '--smc-check=all-non-file', '--instr-atstart=no', node, ...NODE, file,
+  ], { stdio: ['ignore', 'inherit', 'ignore', 'ipc'], env: { ...env, NODE_ENV: 'production' } })
+  const control = (...args: readonly string[]): void => { execFileSync('callgrind_control', [...args, String(child.pid)], { env, stdio: 'ignore' }) }
   try {
     const [{ port }] = await once(child, 'message') as [{ port: number }]
-    const run = (count: number) => load.run({ ...order, port, connections: 8, count })
-    await run(WARM_UP)
-    counting('on')
-    await run(COUNTED)
-    counting('off')
+    const run = async (order: Requests & Pick<LoadOrder, 'count' | 'keepBodies'>) => (await load.run({ ...order, port, connections: CONNECTIONS })).bodies
+    const requests = await prepare(run)
+    await run({ ...requests, count: WARM_UP })
+    control('-i', 'on')
+    const counts: number[] = []
+    for (let window = 1; window <= WINDOWS; window++) {
+      await run({ ...requests, count: WINDOW })
+      control('-d')
+      counts.push(await totalOf(`${folder}/counts.${window}`) / WINDOW)
+    }
+    return Math.min(...counts)
   } finally {
     const gone = once(child, 'exit')
-    child.disconnect()
+    child.kill('SIGKILL')
     await gone
     await load.stop()
+    await rm(folder, { recursive: true, force: true })
   }
-  const counted = /Collected : (\d+)/.exec(told)?.[1]
-  if (counted === undefined) throw new Error(`valgrind told no count: ${told.slice(-500)}`)
-  return Number(counted) / COUNTED
+}
+
+async function totalOf(file: string): Promise<number> {
+  const total = /^totals: (\d+)/m.exec(await readFile(file, 'utf8'))?.[1]
+  if (total === undefined) throw new Error(`valgrind wrote no total into ${file}`)
+  return Number(total)
 }

@@ -4,6 +4,8 @@ import type { AddressInfo } from 'node:net'
 
 /** Listens on a free port, reports it to the parent, and then answers each question for the CPU time used so far. */
 export function subject(server: Server): void {
+  // The load generator keeps its connections while other servers have their turn.
+  server.keepAliveTimeout = 600_000
   server.listen(0, '127.0.0.1', () => {
     process.send?.({ port: (server.address() as AddressInfo).port })
   })

@@ -38,8 +38,8 @@ if (instructions) {
     for (const [asked, request] of Object.entries(requests)) {
       process.stderr.write(`${name}, ${asked}\n`)
       const [without, all] = [
-        await instructionsFor(program(pair[0]), program('load'), { requests: [request], expectStatus: 202 }),
-        await instructionsFor(program(pair[1]), program('load'), { requests: [request], expectStatus: 202 }),
+        await instructionsFor({ file: program(pair[0]), load: program('load'), prepare: () => ({ requests: [request], expectStatus: 202 }) }),
+        await instructionsFor({ file: program(pair[1]), load: program('load'), prepare: () => ({ requests: [request], expectStatus: 202 }) }),
       ]
       counts.push([`${name}, ${asked}`, without.toFixed(0), all.toFixed(0), `${((all / without - 1) * 100).toFixed(1)} %`])
     }

@@ -12,7 +12,7 @@ const { values: { quick, only } } = parseArgs({ options: { quick: { type: 'boole
 
 const SERVERS = ['bare', 'hand-written', 'longhaul', 'fastify', 'fastify-with-duties', 'in-fastify', 'h3', 'hono', 'koa', 'express']
 const QUICK = ['bare', 'hand-written', 'longhaul', 'fastify']
-const CONNECTIONS = 64
+const CONNECTIONS = 32
 const HELD = ['hand-written', 'longhaul']
 const RESULT_BYTES = '{"message":"The report for 2026-10 is ready.","rows":1002}'.length
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { RecordSource } from '../ndjson/download.js'
-import { NDJSON_TYPE } from '../ndjson/media-type.js'
+import { NDJSON_TYPE } from '../http/fields/ndjson-types.js'
 import { RecordText } from '../ndjson/record-text.js'
 import { jsonSchemaOf, serialiser } from '../ndjson/serialiser.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
@@ -17,7 +17,9 @@ import { checkFileName } from '../tasks/definition/file-content.js'
 import {
   adoptParts, savedExport, writeParts, type SavedExport,
 } from './export-parts.js'
-import { CsvText, type ExportColumn, type ExportText } from './export-text.js'
+import {
+  CsvText, propertiesOf, type CsvDelimiter, type ExportColumn, type ExportText,
+} from './export-text.js'
 import { RecordCursor, RecordStart } from './record-cursor.js'
 
 type ExportFormat = 'ndjson' | 'csv' | 'json'
@@ -90,10 +92,16 @@ export interface ExportTaskOptions<
   readonly columns?: readonly (string | ExportColumn)[]
   /**
    * Only for `csv`. Writes `'` before a text that a spreadsheet would execute as a formula: one that
-   * begins with `=`, `+`, `-`, `@`, a tab or a line break. Set it to `false` only if no user opens
-   * the file in such a program. Default: true.
+   * begins with `=`, `+`, `-`, `@`, a tab or a line break, or has one of the first four after a
+   * comma, a semicolon, a tab, a vertical bar or a line break. A text that is a negative number,
+   * such as `-12.50`, stays as it is. Set it to `false` only if no user opens the file in such a
+   * program. Default: true.
    */
   readonly escapeFormulas?: boolean
+  /** Only for `csv`. Separates the cells: `,`, `;`, a tab or `|`. Default: ','. */
+  readonly delimiter?: CsvDelimiter
+  /** Only for `csv`. Begins each file with a byte order mark, so that Excel reads UTF-8. Default: false. */
+  readonly bom?: boolean
 }
 
 const TYPES: Readonly<Record<ExportFormat, string>> = {
@@ -136,6 +144,8 @@ const EXPORT = {
   schema: value('a schema'),
   columns: value('a list of columns'),
   escapeFormulas: flag({ default: true }),
+  delimiter: oneOf([',', ';', '\t', '|'], { default: ',' }),
+  bom: flag({ default: false }),
 } satisfies OptionTable<ExportTaskOptions<never, object>>
 
 /**
@@ -160,7 +170,7 @@ export function exportTask<
   readOptions(where, options, EXPORT)
   const {
     records, total, format = 'ndjson', fileName: _, partRecords, schema, columns,
-    escapeFormulas = true, ...task
+    escapeFormulas = true, delimiter = ',', bom = false, ...task
   } = options
   checkFormat(where, options)
   checkFileName(namesOf(options)(1))
@@ -169,7 +179,7 @@ export function exportTask<
   const stringify = serialiser<T>(jsonSchema)
   const nameOf = namesOf(options)
   const digest = digestOf({
-    format, name: nameOf(1), partRecords, columns, escapeFormulas, jsonSchema,
+    format, name: nameOf(1), partRecords, columns, escapeFormulas, delimiter, bom, jsonSchema,
   })
   const form = { digest, type: TYPES[format], nameOf, partRecords: partRecords ?? Infinity }
 
@@ -189,7 +199,7 @@ export function exportTask<
       const csvColumns = (columns ?? found ?? []).map(toColumn)
       const textOf = (): ExportText<T> => (
         format === 'csv'
-          ? new CsvText<T>({ columns: csvColumns, escapeFormulas })
+          ? new CsvText<T>({ columns: csvColumns, escapeFormulas, delimiter, bom })
           : new RecordText<T>(stringify, format === 'ndjson' ? 'lines' : 'array')
       )
       const settings = { ...form, textOf, onProgress: report, columns: found }
@@ -209,7 +219,7 @@ export function exportTask<
 }
 
 const FORMATS_OF = {
-  columns: ['csv'], escapeFormulas: ['csv'], schema: ['ndjson', 'json'],
+  columns: ['csv'], escapeFormulas: ['csv'], delimiter: ['csv'], bom: ['csv'], schema: ['ndjson', 'json'],
 } satisfies Partial<Record<keyof ExportTaskOptions<never, object>, ExportFormat[]>>
 
 function checkFormat(
@@ -264,7 +274,7 @@ function namesOf(
 
 async function columnsOf(cursor: RecordCursor<object>): Promise<readonly string[]> {
   const first = await cursor.peek()
-  return first === undefined ? [] : Object.keys(first)
+  return first === undefined ? [] : propertiesOf(first)
 }
 
 function toColumn(column: string | { readonly key: string, readonly header?: string }) {

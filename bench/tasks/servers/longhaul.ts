@@ -4,8 +4,7 @@ import { toNode } from 'longhaul/node'
 import { listen } from '../../frame/subject.js'
 import { doWork, WORK_MS, type Input } from '../work.js'
 
-// All clients of the benchmark have one address, so they would share the limit of one caller.
-const report = defineTask({ name: 'report', maxPerOwner: Infinity, run: (input: Input) => doWork(input) })
+const report = defineTask({ name: 'report', run: (input: Input) => doWork(input) })
 // The peers start all work at once.
 const tasks = createTasks({ ...memory(), definitions: [report], concurrency: WORK_MS > 0 ? 1000 : 10 })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
