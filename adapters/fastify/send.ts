@@ -12,6 +12,7 @@ import {
   checkLength, cut, cutAfterTurn, dropRest, leavesBody, linger, mustClose, send as sendDirectly,
   sizeOf, type Call, type Rescue,
 } from '../node/send.js'
+import { countUnread } from '../node/unread.js'
 
 /** Key of Fastify's reply in a request of node:http. A WeakMap would cost 5 µs a request. */
 const REPLY = Symbol('longhaul.fastifyReply')
@@ -68,6 +69,10 @@ function sendWhole(reply: FastifyReply, call: Call, response: HttpResponse): voi
   setHead(reply, response, whole !== undefined || isBare)
   call.answered = true
   reply.serializer(asItIs).send(whole)
+  const { res } = call
+  if (whole !== undefined && (res.writableLength > 0 || !res.writableEnded)) {
+    res.once('close', countUnread(call, sizeOf(whole)))
+  }
   dropRest(call)
 }
 

@@ -3,7 +3,7 @@ import type { Tasks } from '../../src/index.js'
 import {
   duration, func, MAX_TIMER_MS, readOptions, value, type OptionTable,
 } from '../../src/runtime/options.js'
-import { settles } from '../../src/runtime/timers.js'
+import { setTimeout, settles } from '../../src/runtime/timers.js'
 import { warn } from '../../src/runtime/warning.js'
 import { serverCloser } from './close-server.js'
 
@@ -65,6 +65,7 @@ const EXIT_MS = 500
  * The process ends with code 0, or with code 1 if a part did not close within `timeoutMs`. A second
  * signal, at least a second later, ends it at once with code 1.
  * @example
+ * const storage = postgres({ pool })
  * closeOnSignal({ server, tasks, ...storage, pool })
  * @returns a function that closes all parts without a signal. It ends no process and never rejects.
  * Later calls return the same promise.

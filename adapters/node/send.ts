@@ -7,6 +7,7 @@ import { copyHeadersToError } from '../../src/http/respond.js'
 import { hasNoContent, writeHead } from './head.js'
 import { isGone, type HostRequest, type HostResponse } from './host.js'
 import type { NodeRequest } from './request.js'
+import { countUnread } from './unread.js'
 import { setGlobalTimeout } from '../../src/runtime/timers.js'
 
 export type Rescue = (error: unknown) => Promise<HttpResponse>
@@ -54,6 +55,10 @@ function sendWhole(call: Call, response: HttpResponse): void {
       endWith(res, content, content.length === length ? 'latin1' : 'utf8')
     } else res.end(content)
     dropRest(call)
+    // Middleware that compresses ends it later.
+    if (length !== undefined && (res.writableLength > 0 || !res.writableEnded)) {
+      res.once('close', countUnread(call, length))
+    }
     return
   }
   if (content === undefined) res.flushHeaders()
@@ -168,7 +173,11 @@ async function sendStream(
       // Adapters for Lambda and others return nothing, and never emit `drain`.
       const room: unknown = res.write(value)
       if (events) res.flush?.()
-      if (room === false && !gone) await drained()
+      if (room === false && !gone) {
+        const isRead = countUnread(call, size)
+        await drained()
+        isRead()
+      }
       if (gone) return
     }
     checkLength(sent, promised, true)

@@ -101,6 +101,12 @@ export function getRequestId(request: HttpRequest<unknown>): string | undefined 
   return requestIds.get(DerivedRequest.root(request))
 }
 
+/** Notes the subject of the principal on the binding's request, which counts what nobody reads. */
+export function setCaller(request: HttpRequest<unknown>, subject: string): void {
+  const root = DerivedRequest.root(request) as { caller?: string }
+  if ('caller' in root) root.caller = subject
+}
+
 const SLASH = 0x2f
 
 /**
