@@ -65,6 +65,7 @@ const EXIT_MS = 500
  * The process ends with code 0, or with code 1 if a part did not close within `timeoutMs`. A second
  * signal, at least a second later, ends it at once with code 1.
  * @example
+ * const storage = postgres({ pool })
  * closeOnSignal({ server, tasks, ...storage, pool })
  * @returns a function that closes all parts without a signal. It ends no process and never rejects.
  * Later calls return the same promise.

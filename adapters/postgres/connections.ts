@@ -142,9 +142,17 @@ WHERE pid = $1::integer AND state = 'active' AND usename = current_user
 /** Pools and clients whose `error` event has a listener. */
 const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
 
+/**
+ * A prepared statement no longer fits its tables, since a change of them (`cached plan must not change
+ * result type`), or a pooler has another one. It has changed nothing.
+ */
+const STALE = new Set(['0A000', '26000', '42P05'])
+
 class Use {
   client: PostgresPoolClient | undefined
   isCancelled = false
+  /** True if a prepared statement of its connection no longer works. */
+  isStale = false
   /** Number of replies before it began. */
   replies = 0
   /** The newest statement. */
@@ -255,7 +263,7 @@ export class PoolConnections implements Connections {
     if (use.isCancelled) return
     this.replies++
     this.lastReply.set(client, this.generation)
-    client.release(destroy)
+    client.release(destroy || use.isStale)
   }
 
   /**
@@ -307,7 +315,12 @@ export class PoolConnections implements Connections {
           ? client.query({ name: statementName(text), text, values: sent }) : client.query(text, sent))
         return rows as Row[]
       } catch (error) {
-        if (sqlState(error) !== '40001') throw error
+        const state = sqlState(error) ?? ''
+        if (this.preparesStatements && STALE.has(state)) {
+          use.isStale = true
+          return (await client.query(text, sent)).rows as Row[]
+        }
+        if (state !== '40001') throw error
       }
     }
   }

@@ -143,7 +143,7 @@ export class Database {
     const { connections, options: { schema, migrate, timeoutMs } } = this
     // Reads the identity now, so that no open transaction has to wait for another connection.
     const missing = await connections.transaction(async (query) => {
-      await checkEncoding(query)
+      await checkValues(query)
       const found = await missingMigrations(query, schema)
       if (found.length === 0) this.identity = await this.readIdentity(query)
       return found
@@ -174,14 +174,22 @@ export class Database {
   }
 }
 
-/** @throws {TypeError} The database does not keep every character. */
-async function checkEncoding(query: Query): Promise<void> {
-  const [row] = await query<{ readonly name: string }>(
-    'SELECT current_setting(\'server_encoding\') AS name',
+/** A time in milliseconds, which the binary parser of `pg` reads as another number. */
+const TIME = 1_795_747_375_123
+
+/** @throws {TypeError} The database does not keep every character, or `pg` does not read every number. */
+async function checkValues(query: Query): Promise<void> {
+  const [row] = await query<{ readonly encoding: string, readonly time: unknown }>(
+    // With a parameter, because only such statements have binary results.
+    'SELECT current_setting(\'server_encoding\') AS encoding, $1::float8 AS time', [TIME],
   )
-  if (row?.name === 'UTF8') return
-  throw new TypeError(`postgres: the database has the encoding ${String(row?.name)}, and must have UTF8. `
-    + 'Create one: CREATE DATABASE name ENCODING \'UTF8\' TEMPLATE template0')
+  if (row?.encoding !== 'UTF8') {
+    throw new TypeError(`postgres: the database has the encoding ${String(row?.encoding)}, and must have `
+      + 'UTF8. Create one: CREATE DATABASE name ENCODING \'UTF8\' TEMPLATE template0')
+  }
+  if (Number(row.time) === TIME) return
+  throw new TypeError('postgres: pool returns a number of the type float8 as another number. Remove '
+    + 'binary: true from its options, or your parser of this type')
 }
 
 /**

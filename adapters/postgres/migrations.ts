@@ -239,7 +239,7 @@ export async function missingMigrations(
   )
   if (journal?.exists !== true) return MIGRATIONS
   const rows = await query<{ readonly number: number }>(`SELECT number FROM ${table}`)
-  const applied = new Set(rows.map(({ number }) => number))
+  const applied = new Set(rows.map(({ number }) => Number(number)))
   return MIGRATIONS.filter(({ number }) => !applied.has(number))
 }
 

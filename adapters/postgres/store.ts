@@ -126,7 +126,7 @@ export class PostgresStore implements Store {
         this.sql.increment, [key, by, toLifetime(ttlMs)],
       )
       if (!row) throw new TypeError(UNSAFE)
-      return { value: row.value, resetMs: Math.max(row.ms, 0) }
+      return { value: Number(row.value), resetMs: Math.max(Number(row.ms), 0) }
     })
   }
 

@@ -80,7 +80,7 @@ export class SqliteStore implements Store {
       )
       const value = Number(row?.value ?? 0) + by
       if (!Number.isSafeInteger(by) || !Number.isSafeInteger(value)) throw new TypeError(UNSAFE)
-      const expiresAt = row?.expiresAt ?? this.expiry(ttlMs)
+      const expiresAt = row?.expiresAt ?? this.expiry(ttlMs, now)
       database.run(
         'INSERT OR REPLACE INTO longhaul_counters (key, value, expiresAt) VALUES (?, ?, ?)',
         key, value, expiresAt,
@@ -114,8 +114,8 @@ export class SqliteStore implements Store {
     )
   }
 
-  private expiry(ttlMs: number): number {
-    if (Number.isFinite(ttlMs)) return this.database.now + Math.max(ttlMs, 0)
+  private expiry(ttlMs: number, now = this.database.now): number {
+    if (Number.isFinite(ttlMs)) return now + Math.max(ttlMs, 0)
     throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
   }
 

@@ -9,8 +9,10 @@ const MAX_ID = 128
  * well-formed, or with U+0000. A server may reject it together with the tasks of others.
  *
  * @example
- * const fault = nameFault(task)
- * if (fault) throw fault
+ * function check(task: NewTask): void {
+ *   const fault = nameFault(task)
+ *   if (fault) throw fault
+ * }
  */
 export function nameFault(task: NewTask): TypeError | undefined {
   const { id, birth, key, owner, caller } = task

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { RecordSource } from '../ndjson/download.js'
-import { NDJSON_TYPE } from '../ndjson/media-type.js'
+import { NDJSON_TYPE } from '../http/fields/ndjson-types.js'
 import { RecordText } from '../ndjson/record-text.js'
 import { jsonSchemaOf, serialiser } from '../ndjson/serialiser.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
@@ -93,8 +93,9 @@ export interface ExportTaskOptions<
   /**
    * Only for `csv`. Writes `'` before a text that a spreadsheet would execute as a formula: one that
    * begins with `=`, `+`, `-`, `@`, a tab or a line break, or has one of the first four after a
-   * comma, a semicolon, a tab, a vertical bar or a line break. Set it to `false` only if no user
-   * opens the file in such a program. Default: true.
+   * comma, a semicolon, a tab, a vertical bar or a line break. A text that is a negative number,
+   * such as `-12.50`, stays as it is. Set it to `false` only if no user opens the file in such a
+   * program. Default: true.
    */
   readonly escapeFormulas?: boolean
   /** Only for `csv`. Separates the cells: `,`, `;`, a tab or `|`. Default: ','. */

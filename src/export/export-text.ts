@@ -24,10 +24,13 @@ export interface CsvSettings {
 /** Characters that spreadsheets may read as the end of a cell, whatever the delimiter of the file is. */
 const BREAKS = /[",;|\t\r\n]|^\s|\s$/
 /**
- * A formula at the start of a text, or after a separator. Quotes protect only from the delimiter of
- * the file: a spreadsheet that splits at another one sees a quote in the middle of a cell.
+ * Before a formula at the start of a text, or after a separator. Quotes protect only from the
+ * delimiter of the file: a spreadsheet that splits at another one sees a quote in the middle of a
+ * cell. Looks back from each sign, so that a text of many line breaks takes no quadratic time.
  */
-const FORMULA = /(?:^|[,;|\t\r\n])[\s\p{C}"]*(?=[=+\-@＝＋－＠])/gu
+const FORMULA = /(?=[=+\-@＝＋－＠])(?<=(?:^|[,;|\t\r\n])[\s\p{C}"]*)/gu
+/** A negative number as text, as drivers and ORMs return a decimal or a bigint. */
+const NEGATIVE = /^-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 const CONTROL_START = /^(?=[\t\r\n])/
 
 /** Writes records as CSV (RFC 4180), with a line of headings. */
@@ -96,6 +99,7 @@ function jsonForm(value: unknown): unknown {
 }
 
 function marked(value: string): string {
-  const text = value.replaceAll(FORMULA, '$&\'')
+  if (NEGATIVE.test(value)) return value
+  const text = value.replaceAll(FORMULA, '\'')
   return text === value ? value.replace(CONTROL_START, '\'') : text
 }

@@ -34,11 +34,14 @@ function readOutcome(value: unknown, report: (error: unknown) => void): RecordOu
   return isId(id) ? { id } : undefined
 }
 
+const OUTCOME = new Set(['status', 'id', 'error'])
+
 type Fields = Readonly<Record<string, unknown>>
 
 /** Returns a `RecordOutcome`; `undefined` for an object that is none. */
 function ownOutcome(value: Fields, report: (error: unknown) => void): RecordOutcome | undefined {
   const { status, id, error } = value
+  if (isRecord(value)) return undefined
   const isStatus = Number.isInteger(status)
   if (error === undefined || error === null) {
     if (!isStatus) return undefined
@@ -52,6 +55,17 @@ function ownOutcome(value: Fields, report: (error: unknown) => void): RecordOutc
   const isFailed = status === undefined || (isStatus && Number(status) >= 400 && Number(status) < 600)
   if (isFault && isFailed && (id === undefined || isId(id))) return value
   throw new TypeError('write returned an error that is none; return { status, error: { code, message } }')
+}
+
+/**
+ * Returns true for a record that has its own `status`, such as 1, or a text in `error`. An error
+ * status stays the status of an outcome, so that a failure in an unknown form is no success.
+ */
+function isRecord(value: Fields): boolean {
+  const { status, id, error } = value
+  const isOther = (error === undefined || error === null || typeof error === 'string')
+    && !(Number(status) >= 200 && Number(status) < 600)
+  return isOther && isId(id) && Object.keys(value).some((name) => !OUTCOME.has(name))
 }
 
 function isId(id: unknown): id is string | number {

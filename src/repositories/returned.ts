@@ -25,13 +25,10 @@ export function readReturned(value: unknown, source: string): object | FailedRec
     if (isError(value)) return new FailedRecord(value)
     checkInstance(value, source)
   }
-  const { status, then, errmsg } = value as {
-    readonly status?: unknown, readonly then?: unknown, readonly errmsg?: unknown,
-  }
+  const { status, then } = value as { readonly status?: unknown, readonly then?: unknown }
   if (typeof then === 'function') throw unknownValue(source, 'a promise; await it')
-  if (typeof errmsg === 'string' && isWriteError(value)) {
-    return new FailedRecord(new Error(errmsg, { cause: value }))
-  }
+  const failure = writeErrorOf(value)
+  if (failure !== undefined) return new FailedRecord(new Error(failure, { cause: value }))
   if ((status === 'fulfilled' || status === 'rejected') && isSettled(value, status)) {
     const settled = value as PromiseSettledResult<unknown>
     if (settled.status === 'rejected') return new FailedRecord(settled.reason)
@@ -84,45 +81,102 @@ function checkInstance(value: object, source: string): void {
   if (isScalar) throw unknownValue(source, 'a date or another single value')
 }
 
-/** `WriteError` of the MongoDB driver, which Mongoose returns among the documents, is no `Error`. */
-function isWriteError(value: object): boolean {
-  return 'code' in value && !('_id' in value) && !('id' in value)
+/** Properties of a `WriteError` of the MongoDB driver. */
+const WRITE_ERROR = new Set(['err', 'errmsg', 'code', 'index', 'errInfo', 'op', 'keyPattern', 'keyValue'])
+
+/**
+ * Returns the message of a `WriteError`, which Mongoose returns among the documents and which is no
+ * `Error`. Before version 9, Mongoose returns a copy of its property `err` and of its index.
+ */
+function writeErrorOf(value: object): string | undefined {
+  type WriteError = { readonly errmsg?: unknown, readonly code?: unknown }
+  const { errmsg, code, err } = value as WriteError & { readonly err?: WriteError | null }
+  const message = errmsg ?? err?.errmsg
+  if (typeof message !== 'string' || (code ?? err?.code) === undefined) return undefined
+  for (const name in value) if (!WRITE_ERROR.has(name)) return undefined
+  return message
 }
 
-/** A record may have a property `status`, so a settled result has nothing else. */
+/** `p-settle` adds the flags. */
+const SETTLED = new Set(['status', 'value', 'reason', 'isFulfilled', 'isRejected'])
+
+/** A record may have a property `status`, so a settled result has no property of a record. */
 function isSettled(value: object, status: 'fulfilled' | 'rejected'): boolean {
-  const other = status === 'fulfilled' ? 'value' : 'reason'
-  return Object.keys(value).length === 2 && Object.hasOwn(value, other)
+  const names = Object.keys(value)
+  return Object.hasOwn(value, status === 'fulfilled' ? 'value' : 'reason')
+    && names.every((name) => SETTLED.has(name))
 }
 
-/** Properties that say how a statement ended. */
-const OUTCOMES = new Set([
-  // pg, PGlite, mysql2
-  'rowCount', 'affectedRows', 'changedRows',
-  // MongoDB
-  'acknowledged', 'matchedCount', 'modifiedCount', 'nModified', 'lastErrorObject', 'ok',
-  // SQLite, libsql, D1
-  'changes', 'rowsAffected', 'success',
-  // TypeORM, Kysely, Prisma, Supabase
-  'affected', 'generatedMaps', 'numUpdatedRows', 'numInsertedOrUpdatedRows', 'count', 'error',
-])
-/** Other properties of the results of these drivers. */
-const BESIDE_OUTCOMES = new Set([
-  'command', 'oid', 'rows', 'fields', '_types', '_parsers', 'RowCtor', 'rowAsArray', 'blob',
-  '_prebuiltEmptyResultObject', 'fieldCount', 'insertId', 'info', 'serverStatus', 'warningStatus',
-  'stateChanges', 'upsertedCount', 'upsertedId', 'insertedCount', 'insertedId', 'insertedIds',
-  'mongoose', 'n', 'value', 'lastInsertRowid', 'columns', 'columnTypes', 'results', 'meta', 'raw',
-  'identifiers', 'numChangedRows', 'data', 'status', 'statusText', 'message',
-])
+/** Properties of the result of a statement: those that it always has, and others. */
+interface Shape {
+  readonly required: readonly string[]
+  readonly names: ReadonlySet<string>
+}
 
-/** Returns true for the result object of a database driver: it has no property of a record. */
+/**
+ * Results of statements. An object that has another property is a record, because a record may have
+ * any name: `{ value, count }` of a `GROUP BY`.
+ */
+const RESULTS: readonly Shape[] = [
+  // pg, pg-promise, Slonik, Neon
+  shapeOf('rowCount', 'command oid rows fields _types _parsers RowCtor rowAsArray'
+    + ' _prebuiltEmptyResultObject duration notices type text'),
+  // PGlite, mysql, mysql2, MariaDB, MikroORM
+  shapeOf('affectedRows', 'rows fields blob fieldCount insertId info serverStatus warningStatus'
+    + ' warningCount changedRows stateChanges message protocol41 row insertedIds'),
+  // MongoDB, Mongoose
+  shapeOf('acknowledged', 'matchedCount modifiedCount upsertedCount upsertedId insertedCount insertedId'
+    + ' insertedIds deletedCount mongoose'),
+  shapeOf('matchedCount', 'result modifiedCount upsertedCount upsertedIds insertedCount insertedIds'
+    + ' deletedCount mongoose'),
+  shapeOf('lastErrorObject', 'value ok $clusterTime operationTime'),
+  shapeOf('ok', 'n nModified deletedCount upserted opTime electionId $clusterTime operationTime'),
+  // better-sqlite3, node:sqlite, sqlite
+  shapeOf('changes', 'lastInsertRowid lastInsertRowId lastID stmt'),
+  // libsql, PlanetScale, TiDB, mssql, oracledb
+  shapeOf('rowsAffected', 'rows columns columnTypes lastInsertRowid lastInsertId insertId headers types'
+    + ' fields size statement time rowCount recordset recordsets output returnValue lastRowid outBinds'
+    + ' metaData resultSet implicitResults warning'),
+  // D1, results of validation
+  shapeOf('success', 'meta results error data message status output issues typed'),
+  // TypeORM
+  shapeOf('affected', 'raw generatedMaps'),
+  shapeOf('generatedMaps', 'raw identifiers'),
+  // Kysely
+  shapeOf('numUpdatedRows', 'numChangedRows'),
+  shapeOf('numDeletedRows'),
+  shapeOf('numInsertedOrUpdatedRows', 'insertId'),
+  shapeOf('numChangedRows'),
+  // Prisma, Sequelize
+  shapeOf('count', 'rows'),
+  // Supabase, results of other libraries
+  shapeOf('error', 'data count status statusText success message value ok'),
+  shapeOf('ok', 'value data message status statusText'),
+  // Azure Cosmos DB
+  shapeOf('statusCode requestCharge', 'eTag resourceBody retryAfterMilliseconds'),
+  shapeOf('statusCode resource', 'headers substatus diagnostics item'),
+]
+
+const RESULT_NAMES = new Set(RESULTS.flatMap(({ names }) => [...names]))
+
+function shapeOf(required: string, others = ''): Shape {
+  const names = required.split(' ')
+  return { required: names, names: new Set([...names, ...others.split(' ').filter(Boolean)]) }
+}
+
+/** Returns true for the result of a statement. */
 function isDriverResult(value: object): boolean {
-  let hasOutcome = false
+  // All outputs of the AWS SDK have it, whatever else they have.
+  if ('$metadata' in value) return true
+  const found: string[] = []
   for (const name in value) {
-    if (OUTCOMES.has(name)) hasOutcome = true
-    else if (!BESIDE_OUTCOMES.has(name)) return false
+    // Nearly all records end here.
+    if (!RESULT_NAMES.has(name)) return false
+    found.push(name)
   }
-  return hasOutcome
+  return RESULTS.some(({ required, names }) => (
+    required.every((name) => found.includes(name)) && found.every((name) => names.has(name))
+  ))
 }
 
 function unknownValue(source: string, what: string): TypeError {

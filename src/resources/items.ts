@@ -1,7 +1,7 @@
 import { countingBody } from '../http/body/counted-body.js'
 import { readJson } from '../http/body/body.js'
 import { isJsonObject } from '../http/body/json.js'
-import { httpError, isHttpError, type HttpError } from '../http/errors.js'
+import { httpError, isHttpError, notAcceptable, type HttpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
 import { negotiate } from '../http/fields/accept.js'
 import { contentTag, evaluatePreconditions } from '../http/fields/preconditions.js'
@@ -101,9 +101,7 @@ export class Items<Item extends object, Draft, Change, Id> {
   })
 
   readonly read = async (request: Request): Promise<HttpResponse> => {
-    if (negotiate(request.headers['accept'], OFFERS) === undefined) {
-      throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
-    }
+    if (negotiate(request.headers['accept'], OFFERS) === undefined) throw notAcceptable(OFFERS)
     const { repository } = this.#options
     const item = this.#itemOf('get', await repository.get?.(this.#idOf(request), callOf(request)))
     if (item === undefined) throw httpError('not_found')
@@ -158,7 +156,8 @@ export class Items<Item extends object, Draft, Change, Id> {
     this.#checkConditional(request)
     const isDeleted = await this.#guarded(request, id, 'there', async (repository) => {
       const done = await repository.delete?.(id, callOf(request))
-      return typeof done === 'boolean' ? done : this.#itemOf('delete', done) !== undefined
+      // TypeORM removes the id of an entity that it has deleted.
+      return typeof done === 'boolean' ? done : this.#returned('delete', done) !== undefined
     })
     if (!isDeleted) throw httpError('not_found')
     return { status: 204, headers: {} }
@@ -196,10 +195,15 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 
   /** Reads what a method returned for a record. Throws its failure. */
-  #itemOf(method: 'get' | 'update' | 'delete', value: unknown): Item | undefined {
+  #itemOf(method: 'get' | 'update', value: unknown): Item | undefined {
+    const returned = this.#returned(method, value)
+    return returned === undefined ? undefined : this.#checked(returned)
+  }
+
+  #returned(method: 'get' | 'update' | 'delete', value: unknown): object | undefined {
     const returned = readReturned(value, `collection: repository.${method}`)
     if (returned instanceof FailedRecord) throw returned.error
-    return returned === undefined ? undefined : this.#checked(returned)
+    return returned
   }
 
   /** Checks that an object is a record: it has an id. */

@@ -5,8 +5,10 @@ import { isName, isStorable, MAX_CALLER, NAME_RULE } from '../runtime/names.js'
  * long, and text that is not well-formed or has U+0000.
  *
  * @example
- * const fault = entryFault(key, value, options.owner)
- * if (fault) throw fault
+ * function check(key: string, value: string): void {
+ *   const fault = entryFault(key, value)
+ *   if (fault) throw fault
+ * }
  */
 export function entryFault(key: string, value = '', owner?: string): TypeError | undefined {
   if (!isName(key)) return new TypeError(`The key of an entry must be ${NAME_RULE}`)

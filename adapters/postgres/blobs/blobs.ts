@@ -78,7 +78,7 @@ export class PostgresBlobs implements Blobs {
     checkNames('PostgresBlobs: open', range, BLOB_RANGE)
     const [row] = await this.query<BlobRow>(this.sql.find, [key])
     if (!row || (range.etag !== undefined && range.etag !== infoOf(row).etag)) return undefined
-    const { start, end } = blobRange(range, row.size)
+    const { start, end } = blobRange(range, Number(row.size))
     return this.read(row.version, start, end)
   }
 
@@ -169,7 +169,7 @@ export class PostgresBlobs implements Blobs {
 }
 
 function infoOf({ version, size }: BlobRow): BlobInfo {
-  return { size, etag: `"${version}"` }
+  return { size: Number(size), etag: `"${version}"` }
 }
 
 function removed(): StoreUnavailableError {

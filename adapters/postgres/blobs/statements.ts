@@ -52,7 +52,7 @@ SELECT 1 FROM written`
     complete: complete(`UPDATE ${versions} SET expires_at = ${expiry('$4')}, lease_until = '-infinity'
   WHERE id = $2::uuid AND NOT is_removed`),
     discard: `UPDATE ${versions} SET lease_until = '-infinity' WHERE id = $1`,
-    find: `SELECT version, size::float8 AS size FROM ${blobs}
+    find: `SELECT version::text AS version, size::float8 AS size FROM ${blobs}
 WHERE key = $1 AND expires_at > clock_timestamp()`,
     // As base64, which is shorter than the hexadecimal digits that clients get by default.
     read: `SELECT
@@ -70,7 +70,7 @@ WHERE id = $1 AND NOT is_removed RETURNING 1`,
   UPDATE ${blobs} AS old SET expires_at = version.expires_at
   FROM version WHERE old.key = $1 AND old.version = version.id RETURNING 1
 )
-SELECT version, size::float8 AS size, EXISTS (SELECT FROM renewed) AS renewed FROM blob`,
+SELECT version::text AS version, size::float8 AS size, EXISTS (SELECT FROM renewed) AS renewed FROM blob`,
     delete: `WITH deleted AS (
   DELETE FROM ${blobs} WHERE key = $1 RETURNING version, expires_at > clock_timestamp() AS live
 ), expired AS (
@@ -85,7 +85,7 @@ SELECT live FROM deleted`,
   UPDATE ${versions} AS version SET is_removed = true FROM expired
   WHERE version.id = expired.id AND NOT expired.is_removed
 )
-SELECT id, key FROM expired`,
+SELECT id::text AS id, key FROM expired`,
     // A locked blob keeps its version, so the next sweep finds both.
     deleteExpired: `DELETE FROM ${blobs} WHERE ctid = ANY(ARRAY(
   SELECT ctid FROM ${blobs} WHERE key = ANY($1::text[]) AND version = ANY($2::uuid[])

@@ -103,7 +103,7 @@ SELECT FROM expired UNION ALL SELECT FROM deleted`,
 
   private toChanged(row: Row, { change, expected }: Request): Changed {
     const task = toTask(row, change.details, change.result)
-    this.onChanged(task, change, expected, row.bytes)
+    this.onChanged(task, change, expected, Number(row.bytes))
     return { outcome: 'changed', task }
   }
 

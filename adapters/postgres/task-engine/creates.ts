@@ -6,7 +6,7 @@ import type { Database } from '../database.js'
 import { checkText, sqlState, toLifetime } from '../sql.js'
 import { TurnBatches } from '../turn-batches.js'
 import type { TaskReads } from './reads.js'
-import { CLOCK, newRows, NOW, SAME_NOW, turnSql } from './rows.js'
+import { CLOCK, newRows, NOW, optional, SAME_NOW, turnSql } from './rows.js'
 
 /** Maximum size of the values in one statement, in UTF-16 units. */
 export const MAX_BATCH_LENGTH = 262_144
@@ -74,8 +74,9 @@ WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
         tries = GATHERED_TRIES
       })
       if (found?.outcome === 'created') {
-        const { created_at: createdAt, start_at: startAt, expires_at: expiresAt } = found
-        return { outcome: 'created', task: createdTask(task, createdAt, startAt ?? undefined, expiresAt) }
+        const [createdAt, expiresAt] = [Number(found.created_at), Number(found.expires_at)]
+        const startAt = optional(found.start_at)
+        return { outcome: 'created', task: createdTask(task, createdAt, startAt, expiresAt) }
       }
       if (found?.outcome === 'caller_full') return { outcome: 'caller_full' }
       const other = found && await this.reads.read(found.other, query)

@@ -68,12 +68,13 @@ export class TaskReads {
 
   async now(): Promise<number> {
     const [row] = await this.query<{ readonly now: number }>(`SELECT ${NOW} AS now`)
-    return row?.now as number
+    return Number(row?.now)
   }
 
   async counts(pool: string): Promise<PoolCounts> {
     const [row] = await this.query<Counts>(countsSql(this.rows), [pool])
-    const { running, waiting, delayed, oldest } = row as Counts
+    const [running, waiting, delayed, oldest] = (['running', 'waiting', 'delayed', 'oldest'] as const)
+      .map((name) => Number(row?.[name])) as [number, number, number, number]
     return { running, waiting, delayed, ...waiting > 0 && { oldestWaitingMs: Math.max(oldest, 0) } }
   }
 }

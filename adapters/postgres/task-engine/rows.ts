@@ -41,6 +41,7 @@ export function taskColumns(from: string, replaced: Readonly<Record<string, stri
   return [...plain, ...MARKED.map((name) => `'=' || ${from}.${name} AS ${name}`)].join(', ')
 }
 
+/** Applications may set parsers of `pg` that return strings, big integers or objects as numbers. */
 export function toTask(
   row: TaskRow, details = JSON.parse(row.details) as TaskDetails,
   result = row.result ?? undefined,
@@ -48,14 +49,19 @@ export function toTask(
   return {
     id: row.id, birth: row.birth, key: row.key?.slice(1),
     owner: row.owner.slice(1) || undefined, caller: row.caller.slice(1) || undefined,
-    name: row.name, pool: row.pool, priority: row.priority,
-    status: STATUSES[row.status] as TaskStatus,
-    version: row.version, run: row.run, attempt: row.attempt, crashes: row.crashes,
-    createdAt: row.createdAt, startAt: row.startAt ?? undefined,
-    startedAt: row.startedAt ?? undefined, runStartedAt: row.runStartedAt ?? undefined,
-    finishedAt: row.finishedAt ?? undefined, expiresAt: row.expiresAt,
-    callbackRun: row.callbackRun, callbackAt: row.callbackAt ?? undefined, details, result,
+    name: row.name, pool: row.pool, priority: Number(row.priority),
+    status: STATUSES[row.status] as TaskStatus, version: Number(row.version), run: Number(row.run),
+    attempt: Number(row.attempt), crashes: Number(row.crashes), createdAt: Number(row.createdAt),
+    startAt: optional(row.startAt), startedAt: optional(row.startedAt),
+    runStartedAt: optional(row.runStartedAt), finishedAt: optional(row.finishedAt),
+    expiresAt: Number(row.expiresAt), callbackRun: Number(row.callbackRun),
+    callbackAt: optional(row.callbackAt), details, result,
   }
+}
+
+/** Reads a number that may be absent. */
+export function optional(value: number | null): number | undefined {
+  return value === null ? undefined : Number(value)
 }
 
 /** @param leaseEnd - by the monotonic clock */
@@ -63,7 +69,7 @@ export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
   const task = toTask(row)
   const crashed = row.has_crashed ? {
     ...task, version: task.version - 1, run: task.run - 1, attempt: task.attempt - 1,
-    crashes: task.crashes - 1, runStartedAt: row.lost_run_started_at ?? undefined,
+    crashes: task.crashes - 1, runStartedAt: optional(row.lost_run_started_at),
   } : undefined
   return new LeasedRun(task, row.input, row.checkpoint?.slice(1), crashed, leaseEnd)
 }

@@ -7,7 +7,7 @@ import { observed } from '../../../src/stores/calls.js'
 import type { Database } from '../database.js'
 import type { ChangeNotices } from '../notices.js'
 import {
-  toRun, toTask, CLOCK, SAME_NOW, taskColumns, turnSql, type RunRow, type TaskRow,
+  optional, toRun, toTask, CLOCK, SAME_NOW, taskColumns, turnSql, type RunRow, type TaskRow,
 } from './rows.js'
 
 /** Shortest time between two looks for what is due, in milliseconds. */
@@ -130,11 +130,12 @@ export class Worker {
     // Otherwise a take decides.
     if (!due.some((pool) => this.hasPlace(pool))) work.noteSuccess('take')
     if (found.has_more) work.lookIn(0)
-    const { next_start_ms: nextStart, next_callback_ms: nextCallback } = found
+    const nextStart = optional(found.next_start_ms)
+    const nextCallback = optional(found.next_callback_ms)
     for (const ms of [nextStart, nextCallback]) {
-      if (ms !== null && ms > 0) work.lookIn(Math.max(ms, MIN_LOOK_MS))
+      if (ms !== undefined && ms > 0) work.lookIn(Math.max(ms, MIN_LOOK_MS))
     }
-    if (nextCallback !== null && nextCallback <= 0 && work.freeCallbacks > 0) {
+    if (nextCallback !== undefined && nextCallback <= 0 && work.freeCallbacks > 0) {
       const rows = await observed('take', () => (
         query<TaskRow>(sql.takeCallbacks, [work.freeCallbacks])
       ))

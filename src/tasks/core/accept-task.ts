@@ -1,3 +1,4 @@
+import { types } from 'node:util'
 import type { TaskEngine, Transaction } from '../../engine/engine.js'
 import { httpError } from '../../http/errors.js'
 import { OPERATORS } from '../../http/requester.js'
@@ -214,7 +215,7 @@ export async function startOf(
   if (startAt !== undefined && delayMs !== undefined) {
     throw new TypeError('pass startAt or delayMs, not both')
   }
-  if (startAt !== undefined && !(startAt instanceof Date && !Number.isNaN(startAt.getTime()))) {
+  if (startAt !== undefined && !(types.isDate(startAt) && !Number.isNaN(startAt.getTime()))) {
     throw new TypeError('startAt must be a valid Date')
   }
   const now = await engine.now()

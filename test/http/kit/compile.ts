@@ -4,6 +4,7 @@ import ts from 'typescript'
 import { root } from './process.js'
 
 const folder = join(root, 'examples', 'snippets')
+const NODE_SQLITE = join(root, 'test/http/kit/node-sqlite.d.ts')
 
 /**
  * Compiles modules under the settings of this repository. They exist in memory only, in
@@ -15,7 +16,7 @@ const folder = join(root, 'examples', 'snippets')
 export function compile(modules: ReadonlyMap<string, string>): Record<string, string[]> {
   const texts = new Map([...modules].map(([name, text]) => [join(folder, name), text] as const))
   const options = settings()
-  const program = ts.createProgram([...texts.keys()], options, hostOf(options, texts))
+  const program = ts.createProgram([NODE_SQLITE, ...texts.keys()], options, hostOf(options, texts))
   const problems: Record<string, string[]> = {}
   for (const name of modules.keys()) {
     const file = program.getSourceFile(join(folder, name))

@@ -13,11 +13,12 @@ function csvOf(record: object, settings: Partial<CsvSettings> = {}): string {
 
 /** Returns the cells that a reader of CSV sees, which also takes quotes inside of a cell as they are. */
 function cellsOf(csv: string, delimiter: string): readonly string[] {
-  return parse<string[]>(csv, { delimiter, relax_quotes: true, relax_column_count: true, bom: true }).flat()
+  const rows: string[][] = parse(csv, { delimiter, relax_quotes: true, relax_column_count: true, bom: true })
+  return rows.flat()
 }
 
 const DELIMITERS: readonly CsvDelimiter[] = [',', ';', '\t', '|']
-const STARTS = ['=1+1', '+1', '-1', '@SUM(A1)', '＝1', ' =1', '\u00a0=1', '\ufeff=1', '\0=1', '"=1"', '\t=1', '\r=1', '\n=1']
+const STARTS = ['=1+1', '+1', '-1+1', '-A1', '@SUM(A1)', '＝1', ' =1', '\u00a0=1', '\ufeff=1', '\0=1', '"=1"', '\t=1', '\r=1', '\n=1']
 
 test('no cell of a text begins with a formula, at whatever separator a reader splits the file', () => {
   const between = ['', ...[',', ';', '\t', '|', '\n', '\r', '\r\n', '; ', ';"', ',"'].map((each) => `x${each}`)]
@@ -49,6 +50,23 @@ test('a reader of the delimiter gets each text as it was, except for the marks',
 
 test('numbers stay numbers', () => {
   assert.equal(csvOf({ a: -1.5, b: 10n }), 'a,b\r\n-1.5,10\r\n')
+})
+
+test('a negative number that a driver returns as text stays a number', () => {
+  for (const number of ['-5', '-12.50', '-1e-7', '-0.1E+21', '-12345678901234567890']) {
+    assert.equal(csvOf({ a: number, b: 1 }), `a,b\r\n${number},1\r\n`)
+  }
+  for (const formula of ['-5+1', '-5;=1', '-5\n', '--5', '-5-', '- 5', '-', '+49151234', '-5.', '-.5', '-1e', '-2+3+cmd|\' /C calc\'!A0']) {
+    assert.match(csvOf({ a: formula, b: 1 }), /^a,b\r\n"'-|^a,b\r\n"'\+/)
+  }
+})
+
+test('marks in a long text take linear time', () => {
+  const blanks = '\n\t "'.repeat(100_000)
+  const before = process.cpuUsage()
+  csvOf({ a: `x${blanks}y`, b: `x${blanks}=` })
+  // Quadratic time would be minutes.
+  assert.ok(process.cpuUsage(before).user < 10_000_000)
 })
 
 test('a heading is no formula', () => {

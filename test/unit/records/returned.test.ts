@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { runInNewContext } from 'node:vm'
+import { DeleteResult, UpdateResult } from 'kysely'
 import { bulkCreate } from '../../../src/bulk/create.js'
 import { bulkUpdate } from '../../../src/bulk/update.js'
 import { httpError } from '../../../src/http/errors.js'
@@ -27,6 +28,10 @@ const record = { id: 7, status: 'fulfilled', value: 1 }
 const VALUES: readonly (readonly [name: string, value: unknown, outcome: Outcome])[] = [
   ['a record', { id: 7 }, 'written'],
   ['a record with the properties status and value', record, 'written'],
+  ['a record whose status is a number', { id: 7, name: 'Ann', status: 1 }, 'written'],
+  ['a record with an error', { id: 7, status: 'failed', error: 'timeout', reason: 'late' }, 'written'],
+  ['a frozen record with a count', Object.freeze({ id: 7, count: 1, success: false }), 'written'],
+  ['a record with an error message of a database', { id: 7, errmsg: 'E11000', code: 11000 }, 'written'],
   ['a record without prototype', Object.assign(Object.create(null) as object, { id: 7 }), 'written'],
   ['an instance of a class', new Entity(7), 'written'],
   ['a proxy of a record', new Proxy({ id: 7 }, {}), 'written'],
@@ -46,6 +51,8 @@ const VALUES: readonly (readonly [name: string, value: unknown, outcome: Outcome
   ['a rejected result without a reason', { status: 'rejected', reason: undefined }, 'failed'],
   ['a fulfilled result of an Error', { status: 'fulfilled', value: new Error('value') }, 'failed'],
   ['a WriteError of MongoDB', { code: 11000, index: 0, errmsg: 'E11000 duplicate key error', op: {} }, 'failed'],
+  ['a WriteError as Mongoose 8 copies it', { err: { code: 11000, index: 1, errmsg: 'E11000 duplicate key error' }, index: 1 }, 'failed'],
+  ['a rejected result of p-settle', { status: 'rejected', reason: new Error('reason'), isFulfilled: false, isRejected: true }, 'failed'],
   ['an HttpError', httpError('conflict'), 'rejected'],
   ['a rejected result of an HttpError', { status: 'rejected', reason: httpError('conflict') }, 'rejected'],
   ['a number of rows', 1, 'unknown'],
@@ -67,6 +74,16 @@ const VALUES: readonly (readonly [name: string, value: unknown, outcome: Outcome
   ['the result of better-sqlite3', { changes: 0, lastInsertRowid: 0 }, 'unknown'],
   ['the result of a TypeORM update', { generatedMaps: [], raw: [], affected: 0 }, 'unknown'],
   ['the result of Supabase', { data: null, error: { code: '23505' }, count: null, status: 409, statusText: 'Conflict' }, 'unknown'],
+  ['the result of mssql', { recordsets: [], recordset: undefined, output: {}, rowsAffected: [0] }, 'unknown'],
+  ['the result of oracledb', { lastRowid: 'AAA', rowsAffected: 1 }, 'unknown'],
+  ['the result of PlanetScale', { headers: [], types: {}, fields: [], rows: [], rowsAffected: 0, insertId: '0', size: 0, statement: 'UPDATE', time: 1 }, 'unknown'],
+  ['the result of pg-promise', { command: 'UPDATE', rowCount: 0, oid: null, rows: [], fields: [], rowAsArray: false, duration: 3 }, 'unknown'],
+  ['the result of MikroORM', { affectedRows: 0, insertId: 0, row: undefined, rows: [], insertedIds: [] }, 'unknown'],
+  ['the result of a Kysely delete', new DeleteResult(0n), 'unknown'],
+  ['the result of a Kysely update', new UpdateResult(0n, undefined), 'unknown'],
+  ['the result of a MongoDB delete', { acknowledged: true, deletedCount: 0 }, 'unknown'],
+  ['an output of the AWS SDK', { $metadata: { httpStatusCode: 200 }, Attributes: undefined }, 'unknown'],
+  ['the result of Azure Cosmos DB', { statusCode: 409, requestCharge: 1.2, eTag: undefined, resourceBody: undefined }, 'unknown'],
   ['an object with an error alone', { error: 'duplicate' }, 'unknown'],
 ]
 
@@ -172,7 +189,7 @@ describe('write of an upload returns', () => {
       assert.deepEqual(await upload(returned), [{ total: 1, succeeded: 1, failed: 0 }, undefined, 0])
     })
   }
-  const UNKNOWN = [1, true, {}, [], [1, 2], [{ status: 409 }], [{ status: 200, id: {} }], [{ id: 1, error: 'text' }], [{ error: { code: 1 } }], [{ status: 200, error: { code: 'x', message: 'y' } }]]
+  const UNKNOWN = [1, true, {}, [], [1, 2], [{ status: 409 }], [{ id: 1, status: 409, message: 'duplicate' }], [{ id: 1, status: 409, error: 'duplicate', at: 1 }], [{ id: 1, error: { text: 'x' }, at: 1 }], [{ status: 200, id: {} }], [{ id: 1, error: 'text' }], [{ error: { code: 1 } }], [{ status: 200, error: { code: 'x', message: 'y' } }]]
   for (const returned of UNKNOWN) {
     test(`${JSON.stringify(returned)}: unknown`, async () => {
       const [summary, code] = await upload(returned)
@@ -201,6 +218,10 @@ describe('a method of a collection returns', () => {
       })
     })
   }
+  test('a record whose id was removed from delete: 204', async () => {
+    const handler = collection({ repository: { get: () => undefined, delete: () => Object.assign(new Entity(7), { id: undefined }) }, schema })
+    assert.equal((await ask(handler, 'DELETE', '/7')).status, 204)
+  })
   test('a record without id: 500', async () => {
     const handler = collection({ repository: { get: () => ({ _id: 7 }) }, schema })
     assert.equal((await ask(handler, 'GET', '/7')).status, 500)
@@ -249,6 +270,13 @@ describe('list of a collection returns', () => {
   )
   test('null in place of a total and a cursor: a page', async () => {
     assert.equal(await page({ items: [{ id: 1 }], total: null, next: null }), 200)
+  })
+  test('rows of a GROUP BY: a page', async () => {
+    const items = [{ value: 'red', count: 5 }, { status: 'open', count: 2 }, { message: 'late', count: 1 }]
+    assert.equal(await page({ items }), 200)
+  })
+  test('records of a log of failures: a page', async () => {
+    assert.equal(await page({ items: [{ errmsg: 'E11000', code: 11000, at: 1 }, { status: 'rejected', reason: 'late', at: 1 }] }), 200)
   })
   for (const [name, returned] of Object.entries({
     'null': null, 'an array': [{ id: 1 }], 'a missing record': { items: [null] }, 'an Error as a record': { items: [new Error('row')] },
