@@ -64,7 +64,7 @@ export async function openBlob(
 
 async function headerOf(handle: FileHandle): Promise<BlobHeader | undefined> {
   const stats = await handle.stat()
-  if (!stats.isFile()) return undefined
+  if (stats.isFIFO()) return undefined
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(HEADER_BYTES), 0, HEADER_BYTES, 0)
   return readHeader(buffer.subarray(0, bytesRead), stats.size)
 }
