@@ -10,7 +10,7 @@ const {
   O_RDONLY, O_RDWR, O_NOFOLLOW = 0, O_NONBLOCK = 0,
 } = constants as Partial<typeof constants> & typeof constants
 
-/** Codes for a name that is no file. The last two stand for a symbolic link, on Linux and FreeBSD. */
+/** Codes for a name that is no file. The last two: a symbolic link, on Linux and on FreeBSD. */
 const NO_FILE = new Set(['ENOENT', 'ELOOP', 'EMLINK'])
 
 const CHUNK = 64 * 1024

@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import {
-  closeSync, fstatSync, lstatSync, openSync, readlinkSync, realpathSync, rmSync, statSync, type Stats,
+  closeSync, fstatSync, lstatSync, openSync, readlinkSync, realpathSync, rmSync, statSync,
+  type Stats,
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 
 const ALL_MAY_WRITE = 0o002
 const GROUP_MAY_WRITE = 0o020
-/** In a folder with this bit, only its owner and that of an entry may rename or remove the entry. */
+/** In a folder with this bit, only its owner and the owner of an entry may remove the entry. */
 const STICKY = 0o1000
 
 /**
@@ -48,8 +49,8 @@ function checkMode(folder: string, stats: Stats): void {
   }
   if ((stats.mode & GROUP_MAY_WRITE) !== 0 && !isInGroup(stats.gid)) {
     throw new TypeError(
-      `FolderBlobs: the group ${stats.gid} may write to ${folder} (mode ${modeOf(stats)}), and this `
-      + `process is not in the group; add it to the group, or run chmod g-w ${folder}`,
+      `FolderBlobs: the group ${stats.gid} may write to ${folder} (mode ${modeOf(stats)}), and `
+      + `this process is not in the group; add it to the group, or run chmod g-w ${folder}`,
     )
   }
 }
@@ -68,8 +69,8 @@ function checkPlace(path: string, trusted: readonly number[]): void {
   if (allMayWrite(above) && (!trusted.includes(stats.uid) || !isKept)) {
     throw new TypeError(
       `FolderBlobs: another user may replace ${path} (of the user ${stats.uid}), because all users `
-      + `may write to ${parent} (mode ${modeOf(above)}); name a folder elsewhere, or run chmod go-w `
-      + parent,
+      + `may write to ${parent} (mode ${modeOf(above)}); name a folder elsewhere, or run `
+      + `chmod go-w ${parent}`,
     )
   }
   if (stats.isSymbolicLink()) {
