@@ -214,6 +214,11 @@ export function bodyTooLarge(maxBytes: number): HttpError {
   return httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
 }
 
+/** Creates the 415 of a body with a content coding where none is decoded. */
+export function mustBeIdentity(): HttpError {
+  return httpError('unsupported_content_coding', { headers: { 'accept-encoding': 'identity' } })
+}
+
 const LATE = new Set([
   'ETIMEDOUT', 'ESOCKETTIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT',
   'UND_ERR_BODY_TIMEOUT',

@@ -1,4 +1,4 @@
-import { requestCoding } from '../http/body/decode.js'
+import { bodyCoding } from '../http/body/decode.js'
 import { bodyTooLarge } from '../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
@@ -122,11 +122,12 @@ function uploadHandler<T, C>(settings: UploadSettings<T>, background?: Backgroun
 }
 
 function checkHead(
-  { headers, body }: HttpRequest<unknown>, { maxBodyBytes, mediaTypes }: Pick<UploadSettings<unknown>, 'maxBodyBytes' | 'mediaTypes'>,
+  request: HttpRequest<unknown>,
+  { maxBodyBytes, mediaTypes }: Pick<UploadSettings<unknown>, 'maxBodyBytes' | 'mediaTypes'>,
 ): string {
+  const { headers } = request
   checkMediaType(headers, mediaTypes)
-  // A body that the framework has parsed is already decoded.
-  const coding = body.parsed === undefined ? requestCoding(headers) : 'identity'
+  const coding = bodyCoding(request)
   const length = headers['content-length']
   if (typeof length === 'string' && Number(length) > maxBodyBytes) {
     throw bodyTooLarge(maxBodyBytes)
