@@ -13,7 +13,7 @@ export interface JsonShape {
   property(name: string): JsonShape | undefined
   /** True if properties that `properties` does not have may be written, too. */
   readonly isOpen: boolean
-  /** Only type that the schema names, with `number` for `integer`; `undefined` for none or several. */
+  /** The type, with `number` for `integer`; `undefined` if the schema names none or several. */
   readonly type: string | undefined
   /** Shape of the elements of an array; `undefined` if the schema says nothing about them. */
   readonly items: JsonShape | undefined

@@ -13,7 +13,7 @@ export interface PlainShape {
 /** Ends the reading of a recursive shape, or of one that repeats its parts in many places. */
 const MAX_PARTS = 1000
 
-/** Returns the plain shape; `undefined` if the shape has open objects, several types or recursion. */
+/** Returns `undefined` if the shape has open objects, several types for a value, or recursion. */
 export function plainShapeOf(shape: JsonShape): PlainShape | undefined {
   let parts = 0
   const plain = (its: JsonShape): PlainShape | undefined => {
