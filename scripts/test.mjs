@@ -42,6 +42,8 @@ if (chosen.length === 0) {
 // Set when a test starts this script: the inner run would report to the outer one.
 delete process.env.NODE_TEST_CONTEXT
 process.env.LONGHAUL_TEST_PROGRAMS = BUILT
+// The reference server keeps its files there, in place of the home directory.
+process.env.XDG_STATE_HOME = join(BUILT, `run-${process.pid}`, 'state')
 process.chdir(root)
 
 await buildForTests()

@@ -138,8 +138,11 @@ export class FetchBody extends BindingBody {
     const { headers } = this.request
     const field = headers.get('content-digest')
     if (field === null) return undefined
-    const coding = headers.get('content-encoding') ?? undefined
-    return this.digestOf({ 'content-digest': field, 'content-encoding': coding })
+    return this.digestOf({
+      'content-digest': field,
+      'content-encoding': headers.get('content-encoding') ?? undefined,
+      'content-length': headers.get('content-length') ?? undefined,
+    })
   }
 
   private async allAtOnce(limit: number): Promise<Uint8Array | undefined> {

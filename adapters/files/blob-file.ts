@@ -1,8 +1,17 @@
 import { createHash } from 'node:crypto'
-import { link, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { link, lstat, open, readdir, rename, rm, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { BlobInfo } from '../../src/stores/blobs.js'
 import { countedBytes, countedBytesOf, PARTIAL, partialName, type FolderClock } from './folder-space.js'
+
+/** Windows has neither flag. */
+const {
+  O_RDONLY, O_RDWR, O_NOFOLLOW = 0, O_NONBLOCK = 0,
+} = constants as Partial<typeof constants> & typeof constants
+
+/** Codes for a name that is no file. The last two: a symbolic link, on Linux and on FreeBSD. */
+const NO_FILE = new Set(['ENOENT', 'ELOOP', 'EMLINK'])
 
 const CHUNK = 64 * 1024
 export const HEADER_BYTES = 64
@@ -31,19 +40,19 @@ export interface OpenBlob extends BlobHeader {
   readonly handle: FileHandle
 }
 
+/** Follows no link, and does not wait for the writer of a pipe. */
 export async function openBlob(
-  path: string, flags: 'r' | 'r+' = 'r',
+  path: string, access: number = O_RDONLY,
 ): Promise<OpenBlob | undefined> {
   let handle: FileHandle
   try {
-    handle = await open(path, flags)
+    handle = await open(path, access | O_NOFOLLOW | O_NONBLOCK)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    if (NO_FILE.has((error as NodeJS.ErrnoException).code ?? '')) return undefined
     throw error
   }
   try {
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(HEADER_BYTES), 0, HEADER_BYTES, 0)
-    const header = readHeader(buffer.subarray(0, bytesRead), (await handle.stat()).size)
+    const header = await headerOf(handle)
     if (header !== undefined) return { handle, ...header }
     await handle.close()
     return undefined
@@ -51,6 +60,13 @@ export async function openBlob(
     await handle.close()
     throw error
   }
+}
+
+async function headerOf(handle: FileHandle): Promise<BlobHeader | undefined> {
+  const stats = await handle.stat()
+  if (stats.isFIFO()) return undefined
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(HEADER_BYTES), 0, HEADER_BYTES, 0)
+  return readHeader(buffer.subarray(0, bytesRead), stats.size)
 }
 
 export async function blobHeader(path: string): Promise<BlobHeader | undefined> {
@@ -126,7 +142,7 @@ export async function renewFile(
   path: string, ttlMs: number, clock: Pick<FolderClock, 'now'>,
 ): Promise<BlobInfo | undefined> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const blob = await openBlob(path, 'r+')
+    const blob = await openBlob(path, O_RDWR)
     if (blob === undefined) return undefined
     try {
       const now = await clock.now()
@@ -152,7 +168,7 @@ async function writeExpiry({ handle }: OpenBlob, expiresAt: number): Promise<voi
 
 async function fileNow(path: string): Promise<bigint | undefined> {
   try {
-    return (await stat(path, { bigint: true })).ino
+    return (await lstat(path, { bigint: true })).ino
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error
@@ -181,7 +197,7 @@ export async function sweepFolder(
       }
       bytes += await countedBytesOf(path)
     } else if (name.endsWith(PARTIAL)) {
-      const stats = await stat(path).catch(() => undefined)
+      const stats = await lstat(path).catch(() => undefined)
       if (stats === undefined) continue
       if (stats.mtimeMs < now - ABANDONED_MS) await rm(path, { force: true }).catch(onFailure)
       else if (!isReserved(name)) bytes += countedBytes(stats.size)

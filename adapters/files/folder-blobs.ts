@@ -16,6 +16,7 @@ import {
 import {
   countedBytes, countedBytesOf, FolderClock, FolderSpace, partialName, type Reservation,
 } from './folder-space.js'
+import { checkFolder } from './safe-folder.js'
 
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
@@ -48,6 +49,9 @@ const FOLDER_BLOBS = {
  * Blobs as files in a folder, which is created if necessary, readable for this user only. A crash
  * leaves no incomplete blob. Files are not synced: a power failure may lose the last ones.
  *
+ * An existing folder must belong to this user or to root, and only they and groups of this process
+ * may write to it. It may not be a symbolic link. On Windows, permissions are not checked.
+ *
  * If `maxBytes` would be exceeded even without expired blobs, or the disk is full, `put` rejects
  * with a `StoreUnavailableError` with the reason `full`. No blob is removed before it expires.
  *
@@ -66,7 +70,10 @@ export class FolderBlobs implements Blobs {
   #sweeping: Promise<void> | undefined
   #closed = false
 
-  /** @throws {TypeError} The folder cannot be created, or an option is unknown or out of range. */
+  /**
+   * @throws {TypeError} The folder cannot be created, another user may write to it or replace it,
+   * or an option is unknown or out of range.
+   */
   constructor(folder: string, options: FolderBlobsOptions = {}) {
     const { shared, maxBytes, sweepMs, now } = readOptions('FolderBlobs', options, FOLDER_BLOBS)
     this.#folder = resolve(folder)
@@ -86,6 +93,7 @@ export class FolderBlobs implements Blobs {
         { cause },
       )
     }
+    checkFolder(this.#folder)
     this.#timer = setInterval(() => void this.sweep().catch(() => undefined), sweepMs)
     this.#timer.unref()
   }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { open, rm, stat } from 'node:fs/promises'
+import { lstat, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 
@@ -30,7 +30,7 @@ export function countedBytes(fileSize: number): number {
 
 export async function countedBytesOf(path: string): Promise<number> {
   try {
-    return countedBytes((await stat(path)).size)
+    return countedBytes((await lstat(path)).size)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0
     throw error

@@ -4,7 +4,7 @@ import type { Handler, HttpRequest, HttpResponse } from '../../src/http/exchange
 import { cleanMountPath, type ContextArguments } from '../../src/http/request.js'
 import { notFound } from '../../src/http/respond.js'
 import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
-import { isStopping } from '../../src/runtime/stopping.js'
+import { isStopping, stopsSoFar } from '../../src/runtime/stopping.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { isBehind, runInTurn, type HostRequest, type HostResponse, type Next } from './host.js'
@@ -100,6 +100,7 @@ export class Binding<C> {
   private readonly send: Send
   private readonly place: (req: HostRequest, facts: CallFacts<C> | undefined) => Place
   private readonly rejecting: (error: unknown) => Handler<C>
+  private readonly stops = stopsSoFar()
 
   constructor(
     handler: Handler<C>, { onError, context, mountPath }: NodeOptions<C>,
@@ -155,7 +156,7 @@ export class Binding<C> {
     if (isPending(response)) void response.then((late) => { this.settle(call, late, next) })
     else if (response !== undefined) {
       // So that `server.close` ends although a client polls on this connection.
-      if (isStopping() && call.req.httpVersionMajor === 1) call.res.shouldKeepAlive = false
+      if (isStopping(this.stops) && call.req.httpVersionMajor === 1) call.res.shouldKeepAlive = false
       this.send(call, response, (error) => this.rescue(call, error))
     }
     else if (next !== undefined) next()

@@ -44,6 +44,8 @@ export class NodeBody extends BindingBody {
   // Not async, which would cost each request three more turns of the microtask queue.
   bytes(limit: number): Promise<Uint8Array | undefined> {
     if (this.wasRead) return this.leftWithin(limit)
+    // A parser has read an empty body.
+    if (this.req.readableEnded && !this.begun) return Promise.resolve(new Uint8Array())
     if (Number(this.req.headers['content-length']) > limit) return Promise.resolve(undefined)
     const digest = ContentDigest.of(this.req.headers)
     const reading = collect(this, this.req, limit)

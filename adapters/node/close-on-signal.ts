@@ -28,7 +28,7 @@ export interface CloseOnSignalOptions {
   readonly client?: object
   /** Closes what else your application has opened, after all other parts. */
   readonly afterwards?: () => unknown
-  /** Time that active runs get to finish, in milliseconds; `drainMs` of `tasks.close`. */
+  /** Time for active runs to finish (`drainMs` of `tasks.close`), in milliseconds. Default 10,000. */
   readonly drainMs?: number
   /**
    * Time in which all is closed, in milliseconds, longer than `drainMs`. Open connections are cut

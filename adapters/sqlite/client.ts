@@ -43,11 +43,13 @@ function codeOf(error: unknown): number | undefined {
   return typeof code === 'string' ? NAMES[/^SQLITE_[A-Z]+/.exec(code)?.[0] ?? ''] : undefined
 }
 
-/** Returns true if another connection has the lock, or the application has an open transaction. */
+/** Messages while the application has an open transaction, or an open iterator of better-sqlite3. */
+const IN_USE = /(within|inside) a transaction|busy executing a query/
+
+/** Returns true if another connection has the lock, or the application uses this one. */
 export function isBusy(error: unknown): boolean {
   const code = codeOf(error)
-  return code === BUSY || code === LOCKED
-    || error instanceof Error && error.message.includes('within a transaction')
+  return code === BUSY || code === LOCKED || error instanceof Error && IN_USE.test(error.message)
 }
 
 /** Returns true if the error belongs to a call, so that other calls of its transaction can succeed. */

@@ -12,6 +12,7 @@ const AGAIN_MS = 5
 const FOREIGN_MS = 50
 /** Time between two removals of what has expired, in milliseconds, and how much one removes at most. */
 const EXPIRE_MS = 1000
+const MAX_EXPIRED = 200
 const MAX_WAITING = 100_000
 
 /** A call that waits for the next transaction. */
@@ -29,6 +30,9 @@ interface LastStep {
   readonly run: () => void
   readonly failed: (error: Error) => void
 }
+
+/** Removes some of what has expired. Returns `true` if more may be left. */
+export type Expirer = (limit: number) => boolean
 
 export interface DatabaseOptions {
   readonly database: SqliteDatabase
@@ -48,15 +52,22 @@ export class Database {
   private lastStep: LastStep = { run: () => undefined, failed: () => undefined }
   /** Effects of the transaction, once it is committed or rolled back. */
   private effects: { readonly done: () => void, readonly undone?: () => void }[] = []
-  private readonly expirers: ((limit: number) => void)[] = []
+  private readonly expirers: Expirer[] = []
   private expiredAt = -Infinity
   private readonly foreign = new Set<() => void>()
   private timer: ReturnType<typeof setInterval> | undefined
-  private dataVersion = 0
+  private readonly connection: Connection
+  /** Number of transactions of this object. */
+  private transactions = 0
+  private version = ''
   private isOpen = false
   private isScheduled = false
 
-  constructor(private readonly options: DatabaseOptions) {}
+  constructor(private readonly options: DatabaseOptions) {
+    const { database } = options
+    this.connection = CONNECTIONS.get(database) ?? { transactions: 0 }
+    CONNECTIONS.set(database, this.connection)
+  }
 
   /** Time of the clock of this machine, in milliseconds since 1970. */
   get now(): number {
@@ -95,6 +106,23 @@ export class Database {
     })
   }
 
+  /** Runs work whose statements must see one state of the file. For `read`. */
+  inSnapshot<T>(work: () => T): T {
+    const { database } = this.options
+    try {
+      database.exec('BEGIN')
+    } catch (error) {
+      // An open transaction of the application is a snapshot.
+      if (isBusy(error)) return work()
+      throw error
+    }
+    try {
+      return work()
+    } finally {
+      rollBack(database)
+    }
+  }
+
   all<Row>(sql: string, ...values: SqliteValue[]): Row[] {
     return this.prepared(sql).all(...values) as Row[]
   }
@@ -118,15 +146,16 @@ export class Database {
   }
 
   /** Adds a removal of what has expired, which some of the transactions call. */
-  addExpirer(expire: (limit: number) => void): void {
+  addExpirer(expire: Expirer): void {
     this.expirers.push(expire)
   }
 
-  /** Begins a transaction in this turn, even without a call. */
-  schedule(): void {
+  /** Begins a transaction in this turn, or after a time in milliseconds, even without a call. */
+  schedule(delayMs = 0): void {
     if (this.isScheduled) return
     this.isScheduled = true
-    setImmediate(() => { this.flush() })
+    if (delayMs === 0) setImmediate(() => { this.flush() })
+    else setTimeout(() => { this.flush() }, delayMs)
   }
 
   /** Calls `listener` soon after another process has written. Returns a function that ends that. */
@@ -173,7 +202,7 @@ export class Database {
       }
     })
     this.isOpen = true
-    this.dataVersion = this.readDataVersion()
+    this.version = this.readVersion()
   }
 
   /** Runs work in a transaction, without waiting for the lock. */
@@ -230,6 +259,8 @@ export class Database {
       for (const { undone } of this.effects.splice(0)) undone?.()
       throw error
     }
+    this.transactions++
+    this.connection.transactions++
     for (const [n, { resolve }] of calls.entries()) resolve(outcomes[n] as never)
     for (const { done } of this.effects.splice(0)) done()
   }
@@ -259,7 +290,7 @@ export class Database {
       if (call.until < now) call.reject(toStoreError(error))
       else this.calls.push(call)
     }
-    setTimeout(() => { this.schedule() }, AGAIN_MS)
+    this.schedule(AGAIN_MS)
   }
 
   private fail(calls: readonly Call[], error: unknown): void {
@@ -268,32 +299,39 @@ export class Database {
     if (calls.length === 0) this.lastStep.failed(failure)
   }
 
-  /** Removes some of what has expired, at most once a second. */
+  /** Removes some of what has expired: once a second, or in each transaction while more is left. */
   private expire(): void {
     const now = performance.now()
     if (now - this.expiredAt < EXPIRE_MS) return
-    this.expiredAt = now
-    for (const expire of this.expirers) expire(MAX_EXPIRED)
+    const more = this.expirers.filter((expire) => expire(MAX_EXPIRED))
+    this.expiredAt = more.length > 0 ? -Infinity : now
   }
 
   private lookForForeign(): void {
     try {
       this.open()
-      const version = this.readDataVersion()
-      if (version === this.dataVersion) return
-      this.dataVersion = version
+      const version = this.readVersion()
+      if (version === this.version) return
+      this.version = version
     } catch {
       return
     }
     for (const listener of this.foreign) listener()
   }
 
-  private readDataVersion(): number {
-    return Number(this.first<{ readonly data_version: number }>('PRAGMA data_version')?.data_version)
+  /** Returns what changes when others write. SQLite does not count writes of this connection. */
+  private readVersion(): string {
+    const [row] = this.all<{ readonly data_version: number }>('PRAGMA data_version')
+    return `${String(row?.data_version)} ${String(this.connection.transactions - this.transactions)}`
   }
 }
 
-const MAX_EXPIRED = 200
+/** State of a connection, which several objects may share. */
+interface Connection {
+  transactions: number
+}
+
+const CONNECTIONS = new WeakMap<SqliteDatabase, Connection>()
 
 /** SQLite has rolled back itself after some errors. */
 function rollBack(database: SqliteDatabase): void {

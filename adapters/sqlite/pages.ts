@@ -73,8 +73,9 @@ function readList(
     values.push(...more)
   }
   if (of !== 'all') add('owner = ?', of.owner ?? '')
-  if (from !== undefined) add('createdAt >= ?', from)
-  if (to !== undefined) add('createdAt < ?', to)
+  // After the first page, the position bounds the index. The plus keeps SQLite from another bound.
+  if (from !== undefined) add(`${after && !isNewest ? '+' : ''}createdAt >= ?`, from)
+  if (to !== undefined) add(`${after && isNewest ? '+' : ''}createdAt < ?`, to)
   if (after) add(`(createdAt, id) ${isNewest ? '<' : '>'} (?, ?)`, after.createdAt, after.id)
   // What runs is few, and has an index of its own.
   const source = condition === '(status = 1)' ? 'INDEXED BY longhaul_tasks_lease' : ''
@@ -85,26 +86,36 @@ ORDER BY createdAt ${direction}, id ${direction} LIMIT ?`, ...values, limit,
   )
 }
 
-/** Counts the unfinished tasks of a pool. */
+/** Counts the unfinished tasks of a pool. Tasks that wait are counted in an index, without their rows. */
 export function readCounts(database: Database, pool: string): PoolCounts {
   const { now } = database
-  const [row] = database.all<Readonly<Record<'running' | 'ready' | 'due' | 'delayed' | 'since', number>>>(
-    `SELECT
-  (SELECT count(*) FROM longhaul_tasks WHERE pool = ?1 AND status = 1 AND leaseUntil >= ?2
-    AND expiresAt > ?2) AS running,
-  (SELECT count(*) FROM longhaul_tasks WHERE pool = ?1 AND turn IS NOT NULL AND expiresAt > ?2)
-    AS ready,
-  (SELECT count(*) FROM longhaul_tasks WHERE pool = ?1 AND turn IS NULL AND status = 0
-    AND dueAt <= ?2 AND expiresAt > ?2) AS due,
-  (SELECT count(*) FROM longhaul_tasks WHERE pool = ?1 AND turn IS NULL AND status = 0
-    AND dueAt > ?2 AND expiresAt > ?2) AS delayed,
-  (SELECT min(dueAt) FROM longhaul_tasks WHERE pool = ?1 AND status = 0 AND expiresAt > ?2) AS since`,
-    pool, now,
-  )
-  const { running, ready, due, delayed, since } = row as NonNullable<typeof row>
-  const waiting = Number(ready) + Number(due)
+  const ready = count(database, pool, [READY, 'turn IS NOT NULL'])
+  const due = count(database, pool, [DUE, 'turn IS NULL AND status = 0 AND dueAt <= ?', now])
+  const delayed = count(database, pool, [DUE, 'turn IS NULL AND status = 0 AND dueAt > ?', now])
+  const running = count(database, pool, ['longhaul_tasks_lease', 'status = 1 AND leaseUntil >= ?', now])
+  const waiting = ready.count + due.count
   return {
-    running: Number(running), waiting, delayed: Number(delayed),
-    ...waiting > 0 && { oldestWaitingMs: Math.max(now - since, 0) },
+    running: running.count, waiting, delayed: delayed.count,
+    ...waiting > 0 && { oldestWaitingMs: Math.max(now - Math.min(ready.since, due.since), 0) },
   }
+}
+
+const READY = 'longhaul_tasks_turn'
+const DUE = 'longhaul_tasks_due'
+
+/** Counts the rows of an index. `since` is the time at which the first of them became due. */
+function count(
+  database: Database, pool: string, [index, condition, ...values]: [string, string, ...number[]],
+): { readonly count: number, readonly since: number } {
+  const read = (source: string, more: string, ...bounds: number[]) => {
+    const [row] = database.all<{ readonly count: number, readonly since: number | null }>(
+      `SELECT count(*) AS count, min(dueAt) AS since FROM longhaul_tasks INDEXED BY ${source}
+WHERE pool = ? AND ${condition} ${more}`, pool, ...values, ...bounds,
+    )
+    return { count: Number(row?.count), since: row?.since ?? Infinity }
+  }
+  const all = read(index, '')
+  // What has expired is removed soon, so it is little.
+  const expired = read('longhaul_tasks_expiry', 'AND expiresAt <= ?', database.now)
+  return { count: all.count - expired.count, since: all.since }
 }

@@ -33,13 +33,16 @@ CREATE INDEX longhaul_tasks_turn ON longhaul_tasks (pool, priority, turn, dueAt)
   WHERE turn IS NOT NULL;
 CREATE INDEX longhaul_tasks_caller_turn ON longhaul_tasks (pool, priority, caller, turn)
   WHERE turn IS NOT NULL;
-CREATE INDEX longhaul_tasks_due ON longhaul_tasks (pool, dueAt) WHERE turn IS NULL AND status = 0;
+CREATE INDEX longhaul_tasks_due ON longhaul_tasks (pool, dueAt, turn, status)
+  WHERE turn IS NULL AND status = 0;
 CREATE INDEX longhaul_tasks_lease ON longhaul_tasks (pool, leaseUntil) WHERE status = 1;
 CREATE INDEX longhaul_tasks_callback ON longhaul_tasks (callbackAt) WHERE callbackAt IS NOT NULL;
 CREATE INDEX longhaul_tasks_limit ON longhaul_tasks (caller, limitGroup)
   WHERE status < 2 AND limitGroup IS NOT NULL;
 CREATE INDEX longhaul_tasks_share ON longhaul_tasks (caller, finishedAt)
   WHERE status >= 2 AND caller <> '';
+CREATE INDEX longhaul_tasks_files ON longhaul_tasks (caller, finishedAt)
+  WHERE status >= 2 AND caller <> '' AND fileBytes > 0;
 CREATE TABLE longhaul_texts (
   task INTEGER PRIMARY KEY, input TEXT NOT NULL, checkpoint TEXT
 );

@@ -3,6 +3,9 @@ import type { Database } from './database.js'
 /** Kind of what counts for an owner: final tasks, files of final tasks, entries of the store. */
 export type ShareKind = 't' | 'f' | 'e'
 
+/** Maximum number of tasks or entries that one write removes: the event loop waits for them. */
+export const MAX_REMOVED = 1000
+
 /** Number and bytes of what counts for an owner. */
 export interface Share {
   readonly count: number

@@ -10,7 +10,7 @@ import {
 } from '../../src/stores/store.js'
 import type { Database } from './database.js'
 import { ForeignWatches } from './foreign-watches.js'
-import { addToShare } from './shares.js'
+import { addToShare, MAX_REMOVED } from './shares.js'
 
 /** Size of an entry beside its value, in bytes. */
 const OVERHEAD = 200
@@ -33,8 +33,8 @@ export class SqliteStore implements Store {
 
   /** @internal */
   constructor(private readonly database: Database, private readonly limits: ShareLimits) {
-    this.watches = new ForeignWatches(database, this.list, (key) => this.live(key)?.revision)
-    database.addExpirer((limit) => { this.expire(limit) })
+    this.watches = new ForeignWatches(database, this.list, (key) => this.revisionOf(key))
+    database.addExpirer((limit) => this.expire(limit))
   }
 
   get(key: string): Promise<Entry | undefined> {
@@ -114,6 +114,12 @@ export class SqliteStore implements Store {
     )
   }
 
+  private revisionOf(key: string): Revision | undefined {
+    return this.database.first<Pick<Entry, 'revision'>>(
+      'SELECT revision FROM longhaul_entries WHERE key = ? AND expiresAt > ?', key, this.database.now,
+    )?.revision
+  }
+
   private expiry(ttlMs: number, now = this.database.now): number {
     if (Number.isFinite(ttlMs)) return now + Math.max(ttlMs, 0)
     throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
@@ -142,7 +148,8 @@ VALUES (?, ?, ?, ?, ?, ?)`, key, value, revision, expiresAt, counted, bytes,
   private takeSpace(key: string, owner: string, bytes: number): void {
     const { database, limits: { maxEntries, maxBytes } } = this
     let share = addToShare(database, 'e', owner, { count: 1, bytes })
-    while (share.count > maxEntries || share.bytes > maxBytes) {
+    for (let n = 0; n < MAX_REMOVED; n++) {
+      if (share.count <= maxEntries && share.bytes <= maxBytes) return
       const [oldest] = database.all<EntryRow>(
         `SELECT * FROM longhaul_entries WHERE owner = ? AND owner <> '' AND key <> ?
 ORDER BY rowid LIMIT 1`, owner, key,
@@ -159,18 +166,19 @@ ORDER BY rowid LIMIT 1`, owner, key,
     this.notify(key)
   }
 
-  private expire(limit: number): void {
+  private expire(limit: number): boolean {
     const { database } = this
     const rows = database.all<EntryRow>(
       'SELECT * FROM longhaul_entries WHERE expiresAt <= ? ORDER BY expiresAt LIMIT ?',
       database.now, limit,
     )
     for (const row of rows) this.remove(row)
-    database.run(
-      `DELETE FROM longhaul_counters WHERE key IN (
-  SELECT key FROM longhaul_counters WHERE expiresAt <= ? ORDER BY expiresAt LIMIT ?)`,
+    const counters = database.all<{ readonly key: string }>(
+      'SELECT key FROM longhaul_counters WHERE expiresAt <= ? ORDER BY expiresAt LIMIT ?',
       database.now, limit,
     )
+    for (const { key } of counters) database.run('DELETE FROM longhaul_counters WHERE key = ?', key)
+    return Math.max(rows.length, counters.length) === limit
   }
 
   private notify(key: string): void {

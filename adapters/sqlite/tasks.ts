@@ -5,7 +5,7 @@ import type { Database } from './database.js'
 import {
   INSERT, insertedValues, isFinal, toTask, UPDATE, updatedValues, type TaskRow,
 } from './rows.js'
-import { addToShare } from './shares.js'
+import { addToShare, MAX_REMOVED } from './shares.js'
 
 /** Size of a row beside its strings, in bytes. */
 const OVERHEAD = 500
@@ -24,7 +24,7 @@ export class Tasks {
   readonly watches = new WatchList()
 
   constructor(private readonly database: Database, private readonly limits: ShareLimits) {
-    database.addExpirer((limit) => { this.expire(limit) })
+    database.addExpirer((limit) => this.expire(limit))
   }
 
   /** Returns a task that has not expired. */
@@ -112,13 +112,14 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
     this.notify(row.id)
   }
 
-  /** Removes expired tasks. */
-  expire(limit: number): void {
+  /** Removes expired tasks. Returns `true` if more may be left. */
+  expire(limit: number): boolean {
     const { database } = this
     const rows = database.all<TaskRow>(
       `${SELECT} WHERE expiresAt <= ? ORDER BY expiresAt LIMIT ?`, database.now, limit,
     )
     for (const row of rows) this.remove(row)
+    return rows.length === limit
   }
 
   /**
@@ -162,7 +163,7 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
     if (caller === '') return
     this.count(row, 1)
     const nothing = { count: 0, bytes: 0 }
-    for (;;) {
+    for (let n = 0; n < MAX_REMOVED; n++) {
       const tasks = addToShare(database, 't', caller, nothing)
       if (tasks.count <= maxEntries && tasks.bytes <= maxBytes) break
       if (!this.removeOldest(row, false)) break
@@ -176,7 +177,7 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
   private removeOldest({ caller, rowid }: TaskRow, needsFiles: boolean): boolean {
     const [oldest] = this.database.all<TaskRow>(
       `${SELECT} WHERE caller = ? AND caller <> '' AND status >= 2 AND rowid <> ?
-AND fileBytes >= ? ORDER BY finishedAt, rowid LIMIT 1`, caller, rowid, needsFiles ? 1 : 0,
+${needsFiles ? 'AND fileBytes > 0' : ''} ORDER BY finishedAt, rowid LIMIT 1`, caller, rowid,
     )
     if (oldest !== undefined) this.remove(oldest)
     return oldest !== undefined

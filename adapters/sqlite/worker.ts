@@ -141,8 +141,8 @@ export class Worker {
     )
     for (const row of [...due, ...lost]) {
       // The clock of the machine was set forward: the run is here.
-      if (working?.runs.get(row.id)?.task.birth === row.birth) continue
-      row.turn = tasks.turnOf(row)
+      if (working?.runs.get(row.id)?.task.birth === row.birth) row.leaseUntil = database.now + this.leaseMs
+      else row.turn = tasks.turnOf(row)
       tasks.update(row)
     }
     if (due.length + lost.length >= MAX_READY) this.wantAgain()
@@ -153,21 +153,26 @@ export class Worker {
     const { places } = working.work.options
     let count = 0
     while (count < MAX_READY && places.tryAcquire(pool)) count++
-    const release = (left: number): void => {
-      for (let n = 0; n < left; n++) places.release(pool)
+    const runs: LeasedRun[] = []
+    const release = (): void => {
+      for (let n = runs.length; n < count; n++) places.release(pool)
     }
-    this.waiting.add(pool)
+    // The places that are released here begin no further transaction.
+    this.waiting.delete(pool)
+    database.after(() => {
+      release()
+      if (runs.length === count) this.waiting.add(pool)
+      for (const run of runs) this.perform(run, pool, working)
+    }, () => {
+      runs.length = 0
+      release()
+    })
     if (count === 0) return
     const rows = database.all<TaskRow>(
       `${SELECT} WHERE turn IS NOT NULL AND pool = ? AND expiresAt > ?
 ORDER BY priority, turn, dueAt, rowid LIMIT ?`, pool, database.now, count,
     )
-    const runs = rows.map((row) => this.beginRun(row))
-    if (rows.length < count) this.waiting.delete(pool)
-    database.after(() => {
-      release(count - rows.length)
-      for (const run of runs) this.perform(run, pool, working)
-    }, () => { release(count) })
+    for (const row of rows) runs.push(this.beginRun(row))
   }
 
   private beginRun(row: TaskRow): LeasedRun {

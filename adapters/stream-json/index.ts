@@ -9,7 +9,8 @@ interface StreamJsonOptions {
   readonly mediaTypes?: readonly string[]
   /**
    * Returns the record of an item that the pipeline emits. Default: the `value` of the item. With
-   * `streamObject`, `({ key, value }) => ({ ...value, id: key })` keeps the key.
+   * `streamObject`, `({ key, value }) => ({ ...value, id: key })` keeps the key. An error that it
+   * throws ends the upload: an `HttpError` as it is, any other one as a masked 500.
    */
   readonly record?: (item: { readonly key: string | number, readonly value: never }) => unknown
   /**
@@ -104,15 +105,25 @@ async function* recordsOf(
   try {
     for await (const item of last) {
       unread = 0
-      yield record(item as never)
+      let made: unknown
+      try {
+        made = record(item as never)
+      } catch (error) {
+        failure = error
+        throw error
+      }
+      yield made
     }
   } catch (error) {
     throw failure ?? malformed(error)
   }
 }
 
-/** Returns the 400 for what the parser rejects. */
+/** Beginnings of the messages of stream-json about a body. */
+const OF_PARSER = /^(?:Parser|Verifier|Top-level object|filter: JSON nesting) /
+
+/** Returns the 400 for what the parser rejects. Other stages of a pipeline fail as they do. */
 function malformed(error: unknown): unknown {
-  const message = error instanceof Error ? error.message : String(error)
-  return httpError('malformed_json', { message: `The body is not valid JSON: ${message}` })
+  if (!(error instanceof Error) || !OF_PARSER.test(error.message)) return error
+  return httpError('malformed_json', { message: `The body is not valid JSON: ${error.message}` })
 }

@@ -1,5 +1,6 @@
-import { accessSync, constants, mkdirSync } from 'node:fs'
+import { accessSync, constants } from 'node:fs'
 import { httpSender } from 'longhaul/callbacks'
+import { FolderBlobs } from 'longhaul/files'
 import { tunnel } from './tunnel.js'
 import { parseTokens, type Token } from './auth.js'
 import { defaultFolder, isPostgres, type StorageConfig } from './storage.js'
@@ -51,7 +52,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   return {
     host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker,
     drainMs: readDrain(env['DRAIN_MS'] || '10000'),
-    rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), database, blobsFolder: readBlobs(env['BLOBS_DIR'] || undefined, redisUrl),
+    rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), database, blobsFolder: readBlobs(env, redisUrl),
     trace: readTrace(env['TRACE'] || (demo ? 'on' : 'off')), connectAllow: readConnectAllow(env['CONNECT_ALLOW'], demo), ...readCallbacks(env),
   }
 }
@@ -139,17 +140,19 @@ function readDatabase(text: string | undefined, redisUrl: string | undefined): s
   throw new ConfigError('DATABASE must be memory, pglite or an address such as postgres://user:password@127.0.0.1:5432/name.')
 }
 
-function readBlobs(folder: string | undefined, redisUrl: string | undefined): string | undefined {
+function readBlobs(env: NodeJS.ProcessEnv, redisUrl: string | undefined): string | undefined {
+  const folder = env['BLOBS_DIR'] || undefined
   if (redisUrl === undefined) {
     if (folder !== undefined) throw new ConfigError('BLOBS_DIR needs REDIS_URL: without it, uploads wait in PostgreSQL or in the memory of this process.')
     return undefined
   }
-  const used = folder ?? defaultFolder(redisUrl)
+  const used = folder ?? defaultFolder(redisUrl, env)
   try {
-    mkdirSync(used, { recursive: true, mode: 0o700 })
+    // Creates the folder, and rejects one that other users may write to.
+    void new FolderBlobs(used).close()
     accessSync(used, constants.R_OK | constants.W_OK | constants.X_OK)
-  } catch {
-    throw new ConfigError(`BLOBS_DIR: ${used} cannot be written to; set it to a folder that all processes on this Redis see and may write to.`)
+  } catch (error) {
+    throw new ConfigError(`BLOBS_DIR: ${used} cannot be used; set it to a folder that all processes on this Redis see and may write to. ${(error as Error).message}`)
   }
   return used
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { addResponseHeaders, describe, header } from 'longhaul/openapi'
 import { compose, type Handler, type Policy } from 'longhaul'
 import { content } from 'longhaul/content'
-import { negotiate } from 'longhaul/http'
+import { negotiate, notAcceptable } from 'longhaul/http'
 import type { Context } from './auth.js'
 import { CONSOLE_FOLDER, fileOperation, guarded, HOW, textSource } from './console-files.js'
 import type { ApiDocument } from './openapi.js'
@@ -31,7 +31,8 @@ export function frontPage(
 ): Handler<Context> {
   const texts = new Map(OFFERS.map((type) => [type, readFileSync(join(CONSOLE_FOLDER, FILES[type as keyof typeof FILES]), 'utf8')]))
   const page = content<Context>(({ headers }) => {
-    const type = negotiate(headers['accept'], OFFERS) ?? 'text/plain'
+    const type = negotiate(headers['accept'], OFFERS)
+    if (type === undefined) throw notAcceptable(OFFERS)
     const routes = document.routes.map(([route, what]) => (type === 'text/html'
       ? `<tr><td><code>${escape(route)}</code></td><td>${escape(what)}</td></tr>`
       : `  ${route.padEnd(34)} ${what}`))

@@ -28,7 +28,7 @@ export const BULK_DATA_TASK = 'bulk-data'
 export const PART_USERS = 10_000
 
 /** Media types in use for NDJSON. */
-const NDJSON = /^application\/(?:(?:x-)?ndjson|jsonl|(?:x-)?jsonlines)\s*(?:;|$)/i
+const NDJSON = /^(?:application\/(?:(?:x-)?ndjson|(?:x-)?jsonl|(?:x-)?jsonlines|json-lines)|text\/x-ndjson)\s*(?:;|$)/i
 
 /** Refuses an upload by its first request, before a client sends gigabytes in vain. */
 const refuseOtherTypes = ({ headers }: HttpRequest<Context>): void => {

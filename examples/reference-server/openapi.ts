@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { describe, errorResponses, fields, openapi, operation, response } from 'longhaul/openapi'
-import { httpError, jsonText, type Handler } from 'longhaul'
-import { negotiate } from 'longhaul/http'
+import { jsonText, type Handler } from 'longhaul'
+import { negotiate, notAcceptable } from 'longhaul/http'
 import type { Context } from './auth.js'
 
 const INFO = {
@@ -22,7 +22,7 @@ export class ApiDocument {
   #etag = ''
 
   readonly handler: Handler<Context> = describe<Context>(({ headers }) => {
-    if (negotiate(headers['accept'], TYPES) === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
+    if (negotiate(headers['accept'], TYPES) === undefined) throw notAcceptable(TYPES)
     const fields = { 'etag': this.#etag, 'cache-control': 'no-cache' }
     return headers['if-none-match'] === this.#etag ? { status: 304, headers: fields } : jsonText(200, this.#text, fields)
   }, [operation('GET', {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { tmpdir, userInfo } from 'node:os'
-import { join } from 'node:path'
+import { homedir } from 'node:os'
+import { isAbsolute, join } from 'node:path'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import type { TaskEngine } from 'longhaul/engine'
@@ -19,7 +19,7 @@ export interface StorageConfig {
    * tasks and blobs; otherwise they are in this process. Default: the Redis if there is one, else `memory`.
    */
   readonly database?: string
-  /** With Redis: the folder of uploads and reports, which all processes see. Default: one for this Redis in the folder for temporary files. */
+  /** With Redis: the folder of uploads and reports, which all processes see. Default: one for this Redis below the home directory. */
   readonly blobsFolder?: string | undefined
 }
 
@@ -99,10 +99,13 @@ function openRedis(redisUrl: string, blobsFolder: string, web: boolean): Storage
   }
 }
 
-/** The same for all processes of one user on this machine that have the same Redis. */
-export function defaultFolder(redisUrl: string): string {
-  const name = createHash('sha256').update(`${userInfo().uid} ${redisUrl}`).digest('hex').slice(0, 16)
-  return join(tmpdir(), `longhaul-blobs-${name}`)
+/**
+ * The same for all processes of one user on this machine that have the same Redis. It is below the home directory of the
+ * user, because any user could make it first in the folder for temporary files.
+ */
+export function defaultFolder(redisUrl: string, { XDG_STATE_HOME: state = '' }: NodeJS.ProcessEnv = process.env): string {
+  const name = createHash('sha256').update(redisUrl).digest('hex').slice(0, 16)
+  return join(isAbsolute(state) ? state : join(homedir(), '.local', 'state'), 'longhaul', `blobs-${name}`)
 }
 
 /** Reports what is wrong with a server once, not at every try to reach it. */

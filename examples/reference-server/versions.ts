@@ -6,7 +6,7 @@ import {
 } from 'longhaul/openapi'
 import { httpError, json, router, type Handler } from 'longhaul'
 import { list, strictQuery } from 'longhaul/resources'
-import { negotiate } from 'longhaul/http'
+import { negotiate, notAcceptable } from 'longhaul/http'
 import type { Context } from './auth.js'
 import { userShape } from './users/schemas.js'
 import type { Users } from './users/repository.js'
@@ -20,7 +20,7 @@ const VERSION = ['version']
 function firstUsers(users: Users): Handler<Context> {
   const user: Fragment = { type: 'object', required: ['id', 'name'], properties: { id: { type: 'integer' }, name: { type: 'string' } } }
   return strictQuery(describe<Context>(async ({ signal, context, headers }) => {
-    if (negotiate(headers['accept'], JSON_ONLY) === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
+    if (negotiate(headers['accept'], JSON_ONLY) === undefined) throw notAcceptable(JSON_ONLY)
     const { items } = await users.list({ start: 0, limit: PAGE }, { signal, context })
     return json(200, items.map(({ id, name }) => ({ id, name })), { 'cache-control': 'private, no-cache', 'vary': 'Accept' })
   }, [

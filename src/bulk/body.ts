@@ -1,5 +1,5 @@
 import { checkJsonType, unsupported } from '../http/body/body.js'
-import { requestCoding } from '../http/body/decode.js'
+import { bodyCoding } from '../http/body/decode.js'
 import { jsonTextOf, parseJson, isJsonObject } from '../http/body/json.js'
 import { bodyTooLarge, httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
@@ -39,12 +39,13 @@ type BodySettings = Pick<BulkSettings<never>,
   'items' | 'path' | 'otherMembers' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'
   | 'maxBodyBytes'>
 
-export function checkHead({ maxBodyBytes }: BodySettings, { headers, body }: HttpRequest): void {
+export function checkHead({ maxBodyBytes }: BodySettings, request: HttpRequest): void {
+  const { headers } = request
   checkJsonType(headers)
   // Some bindings and versions of HTTP do not announce a body: only a length of 0 means none.
   const { 'content-type': type, 'content-length': length } = headers
   if (type === undefined && length !== '0') throw unsupported()
-  if (body.parsed === undefined) requestCoding(headers)
+  bodyCoding(request)
   if (Number(length) > maxBodyBytes) {
     throw bodyTooLarge(maxBodyBytes)
   }

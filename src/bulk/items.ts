@@ -2,6 +2,7 @@ import { content, redirected } from '../content/content.js'
 import { blobSource, type ContentSource } from '../content/source.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest } from '../http/exchange.js'
+import { NDJSON_TYPE } from '../http/fields/ndjson-types.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import { operation, parameter, response } from '../openapi/operation.js'
 import { hasMethod, readOptions, value, type OptionTable } from '../runtime/options.js'
@@ -15,8 +16,6 @@ import type { Retry } from '../stores/calls.js'
 import type { EndedTask, ExternalResource } from '../tasks/definition/external-resource.js'
 import type { Spool } from '../records/spool.js'
 import { isOnlyFailed, onlyParameter } from './operation.js'
-
-const NDJSON_TYPE = 'application/x-ndjson'
 
 /** Options of `bulkItems`. */
 export interface BulkItemsOptions<C> {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readJsonBody } from '../http/body/body.js'
-import { requestCoding } from '../http/body/decode.js'
+import { bodyCoding } from '../http/body/decode.js'
 import { CountedBytes, HEAP_PER_BYTE, PARSED, DecoderMemory, memoryRefused } from '../http/body/counted-body.js'
 import { countedAs } from '../http/requester.js'
 import { httpError } from '../http/errors.js'
@@ -43,7 +43,7 @@ export async function readDirect<T>(
     const { value } = await readJsonBody(request, { maxBodyBytes }, false)
     return reader.work(wholeDirect(bodyOfValue(settings, value, false)))
   }
-  const coding = parsed === undefined ? requestCoding(headers) : 'identity'
+  const coding = bodyCoding(request)
   const field = parsed === undefined ? headers['content-length'] : undefined
   const length = typeof field === 'string' ? Number(field) : NaN
   if (length > maxDirectBytes) return respondToLarge(settings, reader, request.body.stream())

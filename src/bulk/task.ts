@@ -1,6 +1,6 @@
 import { type ArrayPosition, isArrayPosition } from '../json-array/array-position.js'
 import { checkExact, inexactParsed, TOO_LARGE } from '../http/body/exact-json.js'
-import { requestCoding } from '../http/body/decode.js'
+import { bodyCoding } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { batchesOf } from '../records/batch.js'
 import { positionOf, START, type RecordPosition } from '../records/position.js'
@@ -135,8 +135,7 @@ export function spooledBulk<T>(
     ),
     maxInlineBytes,
     async spool(endpoints, request, selection, bytes = bytesOf(request)) {
-      const { body: { parsed }, headers } = request
-      const coding = parsed === undefined ? requestCoding(headers) : 'identity'
+      const coding = bodyCoding(request)
       const { maxBodyBytes } = settings
       const sent = { bytes, coding, maxBodyBytes }
       const { spooled, sha256, discard } = await endpoints.spool(request, spool, sent)

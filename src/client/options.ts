@@ -129,6 +129,14 @@ function checkCredentials(where: string, url: URL): URL {
     + ' send an authorization header with the option headers')
 }
 
+/**
+ * Value of the Incremental header of a request (RFC 10036), for proxies. A browser would ask
+ * another origin first whether it allows the header.
+ */
+export function incremental(): '?1' | undefined {
+  return inBrowser() ? undefined : '?1'
+}
+
 function inBrowser(): boolean {
   return 'document' in globalThis || 'importScripts' in globalThis
 }

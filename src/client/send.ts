@@ -1,5 +1,5 @@
 import { ClientError, isClientError, isObject, type ErrorDetail } from './errors.js'
-import { serverUrl, type MaybePromise, type Settings } from './options.js'
+import { incremental, serverUrl, type MaybePromise, type Settings } from './options.js'
 
 export interface Call {
   readonly method?: string
@@ -43,6 +43,9 @@ const HARMLESS = new Set([
   'accept', 'if-none-match', 'if-range', 'last-event-id', 'prefer', 'range', 'want-repr-digest',
 ])
 
+/** Headers about a body. A redirect that changes the method to GET drops them. */
+const OF_BODY = new Set(['content-type', 'idempotency-key', 'incremental'])
+
 /**
  * Sends a request once. Rejects with a `ClientError`, the reason of the signal, or what the
  * application's `headers` function throws.
@@ -52,10 +55,11 @@ export async function send(settings: Settings, call: Call): Promise<Received> {
   const sent: Record<string, string> = {}
   // The server may have named another origin, which must not receive credentials.
   const own = url.origin === settings.base.origin ? await settings.headers() : {}
-  for (const [name, value] of [...Object.entries(own), ...Object.entries(headers)]) {
+  const content = await body?.()
+  const ofBody = content instanceof ReadableStream ? { incremental: incremental() } : {}
+  for (const [name, value] of [own, ofBody, headers].flatMap((each) => Object.entries(each))) {
     if (value !== undefined) sent[name.toLowerCase()] = value
   }
-  const content = await body?.()
   const scope = new Scope(signal, settings.timeoutMs)
   try {
     const received = await fetchFollowing(settings, call, sent, content, scope)
@@ -104,7 +108,7 @@ async function fetchFollowing(
     if (status === 303 ? method !== 'HEAD' : status < 303 && method === 'POST') {
       method = 'GET'
       body = undefined
-      headers = only(headers, (name) => name !== 'content-type' && name !== 'idempotency-key')
+      headers = only(headers, (name) => !OF_BODY.has(name))
     }
     if (body instanceof ReadableStream) {
       throw notFollowed('A streamed body can be sent only once.', status)

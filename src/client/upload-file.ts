@@ -1,6 +1,6 @@
 import { checkNames, checkWhole, ClientError, isClientError, isObject } from './errors.js'
 import { toIterable, type ByteSource } from './ndjson.js'
-import { resolvePath, serverUrl, type CallOptions, type Settings } from './options.js'
+import { incremental, resolvePath, serverUrl, type CallOptions, type Settings } from './options.js'
 import { backOff, canRetry } from './retry.js'
 import { readAnswer, send, type Answer, type Call } from './send.js'
 import { toHandle } from './submit.js'
@@ -257,6 +257,7 @@ export class FileSender<R> implements FileUpload<R> {
       onHeaders: (headers) => { this.answered = headers.get('upload-complete') === '?1' },
       headers: {
         'content-type': 'application/partial-upload',
+        'incremental': incremental(),
         'upload-offset': String(this.sent),
         'upload-complete': last ? '?1' : '?0',
         'upload-length': last ? String(this.sent + body.size) : undefined,

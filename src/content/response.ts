@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { encodePieces, type Piece } from '../http/body/encode.js'
-import { httpError } from '../http/errors.js'
+import { httpError, notAcceptable } from '../http/errors.js'
 import type {
   HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
 } from '../http/exchange.js'
@@ -25,7 +25,7 @@ export interface ContentPlan {
 export const CODINGS: readonly unknown[] = ['gzip', 'br', 'zstd'] satisfies ContentCoding[]
 /** Smaller content is not worth a coding. */
 const WORTH_CODING = 1024
-const TEXT = /^(?:text\/|application\/(?:json|xml|javascript|wasm|x-ndjson|graphql|sql|toml|yaml|rtf)\b|image\/(?:svg|bmp)|[a-z]+\/[^;]*\+(?:json|xml)\b)/i
+const TEXT = /^(?:text\/|application\/(?:json|xml|javascript|wasm|(?:x-)?ndjson|(?:x-)?jsonl(?:ines)?|graphql|sql|toml|yaml|rtf)\b|image\/(?:svg|bmp)|[a-z]+\/[^;]*\+(?:json|xml)\b)/i
 /** Characters that an extended parameter holds unencoded (RFC 8187 section 3.2.1). */
 const ATTRIBUTE_CHARS = new Set('!#$&+-.^_`|~')
 
@@ -37,7 +37,7 @@ export async function respond(
   const { size, type = 'application/octet-stream', lastModified } = source
   const accept = asked['accept']
   if (accept !== undefined && negotiate(accept, [type.split(';', 1)[0] as string]) === undefined) {
-    throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
+    throw notAcceptable([type])
   }
   const varies = plan.codings.length > 0 && size >= WORTH_CODING && plan.compressible(type)
   // Ranges are ranges of the content without a coding.

@@ -31,6 +31,10 @@ const BREAKS = /[",;|\t\r\n]|^\s|\s$/
 const FORMULA = /(?=[=+\-@＝＋－＠])(?<=(?:^|[,;|\t\r\n])[\s\p{C}"]*)/gu
 /** A negative number as text, as drivers and ORMs return a decimal or a bigint. */
 const NEGATIVE = /^-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
+/** Between two commas of JSON a negative number is no formula, and a mark would break the JSON. */
+const FORMULA_IN_JSON = new RegExp(
+  String.raw`(?!(?<=,)-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?[,\]])${FORMULA.source}`, 'gu',
+)
 const CONTROL_START = /^(?=[\t\r\n])/
 
 /** Writes records as CSV (RFC 4180), with a line of headings. */
@@ -77,11 +81,11 @@ export class CsvText<T extends object> implements ExportText<T> {
     const form = jsonForm(value)
     if (typeof form === 'string') return this.quoted(form)
     if (typeof form === 'number' || typeof form === 'boolean' || typeof form === 'bigint') return String(form)
-    return form === null ? '' : this.quoted(JSON.stringify(form) ?? '')
+    return form === null ? '' : this.quoted(JSON.stringify(form) ?? '', FORMULA_IN_JSON)
   }
 
-  private quoted(value: string): string {
-    const text = this.settings.escapeFormulas ? marked(value) : value
+  private quoted(value: string, formula = FORMULA): string {
+    const text = this.settings.escapeFormulas ? marked(value, formula) : value
     return text !== value || BREAKS.test(text) ? `"${text.replaceAll('"', '""')}"` : text
   }
 }
@@ -98,8 +102,8 @@ function jsonForm(value: unknown): unknown {
   return typeof toJSON === 'function' ? toJSON.call(value) as unknown : value
 }
 
-function marked(value: string): string {
+function marked(value: string, formula: RegExp): string {
   if (NEGATIVE.test(value)) return value
-  const text = value.replaceAll(FORMULA, '\'')
+  const text = value.replaceAll(formula, '\'')
   return text === value ? value.replace(CONTROL_START, '\'') : text
 }

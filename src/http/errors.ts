@@ -193,9 +193,30 @@ export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): Http
   return new HttpError(status, code, { ...options, message: options.message ?? message })
 }
 
+/**
+ * Creates the 406 `not_acceptable` of a request whose `Accept` allows none of `offers`, which the
+ * message lists.
+ *
+ * @param vary - value of the `Vary` header
+ * @example
+ * const OFFERS = ['application/json', 'text/csv']
+ * const type = negotiate(request.headers.accept, OFFERS)
+ * if (type === undefined) throw notAcceptable(OFFERS)
+ */
+export function notAcceptable(offers: readonly string[], vary = 'Accept'): HttpError {
+  return httpError('not_acceptable', {
+    message: `Accept allows none of the available types: ${offers.join(', ')}.`, headers: { vary },
+  })
+}
+
 /** Creates the 413 of a body that is larger than `maxBytes`. */
 export function bodyTooLarge(maxBytes: number): HttpError {
   return httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
+}
+
+/** Creates the 415 of a body with a content coding where none is decoded. */
+export function mustBeIdentity(): HttpError {
+  return httpError('unsupported_content_coding', { headers: { 'accept-encoding': 'identity' } })
 }
 
 const LATE = new Set([

@@ -11,6 +11,12 @@ import { httpError, type HttpError } from './errors.js'
 const JSON_TYPE = 'application/json'
 
 /**
+ * Asks proxies to forward a stream while it arrives: all that know RFC 10036, and nginx. Each
+ * message needs the header: that of a request is not about its response.
+ */
+export const UNBUFFERED = { 'incremental': '?1', 'x-accel-buffering': 'no' } as const
+
+/**
  * Returns a response with `value` as JSON. `headers` (lower-case names) are copied and may set
  * another `content-type`.
  * @example
@@ -187,6 +193,7 @@ export function notFound(request: HttpRequest): HttpError {
 const CONTENT_FIELDS = new Set([
   'accept-ranges', 'cache-control', 'etag', 'expires', 'last-modified', 'link', 'location',
   'preference-applied', 'repr-digest', 'retry-after', 'transfer-encoding',
+  ...Object.keys(UNBUFFERED),
 ])
 
 /**

@@ -1,16 +1,17 @@
 import { encodePieces, RESPONSE_CODINGS, type Piece } from '../http/body/encode.js'
-import { httpError } from '../http/errors.js'
+import { httpError, notAcceptable, type HttpError } from '../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type ResponseHeaders,
 } from '../http/exchange.js'
 import { negotiate, negotiateCoding } from '../http/fields/accept.js'
-import { addVary, stream } from '../http/respond.js'
+import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
+import { addVary, stream, UNBUFFERED } from '../http/respond.js'
 import { errorResponses } from '../openapi/responses.js'
 import { operation, response, type Fragment } from '../openapi/operation.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { Schema } from '../schema/schema.js'
-import { NDJSON_TYPE } from './media-type.js'
+import { areMediaTypes, distinctTypes } from './media-type.js'
 import { AsyncPieces, RecordText, syncPieces } from './record-text.js'
 import { jsonSchemaOf, serialiser, type JsonSchema } from './serialiser.js'
 
@@ -29,8 +30,8 @@ export interface DownloadOptions<T = object, C = unknown> {
   /**
    * Schema of a record: a JSON Schema, or a Standard Schema that can return its JSON Schema. A
    * compiled serialiser then **leaves out properties that the schema does not name**, and changes
-   * no value: see `compileJson` of `longhaul/http`. It takes less CPU time than `JSON.stringify` for
-   * small flat records. Default: `JSON.stringify`.
+   * no value: see `compileJson` of `longhaul/http`. It takes more CPU time than `JSON.stringify`.
+   * Default: `JSON.stringify`.
    */
   readonly schema?: Schema | JsonSchema
   /**
@@ -38,19 +39,26 @@ export interface DownloadOptions<T = object, C = unknown> {
    * it, `gzip`, `br`.
    */
   readonly codings?: readonly string[]
+  /**
+   * Media types of NDJSON to offer besides those in use, such as `['application/vnd.acme.users']`.
+   * Default: none.
+   */
+  readonly moreMediaTypes?: readonly string[]
   /** More headers of the response, in lower case. Default: `Cache-Control: private, no-cache`. */
   readonly headers?: Readonly<ResponseHeaders>
 }
 
 const DOWNLOAD = {
-  records: 0, schema: 0, codings: 0, headers: 0,
+  records: 0, schema: 0, codings: 0, moreMediaTypes: 0, headers: 0,
 } satisfies Record<keyof DownloadOptions, 0>
-const OFFERS = [NDJSON_TYPE, 'application/json']
+const JSON_TYPE = 'application/json'
+const VARY = 'Accept, Accept-Encoding'
 
 /**
  * Creates a handler for GET and HEAD that streams records: one JSON object on each line, or one
- * JSON array for a client that prefers `application/json`. Fails with `not_acceptable` (406), and
- * with the errors of `records`.
+ * JSON array for a client that prefers `application/json`. Offers all media types in use for NDJSON.
+ * Fails with `not_acceptable` (406), which lists the types or codings that exist, and with the
+ * errors of `records`.
  *
  * Memory stays flat, however many records there are and however slow the client is. Records are
  * sent in pieces of about 64 KiB, or after 50 ms. If the source fails, the connection is closed, so
@@ -70,7 +78,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
   options: DownloadOptions<T, C>,
 ): Handler<C> {
   checkNames('ndjsonDownload', options, DOWNLOAD)
-  const { codings = RESPONSE_CODINGS, headers: ownHeaders } = options
+  const { codings = RESPONSE_CODINGS, moreMediaTypes = [], headers: ownHeaders } = options
   if (typeof options.records !== 'function') {
     throw new TypeError('ndjsonDownload: records must be a function that returns an iterable')
   }
@@ -78,19 +86,25 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
     if (RESPONSE_CODINGS.includes(coding)) continue
     throw new TypeError(`ndjsonDownload: ${coding} is not one of ${RESPONSE_CODINGS.join(', ')}`)
   }
+  if (!areMediaTypes(moreMediaTypes)) {
+    throw new TypeError(
+      'ndjsonDownload: moreMediaTypes must be an array of media types without parameters',
+    )
+  }
+  const [first = '', ...others] = NDJSON_TYPES
+  const offers = distinctTypes([first, JSON_TYPE], others, moreMediaTypes)
   const schema = options.schema && jsonSchemaOf('ndjsonDownload', options.schema)
   const stringify = serialiser<T>(schema)
 
   const handler = async (request: HttpRequest<C>): Promise<HttpResponse | undefined> => {
     if (request.method !== 'GET' && request.method !== 'HEAD') return undefined
-    const type = negotiate(request.headers['accept'], OFFERS)
+    const type = negotiate(request.headers['accept'], offers)
+    if (type === undefined) throw notAcceptable(offers, VARY)
     const coding = negotiateCoding(request.headers['accept-encoding'], codings)
-    if (type === undefined || coding === undefined) {
-      throw httpError('not_acceptable', { headers: { vary: 'Accept, Accept-Encoding' } })
-    }
+    if (coding === undefined) throw noCoding(codings)
     const source = await options.records(request)
-    const text = new RecordText(stringify, type === NDJSON_TYPE ? 'lines' : 'array')
-    const headers = { 'cache-control': 'private, no-cache', ...ownHeaders }
+    const text = new RecordText(stringify, type === JSON_TYPE ? 'array' : 'lines')
+    const headers = { 'cache-control': 'private, no-cache', ...UNBUFFERED, ...ownHeaders }
     const result = stream(200, bodyOf(source, text, coding), headers)
     result.headers['content-type'] = type
     if (coding !== 'identity') result.headers['content-encoding'] = coding
@@ -100,7 +114,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
   return describe(handler, ['GET', 'HEAD'].map((method) => operation(method, {
     summary: method === 'GET' ? 'Download records as NDJSON' : 'The header fields of GET',
     responses: {
-      200: bodyDescription(schema), ...errorResponses('not_acceptable', 'internal_error'),
+      200: bodyDescription(schema, offers), ...errorResponses('not_acceptable', 'internal_error'),
     },
   })))
 }
@@ -151,15 +165,22 @@ async function* bytesOf(pieces: AsyncIterable<Piece>): AsyncGenerator<Uint8Array
   for await (const { bytes } of pieces) yield bytes
 }
 
-function bodyDescription(schema: JsonSchema | undefined): Fragment {
+function noCoding(codings: readonly string[]): HttpError {
+  const available = [...codings, 'identity'].join(', ')
+  return httpError('not_acceptable', {
+    message: `Accept-Encoding allows none of the available content codings: ${available}.`,
+    headers: { vary: VARY },
+  })
+}
+
+function bodyDescription(schema: JsonSchema | undefined, types: readonly string[]): Fragment {
   const line = schema ?? { type: 'object' }
+  const lines = { type: 'string', description: `Each line: ${JSON.stringify(line)}` }
+  const array = { type: 'array', items: line }
   return {
     ...response('The records'),
-    content: {
-      [NDJSON_TYPE]: {
-        schema: { type: 'string', description: `Each line: ${JSON.stringify(line)}` },
-      },
-      'application/json': { schema: { type: 'array', items: line } },
-    },
+    content: Object.fromEntries(types.map((type) => (
+      [type, { schema: type === JSON_TYPE ? array : lines }]
+    ))),
   }
 }

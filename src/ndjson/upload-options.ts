@@ -1,4 +1,5 @@
 import type { DecodeOptions } from '../http/body/decode.js'
+import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
 import { bytes, func, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
@@ -9,6 +10,7 @@ import { assertSchema, type Schema } from '../schema/schema.js'
 import type { TaskDefinition } from '../tasks/definition/define.js'
 import type { SpooledBody } from '../tasks/http/spool-body.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
+import { areMediaTypes, distinctTypes } from './media-type.js'
 import type { UploadSource } from './upload-source.js'
 import type { WriteOutcome } from './write-outcomes.js'
 
@@ -83,6 +85,12 @@ export interface UploadOptions<T = object> {
   /** Reads records from other formats. Default: NDJSON, one JSON object on each line. */
   readonly source?: UploadSource
   /**
+   * Media types of bodies to accept besides those of `source`, such as
+   * `['application/vnd.acme.users']`. Without `source`: besides those in use for NDJSON. Default:
+   * none.
+   */
+  readonly moreMediaTypes?: readonly string[]
+  /**
    * Returns the `cursor` that was stored with the last batch of this upload; `undefined` if there
    * is none. Called when the task of an upload runs again; the upload then continues after that
    * batch. Default: it continues after the last batch whose position longhaul has saved. After a
@@ -147,6 +155,7 @@ function isSource(given: unknown): boolean {
 const UPLOAD = {
   write: func({ required: true }),
   source: value('an object with mediaTypes and read, such as streamJson returns', isSource),
+  moreMediaTypes: value('an array of media types without parameters', areMediaTypes),
   resume: func(),
   schema: value('a schema'),
   batchSize: whole({ min: 1, default: 500 }),
@@ -171,5 +180,7 @@ export function readUploadOptions<T>(options: UploadOptions<T>) {
     throw new TypeError('ndjsonUpload: resume needs background, because only a task continues')
   }
   const limits: Required<DecodeOptions> = { maxBodyBytes, maxDecodedBytes, maxRatio }
-  return { ...read, onError: read.onError ?? warnOfError, limits }
+  const { source: { mediaTypes: known } = { mediaTypes: NDJSON_TYPES }, moreMediaTypes = [] } = read
+  const mediaTypes = distinctTypes(known, moreMediaTypes)
+  return { ...read, onError: read.onError ?? warnOfError, limits, mediaTypes }
 }

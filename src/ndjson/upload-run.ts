@@ -4,7 +4,7 @@ import { isWholeNumber, isJsonObject } from '../http/body/json.js'
 import { HttpError, httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
-import { addVary, json, stream } from '../http/respond.js'
+import { addVary, json, stream, UNBUFFERED } from '../http/respond.js'
 import { batchesOf, type Block, type Judge } from '../records/batch.js'
 import { errorReports, type RecordErrorPlace } from '../records/error-reports.js'
 import { TextSink } from '../records/http.js'
@@ -15,7 +15,6 @@ import { unlessAborted } from '../runtime/timers.js'
 import { judge } from '../schema/schema.js'
 import type { KeptResponse, TaskEndpoints } from '../tasks/http/endpoints.js'
 import { LineReader, readBatches } from './line-reader.js'
-import { NDJSON_TYPE } from './media-type.js'
 import type { UploadItem, UploadResult, UploadSettings, WriteContext } from './upload-options.js'
 import { toLines } from './upload-source.js'
 import { readOutcomes } from './write-outcomes.js'
@@ -26,6 +25,7 @@ export interface LinePlace {
   readonly lines: number
 }
 
+export const JSON_TYPE = 'application/json'
 /** After this many bytes, a report lists errors with their code only. */
 const MAX_REPORT_BYTES = 524_288
 /** Bytes of blank lines after which a task commits its position. */
@@ -150,9 +150,10 @@ export interface DirectUpload {
 
 export function directUpload<T>(
   request: HttpRequest<unknown>, settings: UploadSettings<T>, coding: string,
-  origin: Pick<WriteContext, 'owner' | 'context'>, streamResults: boolean,
+  origin: Pick<WriteContext, 'owner' | 'context'>, resultType: string,
 ): DirectUpload {
-  const sink = streamResults ? new LineSink() : new TextSink()
+  const streamResults = resultType !== JSON_TYPE
+  const sink = streamResults ? new LineSink(resultType) : new TextSink()
   const report = new Report(sink, reportSettings(settings, streamResults))
   const write: DirectUpload['write'] = (bytes, signal) => {
     const context = { ...origin, taskId: undefined, signal }
@@ -165,6 +166,8 @@ export function directUpload<T>(
 class LineSink implements ReportSink {
   readonly separator = '\n'
   private text = ''
+
+  constructor(readonly type: string) {}
 
   add(items: string): void { this.text += `${items}\n` }
   restart(): void { this.text = '' }
@@ -211,7 +214,7 @@ async function readOnce(
     if (!(sink instanceof LineSink)) return { response: await respondAtEnd(upload, body, signal) }
     let text = ''
     for await (const lines of resultLines(upload, sink, body, signal)) text += lines
-    const headers = { 'content-type': NDJSON_TYPE }
+    const headers = { 'content-type': sink.type }
     return { response: withVary({ status: 200, headers, body: text }), short: summaryLine(report) }
   } finally {
     if (report.total > 0) began()
@@ -247,7 +250,7 @@ export function respondDirect(
   const { sink } = upload
   if (!(sink instanceof LineSink)) return respondAtEnd(upload, body, signal)
   const lines = resultLines(upload, sink, body, signal)
-  return withVary(stream(200, lines, { 'content-type': NDJSON_TYPE }))
+  return withVary(stream(200, lines, { ...UNBUFFERED, 'content-type': sink.type }))
 }
 
 /** If `signal` aborts, rejects at once, because a policy does not wait for this handler. */

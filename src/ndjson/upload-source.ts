@@ -1,5 +1,7 @@
 import { isExact } from '../http/body/exact-json.js'
 import { isTooDeep, MAX_JSON_DEPTH } from '../http/body/json.js'
+import { isError } from '../repositories/returned.js'
+import { rejectEmptied } from '../tasks/definition/json-values.js'
 
 /**
  * Reads records from bodies that are not NDJSON, such as `streamJson` of `longhaul/stream-json`.
@@ -8,21 +10,56 @@ export interface UploadSource {
   /** Media types of the bodies. Others get a 415. */
   readonly mediaTypes: readonly string[]
   /**
-   * Yields the records of a decoded body, in order. The same bytes must give the same records,
-   * because a task that continues reads them again.
+   * Yields the records of a decoded body, in order: plain objects that JSON can carry. Other JSON
+   * is a failed line. The same bytes must give the same records, because a task that continues
+   * reads them again.
+   *
+   * An `HttpError` that it throws or yields ends the upload, and the client gets its status and
+   * message with the report of what was written. Throw one for a body that is malformed. Any other
+   * error is a masked 500. If `body` fails, the upload ends with the error of `body`.
    */
   read(body: AsyncIterable<Uint8Array>): AsyncIterable<unknown>
 }
 
-/** Yields the records of a source as lines of NDJSON, from the byte `from` on. */
+/**
+ * Yields the records of a source as lines of NDJSON, from the byte `from` on.
+ *
+ * The records become text that is parsed again. So every record has the checks, limits in bytes,
+ * excerpts and positions of a line, whoever made it, and `write` gets plain JSON values.
+ */
 export async function* toLines(
   source: UploadSource, body: AsyncIterable<Uint8Array>, from = 0,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   let skipped = 0
-  for await (const record of source.read(body)) {
-    const line = Buffer.from(`${lineOf(record)}\n`)
-    if (skipped < from) skipped += line.byteLength
-    else yield line
+  const cause = new BodyFailure()
+  try {
+    for await (const record of source.read(cause.of(body))) {
+      const line = Buffer.from(`${lineOf(record)}\n`)
+      if (skipped < from) skipped += line.byteLength
+      else yield line
+    }
+  } catch (error) {
+    cause.rethrow()
+    throw error
+  }
+  cause.rethrow()
+}
+
+/** The error of a body that a source reads. The source may throw another one, or end as if all was read. */
+class BodyFailure {
+  private failure: { readonly error: unknown } | undefined
+
+  async* of(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      yield* body
+    } catch (error) {
+      this.failure = { error }
+      throw error
+    }
+  }
+
+  rethrow(): void {
+    if (this.failure) throw this.failure.error
   }
 }
 
@@ -38,13 +75,30 @@ const INFINITE = '\ud800Infinity'
  * and reports as such.
  */
 function lineOf(record: unknown): string {
+  if (isError(record)) throw record
+  if (ArrayBuffer.isView(record)) throw notJson('it is bytes')
   if (isTooDeep(record)) return TOO_DEEP
   if (hasUnsafePrototype(record)) return UNSAFE
-  if (isExact(record)) return String(JSON.stringify(record))
+  if (isExact(record)) return textOf(record)
   const text = JSON.stringify(record, (_, value: unknown) => (
     typeof value === 'number' && !Number.isFinite(value) ? INFINITE : value
   ))
   return text.replaceAll(JSON.stringify(INFINITE), '1e999')
+}
+
+/** Returns JSON; `null` for what JSON leaves out. */
+function textOf(record: unknown): string {
+  const text = (JSON.stringify(record) as string | undefined) ?? 'null'
+  try {
+    rejectEmptied(record, text)
+  } catch (error) {
+    throw notJson((error as Error).message)
+  }
+  return text
+}
+
+function notJson(why: string): TypeError {
+  return new TypeError(`ndjsonUpload: source has yielded a record that is not JSON: ${why}`)
 }
 
 /** Returns true if a parser has assigned `__proto__`, so that JSON would leave its value out. */

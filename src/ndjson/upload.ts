@@ -1,4 +1,4 @@
-import { requestCoding } from '../http/body/decode.js'
+import { bodyCoding } from '../http/body/decode.js'
 import { bodyTooLarge } from '../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
@@ -7,6 +7,7 @@ import { acknowledged, refuseIdempotencyKey } from '../http/respond.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { negotiate } from '../http/fields/accept.js'
+import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import {
   addResponseHeaders, body, type Fragment, operation, response, schemaObject,
@@ -14,12 +15,12 @@ import {
 import { checkEndpoints, reportSchema } from '../records/http.js'
 import type { Schema } from '../schema/schema.js'
 import { accepted } from '../tasks/http/operations.js'
-import { checkNdjsonType, NDJSON_TYPE } from './media-type.js'
+import { checkMediaType } from './media-type.js'
 import {
   readUploadOptions, type UploadBackgroundOptions, type UploadOptions, type UploadSettings,
   type UploadTask,
 } from './upload-options.js'
-import { directUpload, respondDirect, respondOnce } from './upload-run.js'
+import { directUpload, JSON_TYPE, respondDirect, respondOnce } from './upload-run.js'
 import { spooledUpload, type SpooledUpload } from './upload-task.js'
 
 /** An upload that can be read in the background. Returned by `ndjsonUpload`. */
@@ -93,7 +94,9 @@ interface Background<C> {
   readonly spooled: SpooledUpload
 }
 
-const OFFERS = ['application/json', NDJSON_TYPE]
+/** A client that accepts any text does not expect results before it has sent the body. */
+const LINES = NDJSON_TYPES.filter((type) => !type.startsWith('text/'))
+const OFFERS = [JSON_TYPE, ...LINES]
 
 function uploadHandler<T, C>(settings: UploadSettings<T>, background?: Background<C>): Handler<C> {
   const handler = (request: HttpRequest<C>): Promise<HttpResponse> | HttpResponse | undefined => {
@@ -108,22 +111,23 @@ function uploadHandler<T, C>(settings: UploadSettings<T>, background?: Backgroun
     const origin = background
       ? background.endpoints.originOf(request)
       : { owner: undefined, context: request.context }
-    const streamResults = negotiate(headers['accept'], OFFERS) === NDJSON_TYPE
-    const upload = directUpload(request, settings, coding, origin, streamResults)
+    const resultType = negotiate(headers['accept'], OFFERS) ?? JSON_TYPE
+    const upload = directUpload(request, settings, coding, origin, resultType)
     if (background && headers['idempotency-key'] !== undefined) {
       return acknowledged(request, () => respondOnce(background.endpoints, request, upload))
     }
     return respondDirect(upload, request.body.stream(), request.signal)
   }
-  return describe(handler, [uploadOperation(settings.schema, background !== undefined, settings.source?.mediaTypes)])
+  return describe(handler, [uploadOperation(settings.schema, background !== undefined, settings.mediaTypes)])
 }
 
 function checkHead(
-  { headers, body }: HttpRequest<unknown>, { maxBodyBytes, source }: Pick<UploadSettings<unknown>, 'maxBodyBytes' | 'source'>,
+  request: HttpRequest<unknown>,
+  { maxBodyBytes, mediaTypes }: Pick<UploadSettings<unknown>, 'maxBodyBytes' | 'mediaTypes'>,
 ): string {
-  checkNdjsonType(headers, source?.mediaTypes)
-  // A body that the framework has parsed is already decoded.
-  const coding = body.parsed === undefined ? requestCoding(headers) : 'identity'
+  const { headers } = request
+  checkMediaType(headers, mediaTypes)
+  const coding = bodyCoding(request)
   const length = headers['content-length']
   if (typeof length === 'string' && Number(length) > maxBodyBytes) {
     throw bodyTooLarge(maxBodyBytes)
@@ -139,7 +143,7 @@ const OF_BACKGROUND = [
 ] as const
 
 export function uploadOperation(
-  schema: Schema | undefined, background: boolean, mediaTypes: readonly string[] = [NDJSON_TYPE],
+  schema: Schema | undefined, background: boolean, mediaTypes: readonly string[] = NDJSON_TYPES,
 ): Operation {
   const line = JSON.stringify(schema ? schemaObject(schema) : { type: 'object' })
   const done = response('All lines were read; some may have failed', {
@@ -161,7 +165,11 @@ export function uploadOperation(
     requestBody: body({ type: 'string', description: `Each line: ${line}` }, { mediaTypes }),
     responses: {
       200: {
-        ...done, content: { ...(done['content'] as Fragment), [NDJSON_TYPE]: { schema: lines } },
+        ...done,
+        content: {
+          ...done['content'] as Fragment,
+          ...Object.fromEntries(LINES.map((type) => [type, { schema: lines }])),
+        },
       },
       ...background && { 202: accepted('Accepted: the upload is read in the background') },
       ...errorResponses(

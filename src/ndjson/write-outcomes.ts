@@ -63,9 +63,9 @@ function ownOutcome(value: Fields, report: (error: unknown) => void): RecordOutc
  */
 function isRecord(value: Fields): boolean {
   const { status, id, error } = value
-  const isOther = (error === undefined || error === null || typeof error === 'string')
-    && !(Number(status) >= 200 && Number(status) < 600)
-  return isOther && isId(id) && Object.keys(value).some((name) => !OUTCOME.has(name))
+  if (!isId(id) || (Number(status) >= 200 && Number(status) < 600)) return false
+  if (error === undefined || error === null) return true
+  return typeof error === 'string' && Object.keys(value).some((name) => !OUTCOME.has(name))
 }
 
 function isId(id: unknown): id is string | number {

@@ -1,7 +1,8 @@
 import { isFinalStatus } from '../engine/task.js'
-import { httpError } from '../http/errors.js'
+import { httpError, notAcceptable } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { negotiate } from '../http/fields/accept.js'
+import { NDJSON_TYPE, NDJSON_TYPES } from '../http/fields/ndjson-types.js'
 import { empty, jsonText, respondAllow, stream } from '../http/respond.js'
 import { parameter, readOperations, response } from '../openapi/operation.js'
 import { errorResponses } from '../openapi/responses.js'
@@ -26,9 +27,8 @@ type Endpoints<C> = Pick<TaskEndpoints<C>, 'find' | 'status' | 'tasks'> & {
 const BELOW = '/partial-results'
 const ALLOW = 'GET, HEAD, OPTIONS'
 const JSON_TYPE = 'application/json'
-const LINES = 'application/x-ndjson'
 const EVENTS = 'text/event-stream'
-const TYPES = [JSON_TYPE, LINES, EVENTS] as const
+const TYPES = [JSON_TYPE, NDJSON_TYPE, EVENTS, ...NDJSON_TYPES.slice(1)]
 /** Codes of tasks that failed before their run. */
 const NOT_BEGUN: ReadonlySet<string> = new Set(['invalid_input', 'unknown_task'])
 /** Minimum time between two reads of one stream, in milliseconds. */
@@ -36,7 +36,6 @@ const READ_MS = 50
 
 /** The form of a stream. */
 interface Writer {
-  readonly type: string
   readonly begin: string
   readonly result: (id: string, text: string) => string
   readonly gap: (before: string) => string
@@ -44,19 +43,17 @@ interface Writer {
   readonly heartbeat: string
 }
 
-const WRITERS: Readonly<Record<string, Writer>> = {
-  [EVENTS]: {
-    type: `${EVENTS}; charset=utf-8`, begin: RETRY, heartbeat: HEARTBEAT,
-    result: (id, text) => `id: ${id}\ndata: ${text}\n\n`,
-    gap: (before) => `id: ${before}\nevent: gap\ndata: {}\n\n`,
-    end: (id, status) => `id: ${id}\nevent: end\ndata: ${JSON.stringify({ status })}\n\n`,
-  },
-  [LINES]: {
-    type: LINES, begin: '', heartbeat: '\n',
-    result: (id, text) => `{"id":"${id}","value":${text}}\n`,
-    gap: (before) => `{"id":"${before}","gap":{}}\n`,
-    end: (id, status) => `${JSON.stringify({ id, end: { status } })}\n`,
-  },
+const EVENT_WRITER: Writer = {
+  begin: RETRY, heartbeat: HEARTBEAT,
+  result: (id, text) => `id: ${id}\ndata: ${text}\n\n`,
+  gap: (before) => `id: ${before}\nevent: gap\ndata: {}\n\n`,
+  end: (id, status) => `id: ${id}\nevent: end\ndata: ${JSON.stringify({ status })}\n\n`,
+}
+const LINE_WRITER: Writer = {
+  begin: '', heartbeat: '\n',
+  result: (id, text) => `{"id":"${id}","value":${text}}\n`,
+  gap: (before) => `{"id":"${before}","gap":{}}\n`,
+  end: (id, status) => `${JSON.stringify({ id, end: { status } })}\n`,
 }
 
 /** Creates the handler of `{status}/partial-results`. */
@@ -66,11 +63,12 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
     if (task === undefined) return undefined
     if (request.method !== 'GET' && request.method !== 'HEAD') return respondAllow(request, ALLOW)
     const type = negotiate(request.headers.accept, TYPES)
-    if (type === undefined) throw httpError('not_acceptable', { headers: { vary: NOT_STORED.vary } })
+    if (type === undefined) throw notAcceptable(TYPES, NOT_STORED.vary)
     const after = readPosition(request)
     if (type === JSON_TYPE) return jsonText(200, await allAfter(store, task, after), NOT_STORED)
-    const writer = WRITERS[type] as Writer
-    const headers = { ...STREAM_HEADERS, 'content-type': writer.type }
+    const writer = type === EVENTS ? EVENT_WRITER : LINE_WRITER
+    const contentType = type === EVENTS ? `${EVENTS}; charset=utf-8` : type
+    const headers = { ...STREAM_HEADERS, 'content-type': contentType }
     // 204 is how a server tells an EventSource that was told the end to stop reconnecting.
     if (after?.version === task.version && request.headers['last-event-id'] !== undefined && isFinalStatus(task.state)) {
       const { results, gap } = await readAfter(store, task, after, hasRun(task))

@@ -49,7 +49,7 @@ export interface PartialResults<T> {
    * - `text/event-stream`: an event with an id for each, until the task is final; then the event `end`.
    * `EventSource` continues by `Last-Event-ID`. The event `gap` says that some before the next one are
    * missing, because they were dropped.
-   * - `application/x-ndjson`: the same as lines: `{ id, value }`, `{ id, gap }`, `{ id, end }`
+   * - `application/x-ndjson` or another type of NDJSON: the same as lines: `{ id, value }`, `{ id, gap }`, `{ id, end }`
    * - `application/json`: what there is now, `{ status, last, results }`, and `gap` if some are missing
    *
    * `?after=` is the id of the last one that the client has. `Last-Event-ID` takes precedence.

@@ -147,11 +147,16 @@ const RESULTS: readonly Shape[] = [
   shapeOf('numDeletedRows'),
   shapeOf('numInsertedOrUpdatedRows', 'insertId'),
   shapeOf('numChangedRows'),
-  // Prisma
-  shapeOf('count'),
+  // Prisma, Sequelize
+  shapeOf('count', 'rows'),
   // Supabase, results of other libraries
   shapeOf('error', 'data count status statusText success message value ok'),
   shapeOf('ok', 'value data message status statusText'),
+  // GraphQL, fp-ts
+  shapeOf('errors', 'data error extensions loading networkStatus'),
+  shapeOf('_tag', 'left right value'),
+  // An item of a bulk request of Elasticsearch or OpenSearch
+  ...['index', 'create', 'update', 'delete'].map((action) => shapeOf(action)),
   // Azure Cosmos DB
   shapeOf('statusCode requestCharge', 'eTag resourceBody retryAfterMilliseconds'),
   shapeOf('statusCode resource', 'headers substatus diagnostics item'),

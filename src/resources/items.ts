@@ -1,7 +1,7 @@
 import { countingBody } from '../http/body/counted-body.js'
 import { readJson } from '../http/body/body.js'
 import { isJsonObject } from '../http/body/json.js'
-import { httpError, isHttpError, type HttpError } from '../http/errors.js'
+import { httpError, isHttpError, notAcceptable, type HttpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
 import { negotiate } from '../http/fields/accept.js'
 import { contentTag, evaluatePreconditions } from '../http/fields/preconditions.js'
@@ -101,9 +101,7 @@ export class Items<Item extends object, Draft, Change, Id> {
   })
 
   readonly read = async (request: Request): Promise<HttpResponse> => {
-    if (negotiate(request.headers['accept'], OFFERS) === undefined) {
-      throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
-    }
+    if (negotiate(request.headers['accept'], OFFERS) === undefined) throw notAcceptable(OFFERS)
     const { repository } = this.#options
     const item = this.#itemOf('get', await repository.get?.(this.#idOf(request), callOf(request)))
     if (item === undefined) throw httpError('not_found')

@@ -1,5 +1,5 @@
 import { negotiate } from '../http/fields/accept.js'
-import { httpError } from '../http/errors.js'
+import { httpError, notAcceptable } from '../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type RequestHeaders,
   type ResponseHeaders,
@@ -7,6 +7,7 @@ import {
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { oneOf, readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import { ifRangeHolds, contentTag } from '../http/fields/preconditions.js'
+import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
 import { isNotModified } from '../http/respond.js'
 import { contentRange, selectRanges } from '../http/fields/range.js'
 import type { Call, Page, PageRequest, Repository } from '../repositories/repository.js'
@@ -57,15 +58,14 @@ interface ListPlan<Item extends object> extends PageSizes {
 }
 
 const JSON_TYPE = 'application/json'
-const NDJSON_TYPE = 'application/x-ndjson'
-const OFFERS = [JSON_TYPE, NDJSON_TYPE]
+const OFFERS = [JSON_TYPE, ...NDJSON_TYPES]
 const UNIT = 'items'
 
 /**
  * Serves the records of a repository in pages, to GET and HEAD. The query has `batch_size` (default
  * 100, at most 1000) and `start` (default 0), or `cursor`. The body is `{ items, start, batch_size,
  * total?, next? }`; `next` is a path. `Link` names `first`, `prev`, `next` and `last`. A client
- * that prefers `application/x-ndjson` gets one record a line.
+ * that prefers `application/x-ndjson`, or another type of NDJSON, gets one record a line.
  *
  * Lists by position understand `Range: items=0-24` (RFC 9110 section 14): 206 with `Content-Range:
  * items 0-24/1200` (`/*` if the repository does not count); 416 past the end. Every page has an
@@ -106,7 +106,7 @@ async function respond<Item extends object>(
 ): Promise<HttpResponse> {
   const { headers: asked, query, signal, context } = request
   const type = negotiate(asked['accept'], OFFERS)
-  if (type === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
+  if (type === undefined) throw notAcceptable(OFFERS)
   const pageQuery = readPageQuery(query, plan)
   const read = async (page: PageRequest): Promise<ReadPage<Item>> => {
     return checked(await plan.list(page, { signal, context }), page)
@@ -210,7 +210,7 @@ function shown<Item extends object>(
     ? cursorLinks(request, limit, page.next)
     : positionLinks(request, { start, limit, count: items.length, total })
   const link = links.field
-  if (type === NDJSON_TYPE) {
+  if (type !== JSON_TYPE) {
     return { link, body: items.map((item) => `${JSON.stringify(item)}\n`).join('') }
   }
   // The position of a page behind a cursor is unknown.

@@ -1,4 +1,5 @@
 import { describe, type Handler, type HttpRequest, type HttpResponse, type Operation } from '../http/exchange.js'
+import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
 import {
   body, header, operation, parameter, readOperations, response, schemaObject, type BodySchema, type Fragment,
 } from '../openapi/operation.js'
@@ -147,8 +148,9 @@ export function listOperations(
 
 function contentOf(page: Fragment, record: Fragment): Fragment {
   const description = `Each line: ${JSON.stringify(record)}`
+  const lines = { schema: { type: 'string', description } }
   return {
     'application/json': { schema: page },
-    'application/x-ndjson': { schema: { type: 'string', description } },
+    ...Object.fromEntries(NDJSON_TYPES.map((type) => [type, lines])),
   }
 }

@@ -15,7 +15,7 @@ export class OwnContext {
   run<R>(work: () => R): R
   run<A, R>(work: (argument: A) => R, argument: A): R
   run<R>(work: (argument?: unknown) => R, argument?: unknown): R {
-    return this.#origin.runInAsyncScope(callApart, undefined, work as never, argument) as R
+    return this.#origin.runInAsyncScope(callApart, undefined, work, argument) as R
   }
 }
 

@@ -1,21 +1,30 @@
 const STATE = Symbol.for('longhaul.openTasks')
 
-interface State { open: number, isStopping: boolean }
+/** `stops`: number of times that all open tasks were closed. */
+interface State { open: number, stops: number }
 
 /** One for all copies of this package in a process, because a process stops as a whole. */
-const state: State = ((globalThis as { [STATE]?: State })[STATE] ??= { open: 0, isStopping: false })
+const state: State = ((globalThis as { [STATE]?: State })[STATE] ??= { open: 0, stops: 0 })
 
-/** Returns true once all tasks of the process have been closed, until others are created. */
-export function isStopping(): boolean {
-  return state.isStopping
+/** Returns the number of times that all tasks of the process have been closed so far. */
+export function stopsSoFar(): number {
+  return state.stops
+}
+
+/**
+ * Returns true if all tasks of the process have been closed, and no others were created.
+ *
+ * @param since - `stopsSoFar()` when the server was made: an earlier stop was not its own
+ */
+export function isStopping(since: number): boolean {
+  return state.open === 0 && state.stops > since
 }
 
 export function noteOpened(): void {
   state.open++
-  state.isStopping = false
 }
 
 export function noteClosed(): void {
   state.open--
-  state.isStopping = state.open === 0
+  if (state.open === 0) state.stops++
 }

@@ -1,4 +1,4 @@
-import { readContentLength } from '../http/body/body.js'
+import { readContentLength } from '../http/fields/digests.js'
 import type { BodySource, HttpRequest } from '../http/exchange.js'
 import { addFailureHeaders, readFailure } from '../http/failure.js'
 import { httpError } from '../http/errors.js'

@@ -20,8 +20,8 @@ import {
 /** Statuses after which the same bytes may be accepted later. The upload stays as it is. */
 const TEMPORARY = new Set([401, 403, 408, 425, 429])
 const OF_MESSAGE = [
-  'connection', 'content-digest', 'content-length', 'expect', 'keep-alive', 'te', 'trailer',
-  'transfer-encoding', 'upgrade', 'upload-complete', 'upload-draft-interop-version',
+  'connection', 'content-digest', 'content-length', 'expect', 'incremental', 'keep-alive', 'te',
+  'trailer', 'transfer-encoding', 'upgrade', 'upload-complete', 'upload-draft-interop-version',
   'upload-length', 'upload-offset',
 ]
 /** Credentials are not stored: the handler gets those of the last request. */

@@ -1,4 +1,5 @@
-import { readContentLength, unsupported } from '../http/body/body.js'
+import { unsupported } from '../http/body/body.js'
+import { readContentLength } from '../http/fields/digests.js'
 import { httpError } from '../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type RequestHeaders,

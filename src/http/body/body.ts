@@ -1,5 +1,7 @@
-import { ContentDigest, isCoded } from '../fields/digests.js'
-import { bodyTooLarge, httpError, type HttpError } from '../errors.js'
+import {
+  ContentDigest, isCoded, isStillCoded, readContentLength,
+} from '../fields/digests.js'
+import { bodyTooLarge, httpError, mustBeIdentity, type HttpError } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
 import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
@@ -44,7 +46,7 @@ export async function readBytes(
   const left = typeof parsed === 'string' ? Buffer.from(parsed) : parsed
   if (left instanceof Uint8Array) {
     if (left.byteLength > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
-    return checkedAsSent(request.headers, left)
+    return checkedAsSent(request.headers, left, parsed)
   }
   checkCoding(request.headers)
   const bytes = await countingBody(request, ({ body }) => body.bytes(maxBodyBytes))
@@ -56,12 +58,13 @@ export async function readBytes(
  * Reads the body as JSON. A value that your framework has parsed is returned without a promise,
  * after the same checks. A body without Content-Type is rejected, because a page of another site
  * can send one with the user's cookies. `charset` must be UTF-8 or US-ASCII. Lost digits of a
- * fraction cannot be seen in a value that your framework has parsed.
+ * fraction cannot be seen in a value that your framework has parsed. Text that it has read is JSON,
+ * or a string that was JSON; Content-Length tells which, so without one the text is rejected.
  * @example
  * const draft = await readJson(request, { maxBodyBytes: 65_536 })
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and
  * `unsupported_content_coding` (415), and with 400 `missing_body`, `malformed_json` (with the
- * place), `unsafe_key`, `nested_too_deep`, `inexact_value`, `digest_mismatch`. If the body may be larger than 64 KiB
+ * place), `unsafe_key`, `nested_too_deep`, `inexact_value`, `digest_mismatch`, `invalid_header`. If the body may be larger than 64 KiB
  * also `too_many_requests` (429) and `overloaded` (503): other bodies take the memory
  */
 export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybePromise<unknown> {
@@ -78,9 +81,11 @@ export function readJsonBody(
   const { parsed } = request.body
   const isTyped = request.headers['content-type'] !== undefined
   if (!isTyped && parsed?.value !== undefined) throw unsupported(mediaTypes)
-  if (parsed?.value instanceof Uint8Array) {
-    if (parsed.value.byteLength > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
-    return jsonOfBytes(checkedAsSent(request.headers, parsed.value))
+  const left = typeof parsed?.value === 'string'
+    ? textAsSent(request.headers, parsed.value, maxBodyBytes) : parsed?.value
+  if (left instanceof Uint8Array) {
+    if (left.byteLength > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
+    return jsonOfBytes(checkedAsSent(request.headers, left, left))
   }
   if (parsed !== undefined) {
     const value = usable(parsed.value, request.headers, maxBodyBytes)
@@ -102,12 +107,32 @@ export function readJsonBody(
   })
 }
 
-function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array): Uint8Array {
-  return ContentDigest.ofParsed(headers)?.check(bytes) ?? bytes
+/** @param left - what your framework has left: the bytes, or text that they were made from */
+function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array, left: unknown): Uint8Array {
+  if (isStillCoded(headers, left)) throw mustBeIdentity()
+  return ContentDigest.ofParsed(headers, left)?.check(bytes) ?? bytes
+}
+
+/**
+ * Returns the bytes of a body that your framework has read as text; `undefined` for a JSON string
+ * that it has parsed. The length that was sent distinguishes them, because JSON adds two quotes.
+ */
+function textAsSent(
+  headers: RequestHeaders, left: string, maxBodyBytes: number,
+): Uint8Array | undefined {
+  const bytes = Buffer.from(left)
+  if (bytes.byteLength > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
+  if (isCoded(headers)) throw mustBeIdentity()
+  const length = readContentLength(headers)
+  if (length === bytes.byteLength) return bytes
+  if (length !== undefined && Buffer.byteLength(JSON.stringify(left)) <= length) return undefined
+  throw httpError('invalid_header', {
+    message: 'Send the body with a Content-Length, and without a byte order mark.',
+  })
 }
 
 function usable(value: unknown, headers: RequestHeaders, maxBodyBytes: number): unknown {
-  if (value === undefined) throw httpError('missing_body')
+  if (value === undefined || headers['content-length'] === '0') throw httpError('missing_body')
   if (hasUnsafeKey(value)) throw httpError('unsafe_key')
   if (isTooDeep(value)) throw httpError('nested_too_deep')
   if (isParsedLarger(value, headers, maxBodyBytes)) throw bodyTooLarge(maxBodyBytes)
@@ -157,12 +182,6 @@ export function checkJsonType(headers: RequestHeaders, mediaTypes?: readonly str
   throw unsupported(mediaTypes)
 }
 
-/** Reads `Content-Length`; `undefined` if the request does not say how long its body is. */
-export function readContentLength(headers: RequestHeaders): number | undefined {
-  const field = headers['content-length']
-  return typeof field === 'string' && /^[0-9]{1,15}$/.test(field) ? Number(field) : undefined
-}
-
 export function announcesBody(headers: RequestHeaders): boolean {
   const length = headers['content-length']
   return headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0')
@@ -180,6 +199,5 @@ function isJson(type: string): boolean {
 }
 
 function checkCoding(headers: RequestHeaders): void {
-  if (!isCoded(headers)) return
-  throw httpError('unsupported_content_coding', { headers: { 'accept-encoding': 'identity' } })
+  if (isCoded(headers)) throw mustBeIdentity()
 }

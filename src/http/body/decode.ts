@@ -1,6 +1,7 @@
 import * as zlib from 'node:zlib'
-import { bodyTooLarge, httpError } from '../errors.js'
+import { bodyTooLarge, httpError, mustBeIdentity } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
+import { isStillCoded } from '../fields/digests.js'
 import { DecoderMemory } from './counted-body.js'
 import { ZlibPump, type ZlibEngine, zlibConstants, zstd, ZstdFrames } from './zlib.js'
 
@@ -35,6 +36,20 @@ export function requestCoding(headers: RequestHeaders): string {
   if (coding === 'identity' || REQUEST_CODINGS.includes(coding)) return coding
   // RFC 9110 section 15.5.16.
   throw httpError('unsupported_content_coding', { headers: { 'accept-encoding': ACCEPTED } })
+}
+
+/**
+ * Returns the coding of the bytes that the body of a request gives: `identity` if your framework
+ * has decoded them. Throws what `requestCoding` does, and 415 if your framework has made text of
+ * coded bytes.
+ */
+export function bodyCoding(
+  { headers, body: { parsed } }: Pick<HttpRequest<unknown>, 'headers' | 'body'>,
+): string {
+  if (parsed === undefined) return requestCoding(headers)
+  if (!isStillCoded(headers, parsed.value)) return 'identity'
+  if (parsed.value instanceof Uint8Array) return requestCoding(headers)
+  throw mustBeIdentity()
 }
 
 /**

@@ -104,11 +104,15 @@ function inexactNumber(text: string): string | undefined {
   const value = Number(text)
   if (!Number.isFinite(value)) return TOO_LARGE
   if (Number.isInteger(value) && /^-?\d+$/.test(text)) return inexactInteger(value)
+  // Most numbers with many digits are doubles that another program has written.
+  const shortest = String(value)
+  if (shortest === text) return undefined
   const digits = digitsOf(text)
   if (digits === '') return undefined
   if (value === 0) return 'is too small for a number'
-  const isKept = digits.length <= MAX_PRECISION
-    && digitsOf(value.toPrecision(digits.length)) === digits
+  // A number in the middle between two decimals is written as the even one. `toPrecision` rounds up.
+  const isKept = digitsOf(shortest) === digits || (digits.length <= MAX_PRECISION
+    && digitsOf(value.toPrecision(digits.length)) === digits)
   return isKept ? undefined : 'has more digits than a number keeps; send it as text'
 }
 

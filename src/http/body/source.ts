@@ -1,3 +1,4 @@
+import { types } from 'node:util'
 import { httpError, type HttpError } from '../errors.js'
 import type { BodySource, RequestHeaders } from '../exchange.js'
 import { ContentDigest } from '../fields/digests.js'
@@ -14,15 +15,17 @@ export abstract class BindingBody implements BodySource {
    * Only if the body was read: Express 4 sets `req.body` to `{}` for bodies that it has not read.
    */
   get parsed(): { readonly value: unknown } | undefined {
-    return this.wasRead && this.left !== undefined ? { value: this.left } : undefined
+    if (!this.wasRead || this.left === undefined) return undefined
+    const value = bytesIn(this.left) ?? this.left
+    return isUnread(value) ? undefined : { value }
   }
 
   protected leftBytes(): Uint8Array {
     const { left } = this
     if (typeof left === 'string') return new TextEncoder().encode(left)
-    if (left instanceof ArrayBuffer) return new Uint8Array(left)
-    if (ArrayBuffer.isView(left)) return new Uint8Array(left.buffer, left.byteOffset, left.byteLength)
-    throw this.lostError()
+    const bytes = bytesIn(left)
+    if (bytes === undefined) throw this.lostError()
+    return bytes
   }
 
   protected lostError(): Error {
@@ -30,8 +33,23 @@ export abstract class BindingBody implements BodySource {
   }
 
   protected digestOf(headers: RequestHeaders): ContentDigest | undefined {
-    return this.wasRead ? ContentDigest.ofParsed(headers) : ContentDigest.of(headers)
+    if (!this.wasRead) return ContentDigest.of(headers)
+    return ContentDigest.ofParsed(headers, bytesIn(this.left))
   }
+}
+
+function bytesIn(left: unknown): Uint8Array | undefined {
+  if (left instanceof Uint8Array) return left
+  if (types.isAnyArrayBuffer(left)) return new Uint8Array(left)
+  if (!ArrayBuffer.isView(left)) return undefined
+  return new Uint8Array(left.buffer, left.byteOffset, left.byteLength)
+}
+
+/** Returns true for a stream, a Blob, a form and the like, which JSON would write as `{}`. */
+function isUnread(left: unknown): boolean {
+  if (typeof left !== 'object' || left === null || Array.isArray(left)) return false
+  if (ArrayBuffer.isView(left)) return false
+  return Symbol.asyncIterator in left || Symbol.iterator in left || left instanceof Blob
 }
 
 const READ_BEFORE = 'The body of this request was read before longhaul got the request. Mount longhaul'

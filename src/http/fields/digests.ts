@@ -1,4 +1,5 @@
 import { fieldText } from './reader.js'
+import { isUtf8 } from 'node:buffer'
 import { createHash, timingSafeEqual, type Hash } from 'node:crypto'
 import { httpError } from '../errors.js'
 import type { RequestHeaders } from '../exchange.js'
@@ -96,9 +97,10 @@ export class ContentDigest {
     return expected.length === 0 ? undefined : new ContentDigest(expected, shown)
   }
 
-  /** For bytes that your framework has read. It has decoded coded ones, so they are not checked. */
-  static ofParsed(headers: RequestHeaders): ContentDigest | undefined {
-    return isCoded(headers) ? undefined : ContentDigest.of(headers)
+  /** For bytes that your framework has read. They are not checked if it has decoded them. */
+  static ofParsed(headers: RequestHeaders, left: unknown): ContentDigest | undefined {
+    if (isCoded(headers) && !isStillCoded(headers, left)) return undefined
+    return ContentDigest.of(headers)
   }
 
   check(bytes: Uint8Array): Uint8Array {
@@ -177,4 +179,24 @@ function match(pattern: RegExp, text: string, at: number): RegExpExecArray | und
 export function isCoded({ 'content-encoding': field }: RequestHeaders): boolean {
   if (field === undefined || field === '') return false
   return !(typeof field === 'string' && field.toLowerCase() === 'identity')
+}
+
+/** Reads `Content-Length`; `undefined` if the request does not say how long its body is. */
+export function readContentLength(headers: RequestHeaders): number | undefined {
+  const field = headers['content-length']
+  return typeof field === 'string' && /^[0-9]{1,15}$/.test(field) ? Number(field) : undefined
+}
+
+/**
+ * Returns true if a coded body that your framework has left as bytes or text is still coded.
+ * Parsers of Express and Koa decode and keep Content-Encoding; those of Fastify do not decode.
+ * Compressed bytes are not UTF-8. Decoded ones are, or do not have the length that was sent.
+ */
+export function isStillCoded(headers: RequestHeaders, left: unknown): boolean {
+  if (!isCoded(headers)) return false
+  // A parser that decodes compressed bytes as text replaces some of them.
+  if (typeof left === 'string') return left.includes('\ufffd')
+  if (!(left instanceof Uint8Array) || isUtf8(left)) return false
+  const length = readContentLength(headers)
+  return length === undefined || length === left.byteLength
 }

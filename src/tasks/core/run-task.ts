@@ -85,7 +85,7 @@ export class RunningTask implements Linked<RunningTask> {
         if (task) this.task = task
       }
       if (crashes >= core.settings.maxCrashes) return await this.end({ failure: failureOf('task_lost') })
-      if (this.details.isKeyShared && this.task.attempt === 1 && !await this.hasKey()) return
+      if (this.details.isKeyShared && !await this.hasKey()) return
       const definition = core.definition(name)
       if (definition === undefined) return await this.giveBack(unknownTask(name))
       let input = run.input.value as never

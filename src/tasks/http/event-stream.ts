@@ -1,5 +1,6 @@
 import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
+import { UNBUFFERED } from '../../http/respond.js'
 import { countedAs } from '../../http/requester.js'
 import { isFinalStatus } from '../../engine/task.js'
 import type { TaskSnapshot } from '../record/view.js'
@@ -58,7 +59,7 @@ async function* generate(
 /** Headers of a response that depends on its moment. */
 export const NOT_STORED = { 'cache-control': 'no-store', 'vary': 'Accept, Authorization' }
 /** Headers of a stream. Proxies that buffer, and middleware that compresses, would hold events back. */
-export const STREAM_HEADERS = { ...NOT_STORED, 'cache-control': 'no-store, no-transform', 'x-accel-buffering': 'no' }
+export const STREAM_HEADERS = { ...NOT_STORED, ...UNBUFFERED, 'cache-control': 'no-store, no-transform' }
 
 /** Returns a slot for a stream. Throws 429 `too_many_requests` or 503 `service_unavailable`. */
 export function acquireSlot(

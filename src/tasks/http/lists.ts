@@ -1,5 +1,5 @@
 import { contentTag } from '../../http/fields/preconditions.js'
-import { httpError, type HttpError } from '../../http/errors.js'
+import { httpError, notAcceptable, type HttpError } from '../../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type ResponseHeaders,
 } from '../../http/exchange.js'
@@ -22,6 +22,7 @@ const NAMES = ['status', 'task', 'from', 'to', 'order', 'limit', 'cursor'] as co
 const MAX_SHOWN = 64
 
 const VARY = 'Accept, Authorization'
+const TYPES = ['application/json']
 
 /** Creates the handler of the list of the tasks that a request may see. */
 export function createList<C>(
@@ -113,8 +114,7 @@ function invalid(message: string): HttpError {
 /** Throws 406 `not_acceptable` if the client does not accept JSON. */
 export function requireJson({ headers: { accept } }: HttpRequest): void {
   if (accept === undefined || accept === '*/*') return
-  if (negotiate(accept, ['application/json']) !== undefined) return
-  throw httpError('not_acceptable', { headers: { vary: VARY } })
+  if (negotiate(accept, TYPES) === undefined) throw notAcceptable(TYPES, VARY)
 }
 
 function respondPage(

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readContentLength } from '../../http/body/body.js'
+import { readContentLength } from '../../http/fields/digests.js'
 import { countedAs } from '../../http/requester.js'
 import { bodyTooLarge } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'

@@ -1,6 +1,6 @@
 import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import { countedAs } from '../../http/requester.js'
-import { httpError } from '../../http/errors.js'
+import { httpError, notAcceptable } from '../../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
 import { negotiate } from '../../http/fields/accept.js'
 import { etagMatches } from '../../http/fields/preconditions.js'
@@ -53,9 +53,7 @@ async function show<C>(
   const { accept, prefer } = request.headers
   if (accept !== undefined && accept !== '*/*') {
     const type = negotiate(accept, TYPES)
-    if (type === undefined) {
-      throw httpError('not_acceptable', { headers: { vary: NOT_STORED.vary } })
-    }
+    if (type === undefined) throw notAcceptable(TYPES, NOT_STORED.vary)
     if (type === 'text/event-stream' && request.method === 'GET') {
       return openEvents(settings, request, task)
     }

@@ -9,7 +9,7 @@ import { openSqlite, sqliteUrl, type OpenSqlite } from '../../servers/sqlite.js'
 const work = defineTask({ name: 'work', run: (input: { readonly text: string }) => input.text.length })
 
 /** Tasks on a new file, and the database that they use. */
-async function open(t: TestContext, timeoutMs = 3000, options: { readonly worker?: boolean } = {}) {
+async function open(t: TestContext, timeoutMs = 3000, options: { readonly concurrency?: number } = {}) {
   const path = (await sqliteUrl()).slice('sqlite:'.length)
   const database = openSqlite(path)
   const parts = sqlite({ database, timeoutMs })
@@ -143,4 +143,174 @@ test('another process sees a change of a task, and its run ends when a third one
   await other.cancel(task.taskId)
   assert.equal((await end)?.status, 'cancelled')
   await eventually(async () => (await worker.health()).running === 0, 30_000, 'the run ends')
+})
+
+test('runs begin again after SQLite has refused to begin them, and the process does not spin', async (t) => {
+  const { database, submit, outages } = await open(t, 3000, { concurrency: 1 })
+  await (await submit()).wait({ timeoutMs: 30_000 })
+  database.exec(`CREATE TRIGGER refuse BEFORE UPDATE ON longhaul_tasks WHEN new.status = 1
+    BEGIN SELECT raise(ABORT, 'refused'); END`)
+  const task = await submit()
+  await eventually(() => outages.length > 0, 30_000, 'the worker reports the outage')
+  const exec = t.mock.method(database, 'exec')
+  for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => { setImmediate(resolve) })
+  const begins = exec.mock.calls.filter(({ arguments: [sql] }) => sql === 'BEGIN IMMEDIATE').length
+  assert.ok(begins < 10, `${String(begins)} transactions in 50 turns`)
+  database.exec('DROP TRIGGER refuse')
+  assert.equal((await task.wait({ timeoutMs: 30_000 }))?.status, 'completed')
+})
+
+test('a call waits for a transaction of the application that began before the first call', async (t) => {
+  const { path, submit } = await open(t)
+  await submit()
+  const database = openSqlite(path)
+  const { store } = sqlite({ database })
+  t.after(() => { database.close() })
+  database.exec('BEGIN')
+  const waiting = store.create('key', '1', { ttlMs: 60_000 })
+  await new Promise((resolve) => { setImmediate(resolve) })
+  database.exec('COMMIT')
+  assert.equal((await waiting).created, true)
+})
+
+test('calls that wait for a lock are tried again together, every few milliseconds', async (t) => {
+  const { path, database, parts: { store }, submit } = await open(t)
+  await submit()
+  const other = lock(path)
+  const exec = t.mock.method(database, 'exec')
+  const calls: Promise<unknown>[] = []
+  for (let n = 0; n < 200; n++) {
+    calls.push(store.create(`key-${String(n)}`, '1', { ttlMs: 60_000 }))
+    await new Promise((resolve) => { setImmediate(resolve) })
+  }
+  const begins = exec.mock.calls.filter(({ arguments: [sql] }) => sql === 'BEGIN IMMEDIATE').length
+  other.exec('COMMIT')
+  other.close()
+  await Promise.all(calls)
+  assert.ok(begins < 150, `${String(begins)} attempts for 200 calls`)
+})
+
+test('a watch notices the change of another process although a second watch begins after it', async (t) => {
+  const { path, parts: { store } } = await open(t)
+  const database = openSqlite(path)
+  const other = sqlite({ database })
+  t.after(async () => {
+    await other.store.close()
+    await other.blobs.close()
+    database.close()
+  })
+  await store.create('key', '1', { ttlMs: 60_000 })
+  const changed = new Promise<void>((resolve) => { void store.watch('key', resolve) })
+  await store.get('key')
+  await other.store.delete('key')
+  await store.watch('key', () => undefined)
+  await changed
+})
+
+test('two sets of parts on one connection notice the changes of each other', async (t) => {
+  const { database, parts: { store } } = await open(t)
+  const other = sqlite({ database })
+  t.after(async () => {
+    await other.store.close()
+    await other.blobs.close()
+  })
+  await store.create('key', '1', { ttlMs: 60_000 })
+  const changed = new Promise<void>((resolve) => { void store.watch('key', resolve) })
+  await store.get('key')
+  await other.store.delete('key')
+  await changed
+})
+
+test('entries that expired are removed as fast as others are created', async (t) => {
+  const { database, parts: { store } } = await open(t)
+  const ends = Array.from({ length: 1000 }, (_, n) => store.create(`old-${String(n)}`, '1', { ttlMs: 0 }))
+  await Promise.all(ends)
+  for (let n = 0; n < 6; n++) await store.create(`new-${String(n)}`, '1', { ttlMs: 60_000 })
+  const [row] = database.prepare('SELECT count(*) AS count FROM longhaul_entries').all() as { count: number }[]
+  assert.equal(row?.count, 6)
+})
+
+/** Passes calls to a database, and calls `note` for each call of a statement. */
+function noting(database: OpenSqlite, note: (sql: string) => void): OpenSqlite {
+  const prepare = (sql: string): ReturnType<OpenSqlite['prepare']> => {
+    const statement = database.prepare(sql)
+    const noted = <T>(work: () => T): T => {
+      note(sql)
+      return work()
+    }
+    return {
+      all: (...values) => noted(() => statement.all(...values)), run: (...values) => noted(() => statement.run(...values)),
+    }
+  }
+  return { prepare, exec: (sql) => database.exec(sql), close: () => { database.close() } }
+}
+
+test('a write of another process lets this one read only 500 of its watched keys in one turn', async (t) => {
+  const { path, parts: { store: other } } = await open(t)
+  let reads = 0
+  const database = noting(openSqlite(path), (sql) => { if (sql.startsWith('SELECT revision')) reads++ })
+  const { store, blobs } = sqlite({ database })
+  t.after(async () => {
+    await store.close()
+    await blobs.close()
+    database.close()
+  })
+  await store.get('first')
+  const changed = new Promise<void>((resolve) => {
+    for (let n = 0; n < 1200; n++) void store.watch(`key-${String(n)}`, n === 1199 ? resolve : () => undefined)
+  })
+  await new Promise((resolve) => { setImmediate(resolve) })
+  await other.create('key-1199', '1', { ttlMs: 60_000 })
+  let [most, isOver] = [0, false]
+  void changed.then(() => { isOver = true })
+  while (!isOver) {
+    reads = 0
+    await new Promise((resolve) => { setImmediate(resolve) })
+    most = Math.max(most, reads)
+  }
+  assert.equal(most, 500)
+})
+
+test('each statement finds its rows by an index', async (t) => {
+  const { path } = await open(t)
+  const statements = new Set<string>()
+  const database = noting(openSqlite(path), (sql) => { statements.add(sql) })
+  const { engine, store, blobs } = sqlite({ database, maxEntriesPerOwner: 1 })
+  const tasks = createTasks({ engine, store, blobs, definitions: [work] })
+  t.after(async () => {
+    await tasks.close({ drainMs: 0 })
+    await store.close()
+    await blobs.close()
+    database.close()
+  })
+  for (const text of ['one', 'two']) {
+    const task = await tasks.submit(work, { text }, { owner: 'ann', delayMs: 1 })
+    await task.wait({ timeoutMs: 30_000 })
+    await store.create(text, '1', { ttlMs: 0, owner: 'ann', evictable: true })
+  }
+  await tasks.health()
+  const range = { from: 1, to: 2 ** 42, limit: 10, after: { createdAt: 2 ** 41, id: 'a' } }
+  for (const order of ['newest', 'oldest'] as const) {
+    for (const of of ['all', { owner: 'ann' }] as const) await engine.list({ of, order, ...range })
+  }
+  const steps = [...statements].filter((sql) => /^(SELECT|UPDATE|DELETE)/.test(sql)).flatMap((sql) => (
+    (database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { readonly detail: string }[])
+      .map(({ detail }) => detail)
+  ))
+  assert.ok(steps.length > 30, `${String(steps.length)} steps`)
+  const isSlow = /^SCAN longhaul_(?!schema)|expiresAt>\?\)|createdAt>\? AND createdAt<\?\)/
+  assert.deepEqual(steps.filter((step) => isSlow.test(step)), [])
+})
+
+test('a page is of one state of the file, whatever another process removes meanwhile', async (t) => {
+  const { path, database: other, submit } = await open(t)
+  await submit()
+  await submit()
+  const database = noting(openSqlite(path), (sql) => {
+    if (sql.endsWith('WHERE rowid = ?')) other.exec('DELETE FROM longhaul_tasks')
+  })
+  const { engine } = sqlite({ database })
+  t.after(() => { database.close() })
+  assert.equal((await engine.list({ of: 'all', order: 'oldest', limit: 10 })).length, 2)
+  assert.equal((await engine.list({ of: 'all', order: 'oldest', limit: 10 })).length, 0)
 })

@@ -14,7 +14,7 @@ interface Described {
 }
 
 /** Of the connection and the framing, said by the content of the document, or only for caches, proxies and browsers. */
-const UNSAID = new Set(['cache-control', 'x-accel-buffering', 'x-content-type-options', 'content-security-policy', 'referrer-policy', 'cross-origin-opener-policy', 'date', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'content-type', 'content-encoding', 'trailer', 'accept-encoding', 'vary', 'access-control-allow-origin', 'access-control-expose-headers', 'access-control-allow-credentials', 'access-control-allow-methods', 'access-control-allow-headers', 'access-control-max-age'])
+const UNSAID = new Set(['cache-control', 'x-accel-buffering', 'incremental', 'x-content-type-options', 'content-security-policy', 'referrer-policy', 'cross-origin-opener-policy', 'date', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'content-type', 'content-encoding', 'trailer', 'accept-encoding', 'vary', 'access-control-allow-origin', 'access-control-expose-headers', 'access-control-allow-credentials', 'access-control-allow-methods', 'access-control-allow-headers', 'access-control-max-age'])
 const LONGEST = 4_000_000
 const DECODERS: Readonly<Record<string, (bytes: Buffer) => Buffer>> = { gzip: gunzipSync, deflate: inflateSync, br: brotliDecompressSync }
 

@@ -88,7 +88,11 @@ describe('one rule for Accept', () => {
         for (const accept of ['application/vnd.other.v1+json', 'image/png, application/json;q=0, text/*;q=0, application/octet-stream;q=0']) {
           const answer = await client.ask(method, path, { headers: { accept } })
           assert.deepEqual([method, path, accept, answer.status], [method, path, accept, 406])
-          if (method === 'GET') assert.equal(answer.json.code, 'not_acceptable')
+          if (method === 'GET') {
+            const { code, error } = JSON.parse(answer.text) as { code: string, error: string }
+            assert.equal(code, 'not_acceptable')
+            assert.match(error, /^Accept allows none of the available types: [a-z]+\/[a-z]/, path)
+          }
         }
         const { status } = await client.open(method, path, { headers: { 'accept': 'application/vnd.other.v1+json, */*;q=0.1', ...path.includes('large') && { range: 'bytes=0-0' } } })
         assert.ok(status < 300, `${path} ${status}`)

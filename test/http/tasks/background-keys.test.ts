@@ -154,8 +154,8 @@ for (const { name, url } of databases) {
         assert.deepEqual(written, ['a', 'a', 'a'])
       })
 
-      test('a task that is created after a synchronous request has claimed its key writes nothing', async (t) => {
-        const { send, written, first, go } = await setUp(t, url)
+      /** The task of a request for the background that is created after a synchronous request has claimed its key. */
+      const lateTask = async ({ send, first, go }: Pick<Awaited<ReturnType<typeof setUp>>, 'send' | 'first' | 'go'>): Promise<string> => {
         const gate = deferred()
         let isCreating = false
         first.beforeCreate(() => {
@@ -172,10 +172,25 @@ for (const { name, url } of databases) {
         gate.resolve()
         const response = await late
         assert.equal(response.status, 202)
-        const { taskId } = await response.json() as { taskId: string }
-        const end = await first.tasks.wait(taskId, { timeoutMs: 30_000 })
+        return (await response.json() as { taskId: string }).taskId
+      }
+
+      test('a task that is created after a synchronous request has claimed its key writes nothing', async (t) => {
+        const site = await setUp(t, url)
+        const end = await site.first.tasks.wait(await lateTask(site), { timeoutMs: 30_000 })
         assert.equal(end?.status === 'failed' && end.error.code, 'idempotency_key_reused')
-        assert.deepEqual(written, ['a', 'a', 'a'])
+        assert.deepEqual(site.written, ['a', 'a', 'a'])
+      })
+
+      test('a retry of a task whose key has the response of a synchronous request writes nothing', async (t) => {
+        const site = await setUp(t, url)
+        const { tasks } = site.first
+        const id = await lateTask(site)
+        await tasks.wait(id, { timeoutMs: 30_000 })
+        await tasks.retry(id)
+        const end = await tasks.wait(id, { timeoutMs: 30_000 })
+        assert.equal(end?.status === 'failed' && end.error.code, 'idempotency_key_reused')
+        assert.deepEqual(site.written, ['a', 'a', 'a'])
       })
 
       test('a synchronous request with the key of a task and another body gets a 422, and the task runs', async (t) => {

@@ -61,6 +61,16 @@ test('a negative number that a driver returns as text stays a number', () => {
   }
 })
 
+test('a property that is JSON stays JSON', () => {
+  const values = [[12.5, -3.1], [1, -2, -1e-7, -3], { at: [[-1, -2], [-3, -4]], 'n': -5 }, [{ a: 1 }, -5, { b: -6 }]]
+  for (const delimiter of DELIMITERS) {
+    for (const a of values) assert.deepEqual(JSON.parse(cellsOf(csvOf({ a, b: 1 }, { delimiter }), delimiter)[2] ?? ''), a)
+  }
+  const unsafe = ['x,=1', 'x;-5,1', 'x,-5+1', 'x|-1]']
+  const marked = ["x,'=1", "x;'-5,1", "x,'-5+1", "x|'-1]"]
+  assert.deepEqual(JSON.parse(cellsOf(csvOf({ a: unsafe, b: 1 }), ',')[2] ?? ''), marked)
+})
+
 test('marks in a long text take linear time', () => {
   const blanks = '\n\t "'.repeat(100_000)
   const before = process.cpuUsage()

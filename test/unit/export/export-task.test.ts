@@ -111,7 +111,7 @@ describe('exportTask', () => {
   })
 
   test('no cell of CSV is a formula, and numbers stay numbers', async () => {
-    const texts = ['=1+1', '+1', '-1', '@x', '\tx', '\rx', '=cmd|\' /C calc\'!A0']
+    const texts = ['=1+1', '+1', '-1+1', '@x', '\tx', '\rx', '=cmd|\' /C calc\'!A0']
     const records = () => texts.map((text) => ({ text, number: -5 }))
     const { files: [[, csv] = []] } = await exported({ format: 'csv', records })
     for (const cell of (csv as string).split('\r\n').slice(1, -1)) {

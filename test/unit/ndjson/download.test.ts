@@ -5,6 +5,7 @@ import * as zlib from 'node:zlib'
 import { RESPONSE_CODINGS } from '../../../src/http/body/encode.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import type { HttpResponse } from '../../../src/http/exchange.js'
+import { NDJSON_TYPES } from '../../../src/http/fields/ndjson-types.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { ndjsonBytes, ndjsonDownload, type DownloadOptions, type RecordSource } from '../../../src/ndjson/download.js'
 import { fakeRequest } from '../kit/request.js'
@@ -105,6 +106,18 @@ describe('what the client requests', () => {
       assert.equal(answer.headers['vary'], 'Accept, Accept-Encoding')
     }
     await assert.rejects(get(people, { accept: 'text/csv' }), (error: unknown) => isHttpError(error) && error.status === 406)
+  })
+  test('NDJSON is sent as any type in use for NDJSON, or that an option adds', async () => {
+    for (const type of NDJSON_TYPES) {
+      const answer = await get(people, { accept: `${type}, application/json;q=0.9` })
+      assert.deepEqual([answer.headers['content-type'], await textOf(answer)], [type, LINES])
+    }
+    const moreMediaTypes = ['application/vnd.acme.users']
+    const answer = await get({ records: () => people, moreMediaTypes }, { accept: 'application/vnd.acme.users' })
+    assert.deepEqual([answer.headers['content-type'], await textOf(answer)], ['application/vnd.acme.users', LINES])
+    for (const wrong of ['application/jsonl', ['jsonl'], ['text/plain; charset=utf-8'], [7]]) {
+      assert.throws(() => ndjsonDownload({ records: () => people, moreMediaTypes: wrong as string[] }), TypeError)
+    }
   })
   const decoders: Record<string, (bytes: Uint8Array) => Buffer> = { gzip: zlib.gunzipSync, br: zlib.brotliDecompressSync }
   const zstd = (zlib as unknown as Record<string, ((bytes: Uint8Array) => Buffer) | undefined>)['zstdDecompressSync']

@@ -13,6 +13,10 @@ import { fakeRequest, type Fake } from '../kit/request.js'
 interface User { id: number, name: string }
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }
+const TYPES = [
+  'application/x-ndjson', 'application/ndjson', 'application/jsonl', 'application/x-jsonl', 'application/jsonlines',
+  'application/x-jsonlines', 'application/json-lines', 'text/x-ndjson',
+]
 const user = jsonSchema<User>({ type: 'object', required: ['id'], properties: { id: { type: 'integer' } } })
 
 async function post(options: Partial<Omit<UploadOptions<User>, 'background'>>, fake: Fake): Promise<{ response: HttpResponse; batches: User[][]; lines: number[][] }> {
@@ -133,14 +137,44 @@ describe('batches', () => {
   })
 })
 
+describe('media types', () => {
+  test('are those in use for NDJSON, those of a source, and those that an option adds', async () => {
+    const moreMediaTypes = ['application/VND.acme.users']
+    const source = { mediaTypes: ['text/x-log'], read: async function* () { yield { id: 1 } } }
+    const statusOf = (options: Partial<UploadOptions<User>>, type: string): Promise<number | undefined> => (
+      post(options, { headers: { 'content-type': type }, body: '{"id":1}' })
+        .then(({ response }) => response.status, (error: unknown) => (isHttpError(error) ? error.status : undefined))
+    )
+    for (const [options, type, status] of [
+      [{ moreMediaTypes }, 'application/vnd.acme.users', 200], [{ moreMediaTypes }, 'application/jsonl', 200],
+      [{}, 'application/vnd.acme.users', 415], [{ source, moreMediaTypes }, 'application/vnd.acme.users', 200],
+      [{ source, moreMediaTypes }, 'text/x-log', 200], [{ source, moreMediaTypes }, 'application/x-ndjson', 415],
+    ] as const) assert.equal(await statusOf(options, type), status, type)
+  })
+  test('that are none are rejected', () => {
+    for (const moreMediaTypes of ['application/jsonl', ['jsonl'], ['text/plain; charset=utf-8'], [7]]) {
+      assert.throws(() => ndjsonUpload({ write: () => undefined, moreMediaTypes: moreMediaTypes as string[] }), TypeError)
+    }
+  })
+  test('of streamed results are those in use, if Accept names one', async () => {
+    for (const [accept, type] of [
+      ['application/jsonl', 'application/jsonl'], ['application/x-ndjson, application/jsonl;q=0.5', 'application/x-ndjson'],
+      ['application/json, application/jsonl;q=0.5', 'application/json'], ['text/*', 'application/json'], ['*/*', 'application/json'],
+    ] as const) {
+      const { response } = await post({}, { headers: { ...NDJSON, accept }, body: '{"id":1}' })
+      assert.equal(response.headers['content-type'], type, accept)
+    }
+  })
+})
+
 describe('what ends an upload', () => {
   test('is a media type that is not NDJSON, before anything is read', async () => {
     for (const type of ['application/json', 'text/plain', 'application/x-ndjson; charset=latin1']) {
       await assert.rejects(async () => post({}, { headers: { 'content-type': type } }), (error: unknown) => (
-        isHttpError(error) && error.status === 415 && error.headers['accept'] === 'application/x-ndjson'
+        isHttpError(error) && error.status === 415 && error.headers['accept'] === TYPES.join(', ')
       ))
     }
-    for (const type of ['Application/X-NDJSON; charset="UTF-8"', 'application/jsonl']) {
+    for (const type of ['Application/X-NDJSON; charset="UTF-8"', ...TYPES]) {
       assert.equal((await post({}, { headers: { 'content-type': type }, body: '{}' })).response.status, 200)
     }
   })

@@ -13,7 +13,7 @@ import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs } from '../../../adapters/memory/index.js'
-import { attach, toMiddleware, toNode } from '../../../adapters/node/index.js'
+import { attach, closeOnSignal, toMiddleware, toNode } from '../../../adapters/node/index.js'
 import { streamJson } from '../../../adapters/stream-json/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
 import { migrate, postgres } from '../../../adapters/postgres/index.js'
@@ -189,6 +189,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/testing: testClock': (options) => testClock(options),
   'longhaul/testing: testContext': (options) => testContext(report, options),
   'longhaul/node: attach': (options) => attach(createServer(), handler, options),
+  'longhaul/node: closeOnSignal': (options) => closeOnSignal(options),
   'longhaul/node: toMiddleware': (options) => toMiddleware(policy, options),
   'longhaul/node: toNode': (options) => toNode(handler, options),
   'longhaul/postgres: migrate': (options) => migrate({ connect: handler, on: handler } as never, options),

@@ -29,6 +29,7 @@ const VALUES: readonly (readonly [name: string, value: unknown, outcome: Outcome
   ['a record', { id: 7 }, 'written'],
   ['a record with the properties status and value', record, 'written'],
   ['a record whose status is a number', { id: 7, name: 'Ann', status: 1 }, 'written'],
+  ['an id with a status that is none of HTTP', { id: 7, status: 0 }, 'written'],
   ['a record with an error', { id: 7, status: 'failed', error: 'timeout', reason: 'late' }, 'written'],
   ['a frozen record with a count', Object.freeze({ id: 7, count: 1, success: false }), 'written'],
   ['a record with an error message of a database', { id: 7, errmsg: 'E11000', code: 11000 }, 'written'],
@@ -84,6 +85,9 @@ const VALUES: readonly (readonly [name: string, value: unknown, outcome: Outcome
   ['the result of a MongoDB delete', { acknowledged: true, deletedCount: 0 }, 'unknown'],
   ['an output of the AWS SDK', { $metadata: { httpStatusCode: 200 }, Attributes: undefined }, 'unknown'],
   ['the result of Azure Cosmos DB', { statusCode: 409, requestCharge: 1.2, eTag: undefined, resourceBody: undefined }, 'unknown'],
+  ['an item of a bulk request of Elasticsearch', { create: { _index: 'users', _id: '1', status: 409, error: { type: 'version_conflict' } } }, 'unknown'],
+  ['a response of GraphQL', { data: null, errors: [{ message: 'denied' }] }, 'unknown'],
+  ['a Left of fp-ts', { _tag: 'Left', left: new Error('x') }, 'unknown'],
   ['an object with an error alone', { error: 'duplicate' }, 'unknown'],
 ]
 

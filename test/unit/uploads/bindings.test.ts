@@ -56,7 +56,7 @@ describe('uploads in other places', () => {
     }>(openapi(api, { info: { title: 'Films', version: '1' } }))
     assert.deepEqual(Object.keys(document.paths).sort(), ['/films', '/uploads/{id}'])
     const { post, options } = document.paths['/films'] ?? {}
-    assert.deepEqual(Object.keys(post?.responses ?? {}), ['200', '201', '400', '401', '409', '413', '429', '503', 'default'])
+    assert.deepEqual(Object.keys(post?.responses ?? {}), ['200', '201', '400', '401', '409', '412', '413', '429', '503', 'default'])
     assert.deepEqual(post?.parameters?.map(({ name }) => name), ['Upload-Complete', 'Upload-Length', 'Content-Digest', 'Repr-Digest'])
     assert.ok(options)
     const upload = document.paths['/uploads/{id}'] ?? {}

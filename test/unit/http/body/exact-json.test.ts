@@ -17,7 +17,7 @@ const INEXACT = [
 ]
 const EXACT = [
   '9007199254740991', '-9007199254740991', '6.02e23', '1e22', '1e300', '0.1', '0.30000000000000004', '0.10000000000000001', '5e-324', '1.7976931348623157e308', '0.00000000000000000001',
-  '0', '-0', '0.000000000000000000000', '0e999', '1.50000000000000000000', '123456789012345', '1e005', '"\\ud83d\\ude00"', '"\\\\ud800"', '"12345678901234567890"', '"1e400"',
+  '0', '-0', '0.000000000000000000000', '0e999', '1.50000000000000000000', '123456789012345', '1e005', '857306116408567.2', '857306116408567.3', '-8.573061164085672E14', '100000000000000.12', '100000000000000.13', '"\\ud83d\\ude00"', '"\\\\ud800"', '"12345678901234567890"', '"1e400"',
 ]
 
 describe('a value of JSON text', () => {
@@ -33,6 +33,15 @@ describe('a value of JSON text', () => {
       assert.deepEqual(inexactValues(`[{"n":${value}}]`), [])
     })
   }
+  test('is kept if another program has written a double', () => {
+    fc.assert(fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), fc.double({ min: 1e13, max: 2 ** 53 }), (any, large) => {
+      for (const value of [any, large]) {
+        // Integers have a rule of their own.
+        const texts = [value.toExponential(), value.toPrecision(17), ...Number.isInteger(value) ? [] : [String(value)]]
+        for (const text of texts.filter((each) => /[.e]/.test(each))) assert.deepEqual(inexactValues(`[${text}]`), [])
+      }
+    }), { numRuns: 5000 })
+  })
   test('may be a name', () => {
     assert.deepEqual(inexactValues('{"a":{"\\ud800":1}}'), [{ pointer: '/a', message: 'has a name with half of a surrogate pair' }])
   })
