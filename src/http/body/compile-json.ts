@@ -30,7 +30,7 @@ export function compileJson<T>(schema: Readonly<Record<string, unknown>>): (valu
   return (value) => plain?.fits(value) ? write(value) : exact(value)
 }
 
-/** Returns `undefined` if code generation is forbidden, or the library finds the schema too deep. */
+/** Returns `undefined` if code generation is forbidden or the schema is nested too deeply. */
 function compileWriter({ schema }: PlainShape): ((value: unknown) => string) | undefined {
   const fastJson = loadFastJson()
   try {
