@@ -63,6 +63,9 @@ export function readsReplicas({ options: { scaleReads = 'master' } = {} }: Redis
   return scaleReads !== 'master'
 }
 
+/** A number in a reply: a string with `stringNumbers` of ioredis. */
+export type Numeric = number | string
+
 export interface Script {
   readonly source: string
   readonly sha: string

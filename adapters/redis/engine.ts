@@ -11,7 +11,7 @@ import { duration, func, readOptions, text, value, type OptionTable } from '../.
 import { OwnContext } from '../../src/runtime/own-context.js'
 import { newId } from '../../src/runtime/random-id.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
-import { readsReplicas, REDIS, type RedisClient } from './client.js'
+import { readsReplicas, REDIS, type Numeric, type RedisClient } from './client.js'
 import { Connection } from './connection.js'
 import { changeArguments, createArgument, pageArgument, toTask, type Row } from './rows.js'
 import { CHANGE, CREATE, DELETE, NOW, PROBE, READ } from './task-scripts.js'
@@ -108,7 +108,9 @@ export class RedisTaskEngine implements TaskEngine {
       if (result[0] === 'caller_full') return { outcome: result[0] }
       if (result[0] !== 'new') return { outcome: result[0], task: toTask(result[1]) }
       const [, createdAt, startAt, expiresAt] = result
-      const created = createdTask(task, createdAt, startAt || undefined, expiresAt)
+      const created = createdTask(
+        task, Number(createdAt), Number(startAt) || undefined, Number(expiresAt),
+      )
       return { outcome: 'created', task: created }
     })
   }
@@ -158,7 +160,7 @@ export class RedisTaskEngine implements TaskEngine {
 
   counts(pool: string): Promise<PoolCounts> {
     return this.connection.run('counts', COUNTS, [pool], (reply: CountsReply) => {
-      const [running, waiting, delayed, oldest = 0] = reply
+      const [running = 0, waiting = 0, delayed = 0, oldest = 0] = reply.map(Number)
       const counts = { running, waiting, delayed }
       return waiting > 0 ? { ...counts, oldestWaitingMs: Math.max(oldest, 0) } : counts
     })
@@ -195,7 +197,7 @@ export class RedisTaskEngine implements TaskEngine {
 
   private readNow(args: readonly string[]): Promise<StoredTask | undefined> {
     return this.connection.run('read', READ, args, ([now, row]: ReadReply) => {
-      this.clockOffset = now - performance.now()
+      this.clockOffset = Number(now) - performance.now()
       // A replica may not know the task yet.
       if (!readsReplicas(this.connection.client)) this.clockUntil = performance.now() + CLOCK_MS
       return taskIn(row)
@@ -209,9 +211,9 @@ const CLOCK_MS = 60_000
 const CLOCK_MARGIN_MS = 60_000
 
 type CreateResult = readonly ['created' | 'exists', Row] | readonly ['caller_full']
-  | readonly ['new', createdAt: number, startAt: number, expiresAt: number]
-type ReadReply = readonly [now: number, row?: Row | null]
-type CountsReply = readonly [running: number, waiting: number, delayed: number, oldestMs?: number]
+  | readonly ['new', createdAt: Numeric, startAt: Numeric, expiresAt: Numeric]
+type ReadReply = readonly [now: Numeric, row?: Row | null]
+type CountsReply = readonly Numeric[]
 type ChangeResult = readonly ['changed', Row] | readonly ['conflict', Row?] | readonly ['caller_full', null?]
 
 function taskIn(row: unknown): StoredTask | undefined {

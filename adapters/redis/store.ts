@@ -8,7 +8,7 @@ import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
   type ReplaceOptions, type Replaced, type Revision, type Store, type Unsubscribe, type WriteOptions,
 } from '../../src/stores/store.js'
-import { readsReplicas, REDIS, runScript, script, type RedisClient } from './client.js'
+import { readsReplicas, REDIS, runScript, script, type Numeric, type RedisClient } from './client.js'
 import { Connection } from './connection.js'
 import type { RedisTaskEngineOptions } from './engine.js'
 
@@ -82,7 +82,7 @@ export class RedisStore implements Store {
       if (fault) throw fault
       if (!Number.isSafeInteger(by)) throw new TypeError(UNSAFE)
       const counter = await runScript(this.client, INCREMENT, 1, `${this.prefix}n:${key}`, by, toPx(ttlMs))
-      const [value, left] = counter as [string?, number?]
+      const [value, left] = counter as [string?, Numeric?]
       if (value === undefined) throw new TypeError(UNSAFE)
       return { value: Number(value), resetMs: Math.max(Number(left), 0) }
     }, (counter) => counter)
@@ -114,9 +114,10 @@ export class RedisStore implements Store {
         `${revision}\n${value}`, ...ttlMs === undefined ? [] : [toPx(ttlMs)],
       )
     ), (reply) => {
-      const [done, text] = reply as [number, string?]
-      const entry = done === 0 ? toEntry(text ?? null) : undefined
-      if (done === 0 && entry?.revision !== revision) return read(undefined, entry)
+      const [done, text] = reply as [Numeric, string?]
+      const isDone = Number(done) === 1
+      const entry = isDone ? undefined : toEntry(text ?? null)
+      if (!isDone && entry?.revision !== revision) return read(undefined, entry)
       // An entry that is not counted expires as usual.
       this.count(key, revision, value, ttlMs).catch(() => undefined)
       return read(revision, undefined)
@@ -128,8 +129,8 @@ export class RedisStore implements Store {
     return this.call('delete', () => (
       runScript(this.client, WRITE, 1, `${this.prefix}e:${key}`, `${this.prefix}w:${key}`, revision)
     ), (reply) => {
-      const [done, deleted] = reply as [number, string?]
-      return done === 1 ? deleted : undefined
+      const [done, deleted] = reply as [Numeric, string?]
+      return Number(done) === 1 ? deleted : undefined
     })
   }
 

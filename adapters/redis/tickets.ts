@@ -2,13 +2,13 @@ import type { ConnectionOptions, Job as BullJob, Queue, Worker } from 'bullmq'
 import { wrongPeer } from '../../src/runtime/peer.js'
 import { settles } from '../../src/runtime/timers.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
-import type { RedisClient } from './client.js'
+import type { Numeric, RedisClient } from './client.js'
 import type { Checked, Connection } from './connection.js'
 import { loadBullMQ } from './load-bullmq.js'
 
 /** A ready task, as scripts return it. `run` is the number of its next run. */
 export type Ticket = readonly [
-  pool: string, priority: number, name: string, id: string, run: number, birth: string,
+  pool: string, priority: Numeric, name: string, id: string, run: Numeric, birth: string,
 ]
 
 /** Data of a job of BullMQ. */
@@ -36,7 +36,9 @@ export interface TicketsOptions {
 /** Maximum time to close a connection of BullMQ, and then to disconnect it, in milliseconds. */
 const [CLOSE_MS, DISCONNECT_MS] = [1500, 100]
 /** Options of a client that BullMQ needs. */
-const NEEDED = { keyPrefix: '', enableAutoPipelining: false, maxRetriesPerRequest: null }
+const NEEDED = {
+  keyPrefix: '', enableAutoPipelining: false, maxRetriesPerRequest: null, stringNumbers: false,
+}
 
 /**
  * The queues of BullMQ, one for each pool. A job is a ticket, which says that a task may be ready. It
@@ -66,7 +68,8 @@ export class Tickets {
       // BullMQ ignores a second job of a run. It allows no colon in an id, and no whole number.
       const jobId = `${taskId}.${encodeURIComponent(birth)}.${String(run)}`
       return this.queueOf(pool).add(name, { taskId }, {
-        removeOnComplete: true, removeOnFail: true, jobId, ...priority > 0 && { priority },
+        removeOnComplete: true, removeOnFail: true, jobId,
+        ...Number(priority) > 0 && { priority: Number(priority) },
       })
     })))
   }
@@ -153,8 +156,10 @@ export class Tickets {
     const { calls: { client, silence }, connection, namespace } = this.options
     const options: ClientOptions = client.options ?? {}
     // BullMQ does not take a client with `keyPrefix`. Its prefix of keys contains a hash tag.
-    const { keyPrefix = '', enableAutoPipelining = false, maxRetriesPerRequest } = options
-    const isSuitable = !client.nodes && !keyPrefix && !enableAutoPipelining
+    const {
+      keyPrefix = '', enableAutoPipelining = false, maxRetriesPerRequest, stringNumbers = false,
+    } = options
+    const isSuitable = !client.nodes && !keyPrefix && !enableAutoPipelining && !stringNumbers
       && maxRetriesPerRequest === null
     const used = connection ?? (isSuitable ? client : this.copy ??= copyOf(client, options))
     if (!this.hasOwn) silence.clients.add(used as Checked)
@@ -203,6 +208,7 @@ interface ClientOptions {
   readonly keyPrefix?: string | undefined
   readonly enableAutoPipelining?: boolean
   readonly maxRetriesPerRequest?: number | null
+  readonly stringNumbers?: boolean
   readonly redisOptions?: object
 }
 

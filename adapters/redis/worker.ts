@@ -5,7 +5,7 @@ import { Notices } from '../../src/runtime/notices.js'
 import { newId } from '../../src/runtime/random-id.js'
 import { setTimeout } from '../../src/runtime/timers.js'
 import type { StoreEvent } from '../../src/stores/calls.js'
-import type { Script } from './client.js'
+import type { Numeric, Script } from './client.js'
 import type { Connection } from './connection.js'
 import { crashedBefore, toTask, type Row } from './rows.js'
 import { REMOVED } from './task-scripts.js'
@@ -81,7 +81,7 @@ export class Worker {
     return this.connection.run(verb, script, args, (reply: ScriptReply) => {
       const [tickets, dueMs, ...result] = reply
       if (tickets !== null) this.addTickets(tickets)
-      if (dueMs !== null) this.work?.lookIn(Math.max(dueMs, 0))
+      if (dueMs !== null) this.work?.lookIn(Math.max(Number(dueMs), 0))
       return read(result as unknown as Result)
     })
   }
@@ -152,10 +152,11 @@ export class Worker {
     const [row, ready = 0, startedBefore = -1, input, checkpoint] = await begin()
     work.noteSuccess('take')
     if (!row) return
-    if (ready > 0) this.pump(pool)
+    if (Number(ready) > 0) this.pump(pool)
     const task = toTask(row)
     await work.perform(new LeasedRun(
-      task, input ?? '', checkpoint ?? undefined, crashedBefore(startedBefore, task), sentAt + leaseMs,
+      task, input ?? '', checkpoint ?? undefined, crashedBefore(Number(startedBefore), task),
+      sentAt + leaseMs,
     ))
   }
 
@@ -183,8 +184,9 @@ export class Worker {
 }
 
 type ScriptReply = readonly [
-  tickets: readonly Ticket[] | null, dueMs: number | null, ...result: unknown[],
+  tickets: readonly Ticket[] | null, dueMs: Numeric | null, ...result: unknown[],
 ]
 type Begun = readonly [
-  row: Row | null, ready?: number, startedBefore?: number, input?: string | null, checkpoint?: string | null,
+  row: Row | null, ready?: Numeric, startedBefore?: Numeric, input?: string | null,
+  checkpoint?: string | null,
 ]

@@ -106,6 +106,23 @@ export class Database {
     })
   }
 
+  /** Runs work whose statements must see one state of the file. For `read`. */
+  inSnapshot<T>(work: () => T): T {
+    const { database } = this.options
+    try {
+      database.exec('BEGIN')
+    } catch (error) {
+      // An open transaction of the application is a snapshot.
+      if (isBusy(error)) return work()
+      throw error
+    }
+    try {
+      return work()
+    } finally {
+      rollBack(database)
+    }
+  }
+
   all<Row>(sql: string, ...values: SqliteValue[]): Row[] {
     return this.prepared(sql).all(...values) as Row[]
   }

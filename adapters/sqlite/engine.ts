@@ -83,7 +83,8 @@ export class SqliteTaskEngine implements TaskEngine {
   }
 
   list(query: TaskQuery): Promise<readonly StoredTask[]> {
-    return this.database.read('list', () => readPage(this.database, query))
+    const { database } = this
+    return database.read('list', () => database.inSnapshot(() => readPage(database, query)))
   }
 
   counts(pool: string): Promise<PoolCounts> {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { check, consumer, entries, peers, run } from './run.mjs'
 
 /** Packages that load when they are first needed. */
-export const LAZY = ['ajv']
+export const LAZY = ['ajv', 'fast-json-stringify']
 /** Peers that load when they are first needed. */
 const LAZY_PEERS = ['bullmq']
 

@@ -56,7 +56,7 @@ function number<R extends Range>(
   kind: string, isKind: (value: unknown) => boolean, range: R,
 ): Option<number> & R {
   const { min = 0, max = Infinity, infinity = false } = range
-  const to = max < Infinity ? ` to ${max}` : infinity ? ', or Infinity' : ''
+  const to = (max < Infinity ? ` to ${max}` : '') + (infinity ? ', or Infinity' : '')
   const accepts = (value: unknown) => (
     value === Infinity ? infinity : isKind(value) && (value as number) >= min && (value as number) <= max
   )

@@ -104,7 +104,7 @@ describe('a right import is not', () => {
     ['src/index.ts', './engine/task.js'],
     ['src/http/x.ts', './errors.js'],
     ['src/http/x.ts', 'node:zlib'],
-    ['src/http/x.ts', 'secure-json-parse'],
+    ['src/http/x.ts', 'fast-json-stringify'],
     ['src/schema/x.ts', '../http/errors.js'],
     ['src/schema/x.ts', '@standard-schema/spec'],
     ['src/tasks/x.ts', '../stores/store.js'],

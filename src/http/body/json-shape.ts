@@ -13,6 +13,8 @@ export interface JsonShape {
   property(name: string): JsonShape | undefined
   /** True if properties that `properties` does not have may be written, too. */
   readonly isOpen: boolean
+  /** The type, with `number` for `integer`; `undefined` if the schema names none or several. */
+  readonly type: string | undefined
   /** Shape of the elements of an array; `undefined` if the schema says nothing about them. */
   readonly items: JsonShape | undefined
 }
@@ -93,6 +95,7 @@ class Shape implements JsonShape {
   properties: Map<string, JsonShape> | undefined
   items: JsonShape | undefined
   isOpen = true
+  type: string | undefined
   private patterns: (readonly [pattern: RegExp, shape: JsonShape])[] = []
   private rest: JsonShape | undefined
 
@@ -105,6 +108,7 @@ class Shape implements JsonShape {
     const items = this.schemas.flatMap(({ items, prefixItems }) => [items, prefixItems].flat())
       .filter((each) => each !== undefined && each !== false)
     if (items.length > 0) this.items = shapes.of(items)
+    this.type = onlyTypeOf(this.schemas)
     this.isOpen = patterns.size > 0 || rest.some((each) => each !== false)
     this.patterns = [...patterns].map(([source, each]) => [new RegExp(source, 'u'), shapes.of(each)])
     if (rest.some((each) => each !== false)) this.rest = shapes.of(rest)
@@ -121,6 +125,13 @@ class Shape implements JsonShape {
 
 function valuesOf(schemas: readonly Schema[], keyword: string): unknown[] {
   return schemas.map((schema) => schema[keyword]).filter((value) => value !== undefined)
+}
+
+function onlyTypeOf(schemas: readonly Schema[]): string | undefined {
+  const types = new Set(valuesOf(schemas, 'type').flat())
+  if (types.delete('integer')) types.add('number')
+  const [type] = types
+  return types.size === 1 && typeof type === 'string' ? type : undefined
 }
 
 /** Returns the schemas that each name has in a keyword such as `properties`. */

@@ -301,3 +301,16 @@ test('each statement finds its rows by an index', async (t) => {
   const isSlow = /^SCAN longhaul_(?!schema)|expiresAt>\?\)|createdAt>\? AND createdAt<\?\)/
   assert.deepEqual(steps.filter((step) => isSlow.test(step)), [])
 })
+
+test('a page is of one state of the file, whatever another process removes meanwhile', async (t) => {
+  const { path, database: other, submit } = await open(t)
+  await submit()
+  await submit()
+  const database = noting(openSqlite(path), (sql) => {
+    if (sql.endsWith('WHERE rowid = ?')) other.exec('DELETE FROM longhaul_tasks')
+  })
+  const { engine } = sqlite({ database })
+  t.after(() => { database.close() })
+  assert.equal((await engine.list({ of: 'all', order: 'oldest', limit: 10 })).length, 2)
+  assert.equal((await engine.list({ of: 'all', order: 'oldest', limit: 10 })).length, 0)
+})

@@ -54,6 +54,7 @@ const handle = toFetch(compose(requestId(), router({
     () => ({ status: 204, headers: {} })
   ),
   'GET /late': late,
+  'GET /late-lines': (request) => ndjsonDownload({ records: () => [{ name: 'dan', secret: 's' }], schema: user })(request),
 })), { onError: (error) => { errors.push(String(error)) } })
 
 export const worker = {

@@ -112,6 +112,11 @@ describe('in a Worker (15.23)', () => {
     assert.deepEqual(statuses, [204, 204, 429])
   })
 
+  test('a schema of a download that comes too late selects properties', async () => {
+    const download = await ask('/late-lines', { headers: { accept: 'application/x-ndjson' } })
+    assert.equal(await download.text(), '{"name":"dan"}\n')
+  })
+
   test('a JSON Schema that comes too late says what to do, and nothing else went wrong', async () => {
     assert.deepEqual(await read(ask('/errors')), [])
     assert.equal((await ask('/late')).status, 500)

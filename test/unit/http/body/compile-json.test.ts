@@ -87,6 +87,44 @@ describe('properties that the schema does not name are left out', () => {
   })
 })
 
+describe('a schema of closed objects, arrays and leaves of one type', () => {
+  const string = { type: 'string' }
+  const closed = (...names: string[]): Schema => ({ type: 'object', properties: Object.fromEntries(names.map((name) => [name, string])) })
+  const NAMES = ['constructor', 'toString', '__proto__', '$ref', '$id', 'type', 'items', 'properties', 'required', 'nullable', '\u2028`*/', "'\\", 'toJSON']
+
+  test('is written by fast-json-stringify, in the order of the schema', () => {
+    assert.equal(compileJson(closed('a', 'b'))({ b: 'B', a: 'A' }), '{"a":"A","b":"B"}')
+    assert.equal(compileJson(closed('a', 'b'))({ b: 'B', a: null }), '{"b":"B","a":null}')
+  })
+  test('may have any names', () => {
+    for (const name of NAMES) {
+      const text = JSON.stringify({ [name]: 'x', a: 'y' })
+      assert.equal(compileJson(closed(name, 'a'))(JSON.parse(text)), text)
+      assert.equal(compileJson(closed(name, 'a'))({ a: 'y' }), '{"a":"y"}')
+    }
+    const text = JSON.stringify(Object.fromEntries(NAMES.map((name) => [name, name])))
+    assert.equal(compileJson({ type: 'array', items: closed(...NAMES) })([JSON.parse(text)]), `[${text}]`)
+  })
+  test('leaves out what is inherited or not enumerable', () => {
+    const hidden = Object.defineProperty({ a: 'x' }, 'b', { value: 'secret' })
+    assert.equal(compileJson(closed('a', 'b'))(hidden), '{"a":"x"}')
+    assert.equal(compileJson(closed('a', 'b'))(Object.create({ b: 'secret' }, { a: { value: 'x', enumerable: true } })), '{"a":"x"}')
+  })
+  test('does not take an array without its prototype for an object', () => {
+    for (const prototype of [null, Object.prototype]) {
+      assert.equal(compileJson(closed('0'))(Object.setPrototypeOf(['x'], prototype)), '["x"]')
+    }
+  })
+  test('may be deep, or repeat one part a million times', () => {
+    let schema: Schema = string
+    let value: unknown = 'x'
+    for (let depth = 0; depth < 300; depth++) [schema, value] = [{ type: 'object', properties: { a: schema } }, { a: value }]
+    assert.equal(compileJson(schema)(value), JSON.stringify(value))
+    const $defs = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [at, { type: 'object', properties: { a: { $ref: `#/$defs/${at + 1}` }, b: { $ref: `#/$defs/${at + 1}` } } }]))
+    assert.equal(compileJson({ $ref: '#/$defs/0', $defs: { ...$defs, 20: string } })({ a: { b: { c: 1 } } }), '{"a":{"b":{}}}')
+  })
+})
+
 test('a schema that is no object, or lacks a part, is rejected at construction', () => {
   for (const schema of [null, true, [], 'x', { $ref: '#/$defs/none' }, { properties: { a: { $ref: 'https://example.com/other' } } }]) {
     assert.throws(() => compileJson(schema as Schema), TypeError)

@@ -1,6 +1,7 @@
 // What a status says of a task that starts later, and of one that runs again.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { runInNewContext } from 'node:vm'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { pollAfter } from '../../../../src/tasks/http/formats.js'
 import { bench, ended } from '../../kit/tasks.js'
@@ -31,6 +32,20 @@ test('a task that starts in an hour says when, and Retry-After fits (15.19)', as
   const soon = await tasks.submit(work, 1)
   const now = await tasks.get(soon.taskId)
   assert.deepEqual([now?.startAt, now?.attempt], [undefined, undefined])
+})
+
+test('startAt is a Date of any realm', async (t) => {
+  const work = defineTask({ name: 'work', run: () => undefined })
+  const { tasks, close } = bench({ definitions: [work] })
+  t.after(close)
+  const startAt = new Date(Date.now() + HOUR)
+  const foreign = runInNewContext(`new Date(${String(startAt.getTime())})`) as Date
+  assert.ok(!(foreign instanceof Date))
+  const { taskId } = await tasks.submit(work, 1, { startAt: foreign })
+  assert.deepEqual((await tasks.get(taskId))?.startAt, startAt)
+  for (const wrong of [runInNewContext('new Date(NaN)'), { getTime: () => startAt.getTime() }] as Date[]) {
+    await assert.rejects(tasks.submit(work, 1, { startAt: wrong }), { message: 'startAt must be a valid Date' })
+  }
 })
 
 test('a delayed task whose time has come shows no start time, and is polled like a new one', async (t) => {

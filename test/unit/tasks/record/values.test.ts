@@ -184,7 +184,7 @@ describe('defineTask', () => {
     assert.deepEqual({ timeoutMs, attempts, backoff }, { timeoutMs: 600_000, attempts: 1, backoff: { type: 'exponential', delayMs: 1000, jitter: 0.5 } })
     const wrong: Record<string, unknown>[] = [
       { name: '' }, { name: 'a b' }, { name: 'x'.repeat(65) }, { name: 5 }, { run: 5 }, { input: {} }, { timeoutMs: 0 }, { timeoutMs: NaN }, { timeoutMs: 2 ** 31 },
-      { attempts: 0 }, { attempts: 1.5 }, { retentionMs: 999 }, { retentionMs: Infinity }, { retentionMs: NaN }, { maxPerOwner: 0 }, { maxPerOwner: NaN },
+      { attempts: 0 }, { attempts: 1.5 }, { retentionMs: 999 }, { retentionMs: Infinity }, { retentionMs: NaN }, { maxPerOwner: 0 }, { maxPerOwner: NaN }, { maxPerOwner: 2 ** 53 },
       { backoff: { type: 'linear', delayMs: 1 } }, { backoff: { type: 'fixed', delayMs: -1 } }, { backoff: { type: 'fixed', delayMs: NaN } },
       { backoff: { type: 'fixed', delayMs: 1, jitter: 2 } }, { backoff: { type: 'fixed', delayMs: 1, maxDelayMs: -1 } },
     ]
