@@ -1,0 +1,5 @@
+import { toNode } from 'longhaul/node'
+import { listen } from '../../frame/subject.js'
+import { handler } from './application.js'
+
+listen(toNode(handler))
