@@ -43,6 +43,9 @@ type Listener = (...args: never[]) => void
 /** An option of `createServer`, which the server keeps. */
 type HostRule = NodeServer & { requireHostHeader?: boolean }
 
+/** Servers that require `Host`, of which a call of `attach` has taken the check over. */
+const checked = new WeakSet<NodeServer>()
+
 /**
  * Connects a server of node:http to a handler, with the events that a plain listener does not get:
  *
@@ -76,10 +79,11 @@ export function attach<C = unknown>(
   const rejecting = (error: unknown): Handler<C> =>
     guard(compose<C>(...policies, () => { throw error }), { onError })
   const binding = new Binding(handler, options, { rejecting })
-  const { requireHostHeader } = server as HostRule
+  const takesCheck = (server as HostRule).requireHostHeader === true
+  const checksHost = takesCheck || checked.has(server)
   /** Rejects a request that Node would give an empty 400 (RFC 9112 section 3.2). */
   const lacksHost = (req: IncomingMessage, res: ServerResponse): boolean => {
-    if (requireHostHeader !== true || req.headers.host !== undefined) return false
+    if (!checksHost || req.headers.host !== undefined) return false
     if (req.httpVersionMajor !== 1 || req.httpVersionMinor === 0) return false
     const message = 'The request has no Host header.'
     binding.reject(req, res, httpError('bad_request', { message }))
@@ -139,12 +143,18 @@ export function attach<C = unknown>(
   }
   for (const event in added) server.on(event, added[event] as never)
   const endTurns = takeTurns(server)
-  if (requireHostHeader === true) (server as HostRule).requireHostHeader = false
+  if (takesCheck) {
+    (server as HostRule).requireHostHeader = false
+    checked.add(server)
+  }
 
   return () => {
     stopLimit?.()
     endTurns()
-    if (requireHostHeader === true) (server as HostRule).requireHostHeader = true
+    if (takesCheck) {
+      (server as HostRule).requireHostHeader = true
+      checked.delete(server)
+    }
     for (const event in added) server.off(event, added[event] as never)
     for (const listener of before) server.on('request', listener as never)
     for (const listener of beforeContinue) server.on('checkContinue', listener as never)

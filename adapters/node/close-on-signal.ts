@@ -56,6 +56,14 @@ const SAME_SIGNAL_MS = 1000
 /** Time after which a process that something else keeps alive is ended. */
 const EXIT_MS = 500
 
+const CLOSING = Symbol.for('longhaul.closing')
+
+/** `calls`: number of calls whose parts are being closed. `ends`: a signal has come. */
+interface Closing { calls: number, ends: boolean }
+
+/** One for all copies of this package in a process. */
+const closing = ((globalThis as { [CLOSING]?: Closing })[CLOSING] ??= { calls: 0, ends: false })
+
 /**
  * Closes a process on SIGTERM and SIGINT in the order that loses nothing: the server accepts no new
  * connections and each response says `Connection: close`; the tasks drain, which ends long polls
@@ -63,7 +71,8 @@ const EXIT_MS = 500
  * are closed.
  *
  * The process ends with code 0, or with code 1 if a part did not close within `timeoutMs`. A second
- * signal, at least a second later, ends it at once with code 1.
+ * signal, at least a second later, ends it at once with code 1. If you call this function several
+ * times, such as for two servers, the process ends when the parts of all calls are closed.
  * @example
  * const storage = postgres({ pool })
  * closeOnSignal({ server, tasks, ...storage, pool })
@@ -79,7 +88,15 @@ export function closeOnSignal(options: CloseOnSignalOptions): () => Promise<void
   if (timeoutMs <= drainMs && drainMs < Infinity) {
     throw new TypeError('closeOnSignal: timeoutMs must be longer than drainMs')
   }
-  const closeAll = partsCloser(options, drainMs, timeoutMs)
+  const closeParts = partsCloser(options, drainMs, timeoutMs)
+  const closeAll = (): Promise<boolean> => {
+    closing.calls++
+    return closeParts().finally(() => {
+      closing.calls--
+      const isLast = closing.ends && closing.calls === 0
+      if (isLast) setTimeout(() => { process.exit() }, EXIT_MS).unref()
+    })
+  }
   let closed: Promise<boolean> | undefined
   let begun = 0
   const onSignal = (): void => {
@@ -88,10 +105,10 @@ export function closeOnSignal(options: CloseOnSignalOptions): () => Promise<void
       return
     }
     begun = performance.now()
+    closing.ends = true
     closed = closeAll()
     void closed.then((isWhole) => {
       process.exitCode = isWhole ? process.exitCode ?? 0 : 1
-      setTimeout(() => { process.exit() }, EXIT_MS).unref()
     })
   }
   for (const signal of signals) process.on(signal, onSignal)

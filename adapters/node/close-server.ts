@@ -46,7 +46,7 @@ export function serverCloser(server: object): Close {
     for (const event of ['request', 'checkContinue', 'checkExpectation'] as const) {
       if (server.listenerCount(event) > 0) server.prependListener(event, closeAfter)
     }
-    for (const socket of open) endWhenFree(socket as Socket, true)
+    for (const socket of open) endWhenAsked(socket as Socket)
   })
 }
 
@@ -55,6 +55,19 @@ type Closing = Pick<Socket, 'destroy' | 'once'>
 
 function closeAfter(_req: IncomingMessage, res: ServerResponse): void {
   res.shouldKeepAlive = false
+}
+
+/** Time in which a client that has just connected may send its first request. */
+const FIRST_REQUEST_MS = 1000
+
+/** Ends a connection. Its first request may be on its way, and was sent to an open server. */
+function endWhenAsked(socket: Socket): void {
+  if (socket.bytesWritten > 0 || currentResponse(socket) !== undefined) {
+    endWhenFree(socket, true)
+    return
+  }
+  const timer = setTimeout(() => { endWhenFree(socket, true) }, FIRST_REQUEST_MS)
+  socket.once('close', () => { clearTimeout(timer) })
 }
 
 /** Ends a connection after the response whose turn it is, and those that wait for it. */

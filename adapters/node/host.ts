@@ -58,6 +58,8 @@ export function isBehind(req: HostRequest, res: HostResponse): boolean {
  */
 export function runInTurn(req: HostRequest, res: HostResponse, run: () => void): void {
   const socket: Connection = req.socket
+  // Middleware has taken longer than the client has stayed, so no `close` will end a count.
+  if (socket.destroyed) return
   const waiting = socket[WAITING] ?? 0
   if (waiting >= MAX_WAITING || waitingInAll >= MAX_WAITING_IN_ALL) {
     socket.destroy()

@@ -22,7 +22,7 @@ export function takeTurns(server: NodeServer): () => void {
   const own = Object.getOwnPropertyDescriptor(server, 'emit')
   const emit = server.emit.bind(server)
   const waiting = new WeakSet<Duplex>()
-  const waits = (event: string, first: unknown, socket: Duplex, act: Act): boolean => {
+  const waits = (event: string, first: unknown, socket: Duplex, act: () => boolean): boolean => {
     const failure = event === 'clientError' ? first as ParseFailure : undefined
     if (failure === undefined && event !== 'connect' && event !== 'upgrade') return false
     if (waiting.has(socket)) return true
@@ -30,7 +30,8 @@ export function takeTurns(server: NodeServer): () => void {
     waiting.add(socket)
     const bound = AsyncResource.bind(() => {
       waiting.delete(socket)
-      act()
+      // The listener has been removed meanwhile, so nobody owns the connection.
+      if (!act()) socket.destroy()
     })
     if (failure) whenWhole(failure, socket, bound)
     else hold(socket, bound)

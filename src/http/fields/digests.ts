@@ -187,16 +187,23 @@ export function readContentLength(headers: RequestHeaders): number | undefined {
   return typeof field === 'string' && /^[0-9]{1,15}$/.test(field) ? Number(field) : undefined
 }
 
+const GZIP = /^(?:x-)?gzip$/i
+
 /**
  * Returns true if a coded body that your framework has left as bytes or text is still coded.
  * Parsers of Express and Koa decode and keep Content-Encoding; those of Fastify do not decode.
- * Compressed bytes are not UTF-8. Decoded ones are, or do not have the length that was sent.
+ * Compressed bytes are not UTF-8. Decoded ones are, or do not have the length that was sent, or do
+ * not begin as gzip does.
  */
 export function isStillCoded(headers: RequestHeaders, left: unknown): boolean {
   if (!isCoded(headers)) return false
+  const isGzip = GZIP.test(fieldText(headers['content-encoding'] ?? ''))
   // A parser that decodes compressed bytes as text replaces some of them.
-  if (typeof left === 'string') return left.includes('\ufffd')
+  if (typeof left === 'string') {
+    return isGzip ? left.startsWith('\x1f\ufffd') : left.includes('\ufffd')
+  }
   if (!(left instanceof Uint8Array) || isUtf8(left)) return false
+  if (isGzip && !(left[0] === 0x1f && left[1] === 0x8b)) return false
   const length = readContentLength(headers)
   return length === undefined || length === left.byteLength
 }

@@ -110,6 +110,17 @@ describe('closeOnSignal', () => {
     assert.doesNotMatch(server.out, /Closed/)
   })
 
+  test('ends the process when the parts of all calls are closed', async () => {
+    // The other call is ready at once, long before this drain has ended.
+    const server = start({ STOP: 'twice', DRAIN_MS: '2000' })
+    const agent = new Agent({ keepAlive: true })
+    await ask(`${await server.url()}/tasks`, agent, 'POST')
+    agent.destroy()
+    server.child.kill('SIGTERM')
+    assert.deepEqual(await server.exited, { code: 0, signal: null }, server.err)
+    assert.match(server.out, /Closed the other call\nClosed store,blobs,pool,client,afterwards\n/)
+  })
+
   test('returns a function that closes once, without a signal, and removes the listeners of signals', async () => {
     const before = process.listenerCount('SIGTERM')
     const closed: string[] = []
@@ -126,6 +137,29 @@ describe('closeOnSignal', () => {
     await wire.end()
     assert.deepEqual(closed, ['tasks', 'store', 'Error: pool', 'last'])
     assert.equal(process.listenerCount('SIGTERM'), before)
+  })
+
+  test('responds to the first request of a client that has just connected', async () => {
+    const server = createServer((_req, res) => { res.end('own') })
+    const { port } = await listen(server)
+    const close = closeOnSignal({ server })
+    const wire = new Wire(port)
+    await once(server, 'connection')
+    const closed = close()
+    await eventually(() => !server.listening, 'the server closes')
+    wire.socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    assert.match(await wire.end(), /^HTTP\/1\.1 200 [^]*\r\nconnection: close\r\n[^]*own$/i)
+    await closed
+  })
+
+  test('ends although a client has connected that sends nothing', async () => {
+    const server = createServer(() => {})
+    const { port } = await listen(server)
+    const close = closeOnSignal({ server, drainMs: Infinity })
+    const wire = new Wire(port)
+    await once(server, 'connection')
+    await close()
+    assert.equal(await wire.end(), '')
   })
 
   test('cuts connections that do not end between drainMs and timeoutMs', async () => {

@@ -189,6 +189,20 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
       })
     })
 
+    test('bytes of unknown length that express.raw decoded from gzip keep their values', async () => {
+      await served(withExpress(make, make.raw({ type: '*/*' })), async (send) => {
+        const sent = chunked(gzipSync(Buffer.from('\x89PNG\xff\xfe', 'latin1')))
+        assert.deepEqual(await send('bytes', 'image/png', sent, { 'content-encoding': 'gzip' }), [200, { bytes: '\x89PNG\xff\xfe' }])
+      })
+    })
+
+    test('text that express.text decoded from gzip may contain U+FFFD', async () => {
+      await served(withExpress(make, make.text({ type: '*/*' })), async (send) => {
+        const sent = gzipSync('{"name":"\ufffd"}\n')
+        assert.deepEqual(summaryOf(await send('lines', NDJSON, sent, { 'content-encoding': 'gzip' })), [200, 1])
+      })
+    })
+
     test('a form that express.urlencoded has parsed is no JSON', async () => {
       await served(withExpress(make, make.urlencoded({ extended: true })), async (send) => {
         assert.deepEqual(codeOf(await send('task', 'application/x-www-form-urlencoded', 'a=1')), [415, 'unsupported_media_type'])

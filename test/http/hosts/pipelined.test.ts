@@ -161,6 +161,33 @@ describe(`${COUNT} pipelined requests run one after the other`, () => {
     client.destroy()
   })
 
+  test('after many clients that left during slow middleware', async () => {
+    const handle = toNode(() => ({ status: 200, headers: {}, body: 'for /;' }))
+    const late: (() => void)[] = []
+    let isSlow = true
+    const { client, socket } = await listen((server) => {
+      server.on('request', (req, res) => {
+        if (isSlow) late.push(() => { handle(req, res) })
+        else handle(req, res)
+      })
+    })
+    await once(client, 'connect')
+    // More than may wait in all.
+    for (let clients = 1; clients <= 5; clients++) {
+      const leaving = connect(client.remotePort as number, '127.0.0.1')
+      leaving.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(2500))
+      while (late.length < clients * 2500) await new Promise((resolve) => { setImmediate(resolve) })
+      const closed = once(socket(), 'close')
+      leaving.destroy()
+      await closed
+    }
+    for (const handleLate of late) handleLate()
+    isSlow = false
+    send(client)
+    assert.equal(paths(await answers(client, 200)).length, COUNT)
+    client.destroy()
+  })
+
   test('until their client disconnects: that one is aborted, and no other runs', async () => {
     await withoutWarnings(async () => {
       let runs = 0

@@ -183,6 +183,37 @@ test('a request without Host gets an error body, as any other error', async () =
   })
 })
 
+test('a request without Host gets a 400 from a server that is attached twice', async () => {
+  const server = createServer()
+  attach(server, handler)
+  attach(server, handler)
+  await serving(server, async (port) => {
+    const wire = new Wire(port, EVENTS['noHost'])
+    await wire.until(/^HTTP\/1\.1 400 [^]*"code":"bad_request"\}$/)
+    wire.socket.destroy()
+  })
+})
+
+for (const event of ['connect', 'method'] as const) {
+  test(`${event}: a connection whose listener is removed before its turn is closed`, async () => {
+    const started = deferred()
+    const finish = deferred()
+    const server = createServer()
+    const detach = attach(server, async () => {
+      started.resolve()
+      await finish.promise
+      return { status: 200, headers: {}, body: 'late' }
+    })
+    await serving(server, async (port) => {
+      const wire = new Wire(port, `${EVENTS['late']}${EVENTS[event]}`)
+      await started.promise
+      detach()
+      finish.resolve()
+      assert.match(await wire.end(), /^HTTP\/1\.1 200 [^]*late$/)
+    })
+  })
+}
+
 test('a server that does not require Host still does not', async () => {
   const server = createServer({ requireHostHeader: false })
   attach(server, handler)

@@ -77,4 +77,5 @@ if (STOP === 'by-hand') {
     drainMs: Number(DRAIN_MS), ...TIMEOUT_MS !== undefined && { timeoutMs: Number(TIMEOUT_MS) },
   })
 }
+if (STOP === 'twice') closeOnSignal({ afterwards: () => { console.log('Closed the other call') } })
 console.log(`Ready at http://127.0.0.1:${(net.address() as AddressInfo).port}`)
