@@ -71,7 +71,7 @@ function sendWhole(reply: FastifyReply, call: Call, response: HttpResponse): voi
   reply.serializer(asItIs).send(whole)
   const { res } = call
   if (whole !== undefined && (res.writableLength > 0 || !res.writableEnded)) {
-    res.once('close', countUnread(call, sizeOf(whole)))
+    res.once('close', countUnread(call, sizeOf(whole), whole))
   }
   dropRest(call)
 }

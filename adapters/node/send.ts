@@ -57,7 +57,7 @@ function sendWhole(call: Call, response: HttpResponse): void {
     dropRest(call)
     // Middleware that compresses ends it later.
     if (length !== undefined && (res.writableLength > 0 || !res.writableEnded)) {
-      res.once('close', countUnread(call, length))
+      res.once('close', countUnread(call, length, content))
     }
     return
   }
@@ -174,7 +174,7 @@ async function sendStream(
       const room: unknown = res.write(value)
       if (events) res.flush?.()
       if (room === false && !gone) {
-        const isRead = countUnread(call, size)
+        const isRead = countUnread(call, size, value)
         await drained()
         isRead()
       }

@@ -1,7 +1,7 @@
 import {
   duration, flag, readOptions, value, type Filled, type OptionTable,
 } from '../../src/runtime/options.js'
-import { Breaker } from '../../src/stores/calls.js'
+import { Breaker, reasonOf } from '../../src/stores/calls.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import {
   connectionsOf, type Connections, type PgliteClient, type PostgresPool, type Query, type Running,
@@ -163,7 +163,7 @@ export class Database {
       await this.backgrounds.call(() => this.connections.transaction(async (query) => {
         await applyMigrations(query, this.options.schema)
         this.identity = await this.readIdentity(query)
-      }, BACKGROUND_MS), () => undefined)
+      }, BACKGROUND_MS), () => undefined).catch((error: unknown) => { throw notOfThisCall(error) })
     }
     this.isReady = true
   }
@@ -172,6 +172,12 @@ export class Database {
     const [row] = await query<{ readonly identity: string }>(identitySql(this.schema))
     return row?.identity
   }
+}
+
+/** Returns the error of a migration that was rejected. The call that began it is not at fault. */
+function notOfThisCall(error: unknown): unknown {
+  if (!(error instanceof TypeError)) return error
+  return new StoreUnavailableError(`A migration failed: ${reasonOf(error.cause)}`, { cause: error.cause })
 }
 
 /** A time in milliseconds, which the binary parser of `pg` reads as another number. */
