@@ -5,19 +5,21 @@ import type { NodeRequest } from './request.js'
 
 /** Maximum bytes of responses that the clients of one caller have not read. */
 const LIMIT = heapShare(8, 128)
+/** Smaller buffers may be parts of a pool of Node. In bytes. */
+const MIN_SHARED = 16_384
 
 /** Content that a response waits to send. */
 interface Content {
   readonly bytes: number
-  /** The buffer, which several responses may share: it takes its memory once. */
-  readonly buffer: object | undefined
+  /** Memory that several responses may share, such as those of all watchers of a task: counted once. */
+  readonly shared: ArrayBufferLike | undefined
 }
 
 class Caller {
   bytes = 0
   /** Contents by connection. The one that has read nothing for the longest time is first. */
   readonly unread = new Map<Socket, Set<Content>>()
-  private readonly holders = new Map<object, number>()
+  private readonly holders = new Map<ArrayBufferLike, number>()
 
   add(socket: Socket, content: Content): void {
     const contents = this.unread.get(socket)
@@ -42,13 +44,13 @@ class Caller {
     socket.destroy()
   }
 
-  private hold({ bytes, buffer }: Content, by: 1 | -1): void {
-    const before = buffer === undefined ? 0 : this.holders.get(buffer) ?? 0
-    if (buffer !== undefined) {
-      if (before + by > 0) this.holders.set(buffer, before + by)
-      else this.holders.delete(buffer)
+  private hold({ bytes, shared }: Content, by: 1 | -1): void {
+    const before = shared === undefined ? 0 : this.holders.get(shared) ?? 0
+    if (shared !== undefined) {
+      if (before + by > 0) this.holders.set(shared, before + by)
+      else this.holders.delete(shared)
     }
-    const isOnly = buffer === undefined || Math.max(before, before + by) === 1
+    const isOnly = shared === undefined || Math.max(before, before + by) === 1
     if (isOnly) this.bytes += by * bytes
   }
 }
@@ -68,7 +70,7 @@ export function countUnread(
   const name = call.caller === undefined ? countedAs(call) : countedAsOwner(call.caller)
   const caller = callers.get(name) ?? new Caller()
   callers.set(name, caller)
-  const content = { bytes, buffer: typeof sent === 'object' ? sent : undefined }
+  const content = contentOf(bytes, sent)
   caller.add(socket, content)
   for (const first of caller.unread.keys()) {
     // The only connection of a caller may exceed the limit.
@@ -79,4 +81,9 @@ export function countUnread(
     caller.remove(socket, content)
     if (caller.unread.size === 0 && callers.get(name) === caller) callers.delete(name)
   }
+}
+
+function contentOf(bytes: number, sent: string | Uint8Array | undefined): Content {
+  if (typeof sent !== 'object' || sent.byteLength < MIN_SHARED) return { bytes, shared: undefined }
+  return { bytes: sent.buffer.byteLength, shared: sent.buffer }
 }
