@@ -19,7 +19,7 @@ class Caller {
   bytes = 0
   /** Contents by connection. The one that has read nothing for the longest time is first. */
   readonly unread = new Map<Socket, Set<Content>>()
-  private readonly holders = new Map<ArrayBufferLike, number>()
+  private readonly held = new Map<ArrayBufferLike, { holders: number, readonly bytes: number }>()
 
   add(socket: Socket, content: Content): void {
     const contents = this.unread.get(socket)
@@ -45,13 +45,19 @@ class Caller {
   }
 
   private hold({ bytes, shared }: Content, by: 1 | -1): void {
-    const before = shared === undefined ? 0 : this.holders.get(shared) ?? 0
-    if (shared !== undefined) {
-      if (before + by > 0) this.holders.set(shared, before + by)
-      else this.holders.delete(shared)
+    if (shared === undefined) {
+      this.bytes += by * bytes
+      return
     }
-    const isOnly = shared === undefined || Math.max(before, before + by) === 1
-    if (isOnly) this.bytes += by * bytes
+    const held = this.held.get(shared) ?? { holders: 0, bytes }
+    held.holders += by
+    if (by === 1 && held.holders === 1) {
+      this.held.set(shared, held)
+      this.bytes += held.bytes
+    } else if (held.holders === 0) {
+      this.held.delete(shared)
+      this.bytes -= held.bytes
+    }
   }
 }
 
@@ -70,7 +76,7 @@ export function countUnread(
   const name = call.caller === undefined ? countedAs(call) : countedAsOwner(call.caller)
   const caller = callers.get(name) ?? new Caller()
   callers.set(name, caller)
-  const content = contentOf(bytes, sent)
+  const content = { bytes, shared: sharedMemory(sent) }
   caller.add(socket, content)
   for (const first of caller.unread.keys()) {
     // The only connection of a caller may exceed the limit.
@@ -83,7 +89,10 @@ export function countUnread(
   }
 }
 
-function contentOf(bytes: number, sent: string | Uint8Array | undefined): Content {
-  if (typeof sent !== 'object' || sent.byteLength < MIN_SHARED) return { bytes, shared: undefined }
-  return { bytes: sent.buffer.byteLength, shared: sent.buffer }
+/**
+ * Returns the memory of a buffer. The bytes that count are those that are sent: they may be a part of a
+ * much larger buffer of the application.
+ */
+function sharedMemory(sent: string | Uint8Array | undefined): ArrayBufferLike | undefined {
+  return typeof sent === 'object' && sent.byteLength >= MIN_SHARED ? sent.buffer : undefined
 }

@@ -75,6 +75,29 @@ describe('bytes of responses that nobody reads are bounded for each caller, and 
     })
   }
 
+  test('parts of a buffer that is larger than the limit count as they are sent, for several slow clients', async () => {
+    const large = Buffer.alloc(LIMIT + MIB)
+    const part = large.subarray(0, 65_536)
+    let parts = 0
+    const server = createServer()
+    attach(server, () => ({
+      status: 200, headers: {}, body: (async function* () { for (let n = 0; n < 200; n++, parts++) yield part })(),
+    }))
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const sockets = [0, 1].map(() => connect({ port, host: '127.0.0.1' }).pause())
+    for (const socket of sockets) socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+    await eventually(() => parts > 4, 'both are sent something')
+    const sizes = await Promise.all(sockets.map(async (socket) => {
+      let size = 0
+      for await (const piece of socket) size += (piece as Buffer).length
+      return size
+    }))
+    for (const size of sizes) assert.ok(size > 200 * part.length, String(size))
+    server.close()
+  })
+
   test('Fastify', async () => {
     const app = fastify({ forceCloseConnections: true })
     app.register(fastifyLonghaul, { handler })
