@@ -12,7 +12,7 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
  * many records returns it in place of the record. Any other error is masked for the client and
  * passed to `onError`.
  *
- * What is returned for a record has one meaning in all methods. `undefined` and `null` mean that
+ * The value returned for a record has one meaning in all methods. `undefined` and `null` mean that
  * there is no such record. An `Error` is its failure. A result of `Promise.allSettled` is a failure
  * or a value. Any other object is the record. Everything else is a `TypeError`: a number of rows,
  * `true`, an array, a promise that is not awaited, the result object of a database driver.
