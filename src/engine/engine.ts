@@ -28,8 +28,8 @@ export interface TaskEngine {
   /** `true` if `create` takes a transaction of the application. */
   readonly hasTransactions: boolean
   /**
-   * Creates a task unless its id or its key is taken. Two calls with one key at the same time make
-   * one task. A repetition of a call (same `birth`) gets `created`.
+   * Creates a task unless its id, its key or its business key is taken. Two calls with one key at the
+   * same time make one task. A repetition of a call (same `birth`) gets `created`.
    */
   create(task: NewTask, options?: CreateOptions): MaybePromise<Created>
   /** Reads a task. */
@@ -63,6 +63,13 @@ export interface TaskEngine {
   list(query: TaskQuery): MaybePromise<readonly StoredTask[]>
   /** Counts the unfinished tasks of a pool. */
   counts(pool: string): MaybePromise<PoolCounts>
+  /**
+   * Pauses a pool in all processes, or ends the pause. Nothing begins in a paused pool; what runs,
+   * continues. The pause is as durable as the tasks.
+   */
+  setPaused(pool: string, isPaused: boolean): MaybePromise<void>
+  /** Returns the names of the paused pools, by code unit. */
+  pausedPools(): MaybePromise<readonly string[]>
   /** Returns the time of the engine's clock, in milliseconds since 1970. */
   now(): MaybePromise<number>
   /**
@@ -94,6 +101,36 @@ export interface WorkOptions {
   readonly places: Places
   /** Maximum number of callbacks that are sent at the same time. 0: none. */
   readonly callbacks: number
+  /** Limits of what runs, by pool. Default: no limits. */
+  readonly limits?: ReadonlyMap<string, RunLimits> | undefined
+}
+
+/**
+ * Limits of the runs of a pool over all processes. The worker that begins a run obeys its own limits,
+ * so those of a new version of the application hold for waiting tasks too.
+ *
+ * What counts is what runs: a run that was ended, or whose lease is found to be over, has freed its
+ * place. A task whose caller has its share running is held: it has no turn, and delays nobody. When a
+ * run of the caller ends, its next held task, by priority and age, is ready again with a new turn. Tasks
+ * without a caller are in no share.
+ */
+export interface RunLimits {
+  /** Maximum number of runs at the same time, from 1. Default: no limit. */
+  readonly maxRunning?: number | undefined
+  /** Maximum number of runs that begin within any `ms` milliseconds. Default: no limit. */
+  readonly startsPer?: StartsPer | undefined
+  /** Maximum number of runs of one caller at the same time, from 1. Default: no limit. */
+  readonly maxPerCaller?: number | undefined
+  /** The same for the tasks with one name, in addition to `maxPerCaller`. Default: no limits. */
+  readonly maxPerCallerOf?: ReadonlyMap<string, number> | undefined
+}
+
+/** Rate at which runs of a pool may begin, over all processes. */
+export interface StartsPer {
+  /** Maximum number of begins: 1 to 10,000. */
+  readonly count: number
+  /** Length of each window, in milliseconds: 1 to 86,400,000. */
+  readonly ms: number
 }
 
 /**
@@ -123,6 +160,8 @@ export interface WorkHandlers {
 /** A run that has begun: `task.run` is its number, and the status is `processing`. */
 export interface TaskRun {
   readonly task: StoredTask
+  /** Random token of this begin, which each change for the run expects. */
+  readonly lease: string
   readonly input: Json
   /** The newest checkpoint of an earlier run. */
   readonly checkpoint: string | undefined
