@@ -121,7 +121,8 @@ test('a command that the client sends twice is one change', async (t) => {
   assert.deepEqual([begun, runs[0]?.task.run, runs[0]?.input.value], [['one'], 1, 'one'])
   const again = await engine.change(task('one'), { version: 4 }, { status: 'queued', limit })
   assert.equal(again.outcome, 'changed')
-  await eventually(() => begun.length === 2, 5000, 'it runs again, once')
+  await eventually(async () => (await engine.read('one'))?.status === 'failed', 5000, 'it has failed again')
+  assert.equal(begun.length, 2, 'it runs again, once')
 })
 
 test('a client with a key prefix has all keys under it', async (t) => {
