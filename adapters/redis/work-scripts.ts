@@ -11,7 +11,8 @@ local function share(t, kind, field, bytes, maxTasks, maxBytes)
   local sum = call('HINCRBY', sums, t[CALLER], isNew and bytes or bytes - t[field])
   t[field] = bytes
   for _ = 1, 100 do
-    if sum <= maxBytes and call('ZCARD', set) <= maxTasks then return end
+    -- Each task has at least 2 bytes, so a small sum says that there are few.
+    if sum <= maxBytes and (sum <= 2 * maxTasks or call('ZCARD', set) <= maxTasks) then return end
     local first = call('ZRANGE', set, 0, 0)[1]
     if first == t[ID] then return end
     local other = load(first)
@@ -181,7 +182,7 @@ local function starts(pool, limits)
 end
 
 local function nextIn(pool)
-  local first = call('ZRANGE', base .. 'ready:' .. pool, 0, 0)[1]
+  local first, second = unpack(call('ZRANGE', base .. 'ready:' .. pool, 0, 1))
   if not first or first == '!' then return nil end
   local level, caller = string.match(first, '^(%d+)%z([^%z]*)')
   local turns = base .. 'q:' .. level .. ':' .. pool
@@ -190,7 +191,7 @@ local function nextIn(pool)
   if not line[1] then return '' end
   call('ZREM', base .. 'ready:' .. pool, line[1])
   if line[2] then call('ZADD', turns, stamp(), caller) end
-  return string.match(line[1], '[^%z]*$')
+  return string.match(line[1], '[^%z]*$'), not second
 end
 
 local function take(pool, count, limits)
@@ -205,7 +206,7 @@ local function take(pool, count, limits)
     if limits.maxPerCaller or limits.maxPerCallerOf then sums = sharesIn(pool) end
   end
   while #begun < count and held < 500 do
-    local id = nextIn(pool)
+    local id, isLast = nextIn(pool)
     if not id then break end
     local row = call('HMGET', base .. 'h:' .. id, 'm', 'details', 'result', 'input', 'checkpoint')
     local t = row[1] and cjson.decode(row[1])
@@ -222,6 +223,7 @@ local function take(pool, count, limits)
       for _, share in ipairs(sums and {shareOf(t, ''), shareOf(t, t[NAME])} or {}) do
         sums[share] = (sums[share] or 0) + 1
       end
+      if isLast then break end
     end
   end
   if note then note() end
