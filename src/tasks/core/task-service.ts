@@ -4,14 +4,13 @@ import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
 import { LinkedList } from '../../runtime/collections.js'
 import { Json } from '../../runtime/json.js'
-import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { setGlobalTimeout, settles } from '../../runtime/timers.js'
 import { WORKER_ID } from '../../runtime/warning.js'
 import { StoreUnavailableError } from '../../stores/store.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { reportingTo } from '../record/diagnostics.js'
 import { isTaskId } from '../record/details.js'
-import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
 import { toInput, DirectRuns } from '../run/run.js'
 import { readTasksOptions, type TasksOptions, type TasksSettings } from '../tasks-options.js'
@@ -155,8 +154,8 @@ export class TaskService {
     return this.deliveries.check(url, owner)
   }
 
-  read(id: string): MaybePromise<TaskSnapshot | undefined> {
-    return isTaskId(id) ? after(this.core.engine.read(id), toSnapshotOf) : undefined
+  read(id: string): MaybePromise<StoredTask | undefined> {
+    return isTaskId(id) ? this.core.engine.read(id) : undefined
   }
 
   async redeliver(id: string, unlessPending = false): Promise<boolean> {
@@ -243,8 +242,4 @@ function outageOf(error: unknown): unknown {
     `This process takes no tasks until the task engine works again: ${error.message}`,
     { cause: error.cause ?? error },
   )
-}
-
-function toSnapshotOf(task: StoredTask | undefined): TaskSnapshot | undefined {
-  return task && new Snapshot(task)
 }

@@ -13,7 +13,6 @@ import { acceptTask, type Submitted } from '../core/accept-task.js'
 import type { TaskService } from '../core/task-service.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { detailsOf } from '../record/details.js'
-import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import type { EndpointSettings, SubmitTransaction } from './settings.js'
 import type { FindStartTime } from './start-at.js'
 
@@ -49,7 +48,7 @@ export interface Submission<C> {
 export type AcceptedSubmission = AcceptedTask | HttpResponse
 
 export interface AcceptedTask {
-  readonly task: TaskSnapshot
+  readonly task: StoredTask
   /** `true` if the first request with this key asked for a synchronous response. */
   readonly direct: boolean
   readonly replayed: boolean
@@ -152,7 +151,7 @@ function toAccepted(
 ): AcceptedTask {
   // The first request with a key decides.
   const direct = task.key === undefined ? asksDirect : detailsOf(task).isDirect === true
-  return { task: new Snapshot(task), direct, replayed, isTemporary }
+  return { task, direct, replayed, isTemporary }
 }
 
 function createdNothing(error: unknown): boolean {

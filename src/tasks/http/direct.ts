@@ -1,5 +1,5 @@
 import { isWorkerClosing } from '../../engine/runs.js'
-import { isFinalStatus } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import { httpError, type HttpError } from '../../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import { addFailureHeaders } from '../../http/failure.js'
@@ -9,7 +9,7 @@ import { heapBytesOf } from '../../runtime/json.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { cancelTask, deleteTask } from '../core/change-task.js'
 import { unsavedCheckpoint } from '../definition/json-values.js'
-import { bodyOf, resultText, toTaskError, type TaskSnapshot } from '../record/view.js'
+import { resultText, toTaskError } from '../record/view.js'
 import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { shuttingDown } from '../run/failure.js'
 import { NO_FILES } from '../definition/file-content.js'
@@ -19,6 +19,7 @@ import {
 import type { AcceptedTask, Submission, Submitter } from './accept.js'
 import type { EndpointSettings } from './settings.js'
 import { setGlobalTimeout } from '../../runtime/timers.js'
+import { detailsOf } from '../record/details.js'
 
 /** Time for a run to end after its time limit, in milliseconds. */
 const KEEP_ALIVE_MARGIN_MS = 2000
@@ -113,15 +114,15 @@ export async function respondWithEnd<C>(
 
 /** Nobody else knows the task, so it ends with its request, and is deleted. */
 async function respondTemporary<C>(
-  settings: EndpointSettings<C>, { request }: Submitter<C>, task: TaskSnapshot, slot: WaiterSlot,
+  settings: EndpointSettings<C>, { request }: Submitter<C>, task: StoredTask, slot: WaiterSlot,
 ): Promise<HttpResponse> {
   const { service, syncTimeoutMs } = settings
   const end = await waitForEnd(settings, task, slot.signal, syncTimeoutMs)
     ?? (await cancelTask(service.core, task.id, 'all'))?.task
   await deleteTask(service.core, task.id, 'all').catch(() => undefined)
-  if (end?.state !== 'cancelled') return responseOf(request, end)
+  if (end?.status !== 'cancelled') return responseOf(request, end)
   if (request.signal.aborted) return empty(503)
-  const hasBegun = bodyOf(end).startedAt !== undefined
+  const hasBegun = end.startedAt !== undefined
   if (service.core.isClosing) throw hasBegun ? stoppedMidway() : shuttingDown()
   if (hasBegun) throw tookTooLong()
   const message = 'No slot was free for this work in time; nothing was done.'
@@ -134,11 +135,11 @@ async function respondWithResult<C>(
   { task, replayed }: AcceptedTask, slot: WaiterSlot,
 ): Promise<HttpResponse> {
   const waitMs = direct ? settings.syncTimeoutMs : waitSeconds * 1000
-  const end = isFinalStatus(task.state) ? task : await waitForEnd(settings, task, slot.signal, waitMs)
+  const end = isFinalStatus(task.status) ? task : await waitForEnd(settings, task, slot.signal, waitMs)
   if (end) {
     return responseOf(request, end, {
       ...replayed && { 'idempotent-replayed': 'true' },
-      ...end.blobs && { location: settings.path.location(request.mountPath, end.id) },
+      ...detailsOf(end).blobs && { location: settings.path.location(request.mountPath, end.id) },
     })
   }
   if (request.signal.aborted) return empty(503)
@@ -156,18 +157,18 @@ async function respondWithResult<C>(
 }
 
 async function waitForEnd<C>(
-  { service }: EndpointSettings<C>, task: TaskSnapshot, signal: AbortSignal, timeoutMs: number,
-): Promise<TaskSnapshot | undefined> {
+  { service }: EndpointSettings<C>, task: StoredTask, signal: AbortSignal, timeoutMs: number,
+): Promise<StoredTask | undefined> {
   const end = await waitFor(service.subscriptions, task.id, task, { timeoutMs, signal })
-  return end && isFinalStatus(end.state) ? end : undefined
+  return end && isFinalStatus(end.status) ? end : undefined
 }
 
 /** Does not throw failures, because the process that ran the task has reported them. */
 function responseOf(
-  request: HttpRequest, task: TaskSnapshot | undefined, headers: Record<string, string> = {},
+  request: HttpRequest, task: StoredTask | undefined, headers: Record<string, string> = {},
 ): HttpResponse {
   if (!task) throw httpError('task_interrupted')
-  if (task.state === 'completed') return result(resultText(task), headers)
+  if (task.status === 'completed') return result(resultText(task), headers)
   const failure = toTaskError(task)
   addFailureHeaders(failure, headers)
   return errorResponse(failure, request)

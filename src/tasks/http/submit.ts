@@ -244,16 +244,16 @@ export async function respond<C>(
   const location = path.location(mountPath, task.id)
   const headers: ResponseHeaders = { location, vary: 'Prefer' }
   if (replayed) headers['idempotent-replayed'] = 'true'
-  if (wait !== undefined && isFinalStatus(now.state)) {
+  if (wait !== undefined && isFinalStatus(now.status)) {
     headers['preference-applied'] = wait
-    if (now.state === 'completed') return jsonText(200, resultText(now), headers)
+    if (now.status === 'completed') return jsonText(200, resultText(now), headers)
     // Not thrown, because the process that ran the task has reported the failure.
     const failure = toTaskError(now)
     addFailureHeaders(failure, headers)
     return errorResponse(failure, request)
   }
   if (respondAsync) headers['preference-applied'] = wait ? `respond-async, ${wait}` : 'respond-async'
-  if (!isFinalStatus(now.state)) headers['retry-after'] = pollAfter(now)
+  if (!isFinalStatus(now.status)) headers['retry-after'] = pollAfter(now)
   headers['content-type'] = 'application/json'
   headers['content-location'] = location
   if (format.acceptedFields) Object.assign(headers, format.acceptedFields(location))

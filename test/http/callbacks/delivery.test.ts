@@ -112,7 +112,7 @@ describe('a callback', () => {
     await eventually(async () => {
       const task = await serviceOf(tasks).read(id)
       if (task) versions.add(task.version)
-      return task?.text.includes('"delivered"') === true
+      return JSON.stringify(task?.details).includes('"delivered"') === true
     })
     await settled(id)
     assert.ok(versions.size > 1, `one version only: ${[...versions].join()}`)
