@@ -15,7 +15,7 @@ import { Subscriptions, Waiters } from '../record/subscriptions.js'
 import { toInput, DirectRuns } from '../run/run.js'
 import { readTasksOptions, type TasksOptions, type TasksSettings } from '../tasks-options.js'
 import {
-  acceptTask, startOf, type AcceptedTask, type OwnedSubmitOptions, type Submitted,
+  acceptTask, startOf, type AcceptedTask, type OwnedSubmitOptions, type Submission,
 } from './accept-task.js'
 import { abandonTask } from './change-task.js'
 import { RunningTask } from './run-task.js'
@@ -127,7 +127,7 @@ export class TaskService {
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
   async submit(
     definition: AnyTaskDefinition, input: unknown,
-    options: OwnedSubmitOptions & Pick<Submitted, 'owner' | 'caller'>,
+    options: OwnedSubmitOptions & Pick<Submission, 'owner' | 'caller'>,
   ): Promise<AcceptedTask> {
     // A copy, so that later changes by the caller have no effect. What does not survive JSON shows
     // at once.
@@ -143,9 +143,7 @@ export class TaskService {
     if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
     const start = await startOf(this.core.engine, { startAt, delayMs })
     const json = text === undefined ? undefined : Json.of(copy, text)
-    return acceptTask(this.core, definition, copy, {
-      ...others, owner, callbackUrl, start, json,
-    })
+    return acceptTask(this.core, { ...others, definition, input: copy, json, owner, callbackUrl }, start)
   }
 
   /** Throws 400 `invalid_callback_url` or `callback_url_forbidden`, or a `TypeError`. */

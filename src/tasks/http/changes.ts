@@ -11,7 +11,7 @@ import { retryTask } from '../core/change-task.js'
 import { isIn, type Scope, detailsOf } from '../record/details.js'
 import { redeliverOperations, retryOperations, withOwner } from './operations.js'
 import { findIn, scopeOf, type EndpointSettings } from './settings.js'
-import { readOptionalBody, respond, respondOnce } from './submit.js'
+import { readOptionalBody, respondAccepted, respondOnce } from './submit.js'
 
 export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
   const { service, path, format, maxWaitSeconds } = settings
@@ -26,10 +26,10 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
     })
     if (!task) throw httpError(format.notFound)
     began()
-    return respond(settings, {
-      request, owner, caller: countedAs(request, owner), direct: false, respondAsync,
+    return respondAccepted(settings, {
+      request, owner, caller: countedAs(request, owner), isDirect: false, respondAsync,
       waitSeconds: Math.min(wait, maxWaitSeconds),
-    }, { task, direct: false, replayed: false, isTemporary: false })
+    }, { task, created: true })
   })
 }
 

@@ -88,6 +88,8 @@ test('the 202 of a delayed task shows its start time', async (t) => {
   const { tasks, close } = bench({ definitions: [work] })
   t.after(close)
   const start = { at: Date.now() + HOUR, delayMs: HOUR }
-  const { task } = await acceptTask(serviceOf(tasks).core, work, 1, { owner: undefined, caller: undefined, start })
+  const { task } = await acceptTask(
+    serviceOf(tasks).core, { definition: work, input: 1, owner: undefined, caller: undefined }, start,
+  )
   assert.match(taskText(task), /"startAt":"/)
 })
