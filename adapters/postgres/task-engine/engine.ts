@@ -180,7 +180,7 @@ export class PostgresTaskEngine implements TaskEngine {
     const { status, delayMs = 0, callbackMs, files } = change
     if (isVisibleChange(change)) this.notices.notify(task.id)
     if (status !== undefined) {
-      const isOwn = 'run' in expected
+      const isOwn = 'lease' in expected
       this.worker?.work.leases.note(task, isOwn)
       if (!isOwn && task.run > 0) this.notices.send(STOP)
       if (status === 'queued') this.noteDue(delayMs, this.worker?.hasPlace(task.pool))

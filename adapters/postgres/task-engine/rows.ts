@@ -18,6 +18,7 @@ export type TaskRow = {
 }
 
 export interface RunRow extends TaskRow {
+  readonly lease: string
   readonly input: string
   readonly checkpoint: string | null
   readonly has_crashed: boolean
@@ -71,7 +72,10 @@ export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
     ...task, version: task.version - 1, run: task.run - 1, attempt: task.attempt - 1,
     crashes: task.crashes - 1, runStartedAt: optional(row.lost_run_started_at),
   } : undefined
-  return new LeasedRun(task, row.input, row.checkpoint?.slice(1), crashed, leaseEnd)
+  const { lease, input, checkpoint } = row
+  return new LeasedRun({
+    task, lease, input, checkpoint: checkpoint?.slice(1), crashed, leaseEnd,
+  })
 }
 
 /** Returns a common table expression `new` of the rows that a statement gets as JSON (`$1`), in order `n`. */

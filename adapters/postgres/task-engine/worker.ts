@@ -161,15 +161,12 @@ export class Worker {
   }
 
   private async renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {
-    const tasks = runs.map(({ task }) => task)
+    const ids = runs.map(({ task }) => task.id)
     const rows = await this.database.query<{ readonly id: string, readonly is_renewed: boolean }>(
-      this.sql.renew, [
-        tasks.map(({ id }) => id), tasks.map(({ birth }) => birth), tasks.map(({ run }) => run),
-        this.leaseMs,
-      ],
+      this.sql.renew, [ids, runs.map(({ lease }) => lease), this.leaseMs],
     )
     const found = new Map(rows.map((row) => [row.id, row.is_renewed ? 'renewed' : 'busy'] as const))
-    return tasks.map(({ id }) => found.get(id) ?? 'lost')
+    return ids.map((id) => found.get(id) ?? 'lost')
   }
 }
 
@@ -237,7 +234,7 @@ UPDATE ${rows} AS task SET status = 1, turn = NULL, version = task.version + 1,
   lease_until = ${SAME_NOW} + $3::float8, run_started_at = ${SAME_NOW},
   started_at = coalesce(task.started_at, ${SAME_NOW})
 FROM taken WHERE task.id = taken.id AND task.turn IS NOT NULL
-RETURNING ${columns}, task.input, '=' || task.checkpoint AS checkpoint,
+RETURNING ${columns}, task.taken_by AS lease, task.input, '=' || task.checkpoint AS checkpoint,
   taken.status = 1 AS has_crashed, taken.run_started_at AS lost_run_started_at`,
     /** Gives back the runs that takes with some names (`$1`) have begun. */
     giveBack: `WITH ${CLOCK}
@@ -263,17 +260,17 @@ WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
     removeLater: `WITH ${CLOCK}
 UPDATE ${rows} SET sweep_at = ${SAME_NOW} + ${String(REMOVE_FAILED_MS)}
 WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
-    /** Renews the leases of runs (`$1` to `$3`) for `$4` milliseconds. Returns those that still run. */
+    /** Renews leases (`$2`) of tasks (`$1`) for `$3` milliseconds. Returns the tasks that still run. */
     renew: `WITH ${CLOCK}, own AS MATERIALIZED (
-  SELECT * FROM unnest($1::text[], $2::text[], $3::integer[]) AS own (id, birth, run)
+  SELECT * FROM unnest($1::text[], $2::text[]) AS own (id, taken_by)
 ), free AS MATERIALIZED (
-  SELECT id FROM ${rows} AS task JOIN own USING (id, birth, run) WHERE status = 1 AND ${live}
+  SELECT id FROM ${rows} AS task JOIN own USING (id, taken_by) WHERE status = 1 AND ${live}
   ORDER BY id FOR UPDATE OF task SKIP LOCKED
 ), renewed AS (
-  UPDATE ${rows} AS task SET lease_until = ${SAME_NOW} + $4::float8, turn = NULL
+  UPDATE ${rows} AS task SET lease_until = ${SAME_NOW} + $3::float8, turn = NULL
   FROM free WHERE task.id = free.id RETURNING task.id
 )
 SELECT id, id IN (SELECT id FROM renewed) AS is_renewed
-FROM ${rows} AS task JOIN own USING (id, birth, run) WHERE status = 1 AND ${live}`,
+FROM ${rows} AS task JOIN own USING (id, taken_by) WHERE status = 1 AND ${live}`,
   }
 }
