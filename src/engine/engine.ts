@@ -65,7 +65,8 @@ export interface TaskEngine {
   counts(pool: string): MaybePromise<PoolCounts>
   /**
    * Pauses a pool in all processes, or ends the pause. Nothing begins in a paused pool; what runs,
-   * continues. The pause is as durable as the tasks.
+   * continues. The pause is as durable as the tasks. A worker tells its `places` within a second, so that
+   * synchronous requests obey too.
    */
   setPaused(pool: string, isPaused: boolean): MaybePromise<void>
   /** Returns the names of the paused pools, by code unit. */
@@ -268,6 +269,7 @@ export function checkTransaction(where: string, transaction: unknown): void {
 /** Places for runs of one process by pool, for queued tasks and synchronous requests. */
 export class Places {
   private readonly free = new Map<string, number>()
+  private readonly paused = new Set<string>()
   private listener: ((pool: string) => void) | undefined
 
   /** @param pools - the number of places of each pool that this process works for, from 1 */
@@ -280,9 +282,9 @@ export class Places {
     this.listener = listener
   }
 
-  /** Returns the number of free places of a pool. */
+  /** Returns the number of free places of a pool: none while it is paused. */
   freeIn(pool: string): number {
-    return this.free.get(pool) ?? 0
+    return this.paused.size > 0 && this.paused.has(pool) ? 0 : this.free.get(pool) ?? 0
   }
 
   /** Acquires a place if one is free. */
@@ -295,7 +297,16 @@ export class Places {
 
   /** Releases a place, and calls the listener. */
   release(pool: string): void {
-    this.free.set(pool, this.freeIn(pool) + 1)
+    this.free.set(pool, (this.free.get(pool) ?? 0) + 1)
     this.listener?.(pool)
+  }
+
+  /** Notes which pools are paused. Calls the listener for each whose pause has ended. */
+  setPaused(pools: readonly string[]): void {
+    if (pools.length === 0 && this.paused.size === 0) return
+    const ended = [...this.paused].filter((pool) => !pools.includes(pool))
+    this.paused.clear()
+    for (const pool of pools) this.paused.add(pool)
+    for (const pool of ended) this.listener?.(pool)
   }
 }

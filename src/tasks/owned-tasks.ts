@@ -109,6 +109,8 @@ export interface TaskHandle<T extends AnyTaskDefinition = AnyTaskDefinition> {
   readonly taskId: string
   /** `false` if a task of this id existed before: nothing new was started. */
   readonly created: boolean
+  /** `true` if the unfinished task of the same `unique` key got the input of this call. */
+  readonly replaced: boolean
   /** Returns the task. `undefined` once it has expired or was deleted. */
   get(): Promise<Task<T> | undefined>
   /** Waits until the task is final, for up to `timeoutMs`, and returns it as it is then. */
@@ -209,12 +211,13 @@ function ownerOf(options: SubmitOptions): string | undefined {
 }
 
 function handleOf(
-  tasks: ServedTasks, definition: AnyTaskDefinition, { task: { id }, created }: AcceptedTask,
+  tasks: ServedTasks, definition: AnyTaskDefinition, { task: { id }, created, replaced }: AcceptedTask,
 ): TaskHandle {
   const ofKind = (task: Task | undefined) => (task?.task === definition.name ? task : undefined)
   return {
     taskId: id,
     created,
+    replaced,
     get: () => tasks.get(id, definition),
     wait: async (options) => ofKind(await tasks.wait(id, options)),
     cancel: () => tasks.cancel(id),

@@ -2,8 +2,9 @@ import { types } from 'node:util'
 import type { TaskEngine, Transaction } from '../../engine/engine.js'
 import { httpError } from '../../http/errors.js'
 import { OPERATORS } from '../../http/requester.js'
-import type { CallerLimit, NewTask, StoredTask } from '../../engine/task.js'
+import type { CallerLimit, NewTask, StoredTask, Unique } from '../../engine/task.js'
 import { PRIORITY, type AnyTaskDefinition } from '../definition/define.js'
+import { digestOf } from '../../idempotency/key.js'
 import { Json } from '../../runtime/json.js'
 import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { newId } from '../../runtime/random-id.js'
@@ -15,6 +16,7 @@ import { queueFull, shuttingDown, tooManyTasks } from '../run/failure.js'
 import { publishAccepted, taskChannel } from '../record/diagnostics.js'
 import { detailsOf, isTaskId, type Details } from '../record/details.js'
 import { LONGEST_MS } from '../../runtime/options.js'
+import { isName, NAME_RULE } from '../../runtime/names.js'
 
 /** Options of one task that is submitted. */
 export interface SubmitOptions extends OwnedSubmitOptions {
@@ -44,10 +46,23 @@ export interface OwnedSubmitOptions {
    * back with it. Requires the engine of `postgres()`, on the same database. Default: none.
    */
   readonly transaction?: Transaction | undefined
+  /**
+   * Your business key, such as `invoice-42`: 1 to 512 characters. Of one definition and owner, at most one
+   * unfinished task has it. A finished task has given it up, even if it is retried. Default: none.
+   */
+  readonly unique?: string | undefined
+  /**
+   * What `submit` does if an unfinished task has the key `unique`. `return`: that task is returned, with
+   * `created: false`, and nothing is changed. `replace`: if that task has never begun, it gets the input,
+   * context, start and priority of this call (with `delayMs`, a burst of calls becomes one run with the last
+   * input); `replaced` is then `true`. If it has begun, it is returned. Default `return`.
+   */
+  readonly ifExists?: 'return' | 'replace' | undefined
 }
 
 export const OWNED_SUBMIT = {
-  id: 0, delayMs: 0, startAt: 0, priority: 0, context: 0, callbackUrl: 0, transaction: 0,
+  id: 0, delayMs: 0, startAt: 0, priority: 0, context: 0, callbackUrl: 0, transaction: 0, unique: 0,
+  ifExists: 0,
 } satisfies Record<keyof OwnedSubmitOptions, 0>
 
 export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof SubmitOptions, 0>
@@ -77,6 +92,8 @@ export interface AcceptedTask {
   readonly task: StoredTask
   /** `false`: there was a task of this id or this key already. */
   readonly created: boolean
+  /** `true`: the task of this business key got the work of the new one. */
+  readonly replaced: boolean
 }
 
 /** Accepts one task whose input is valid, by one call of the engine. */
@@ -109,7 +126,7 @@ async function create(
   switch (created.outcome) {
     case 'created':
       if (taskChannel.hasSubscribers && transaction === undefined) publishAccepted(created.task)
-      return { task: created.task, created: true }
+      return { task: created.task, created: true, replaced: false }
     case 'caller_full':
       throw tooManyTasks()
     case 'full':
@@ -120,7 +137,9 @@ async function create(
       if (external !== undefined && detailsOf(created.task).external !== external) {
         await releaseExternal(core.context, definition, external)
       }
-      return { task: created.task, created: false }
+      return { task: created.task, created: false, replaced: false }
+    case 'replaced':
+      return { task: created.task, created: false, replaced: true }
   }
 }
 
@@ -131,7 +150,7 @@ function newTask(
   submitted: Submitted, trace: TraceHeaders | undefined,
 ): NewTask {
   const {
-    owner, caller, start, priority, context, callbackUrl, idempotency, transaction, json,
+    owner, caller, start, priority, context, callbackUrl, idempotency, transaction, json, unique,
   } = submitted
   if (submitted.id !== undefined && !isTaskId(submitted.id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
@@ -162,7 +181,22 @@ function newTask(
     start: start && { at: start.at },
     keepMs: pendingMs,
     hasFiles: external !== undefined || files === true,
+    unique: unique === undefined ? undefined : uniqueOf(definition, submitted),
   }
+}
+
+/** Returns the business key in its scope: the definition and the owner. */
+function uniqueOf(
+  { name, external }: AnyTaskDefinition, { owner, unique, ifExists = 'return' }: Submitted,
+): Unique {
+  if (!isName(unique)) throw new TypeError(`unique must be ${NAME_RULE}`)
+  if (ifExists !== 'return' && ifExists !== 'replace') {
+    throw new TypeError(`ifExists must be 'return' or 'replace', not ${String(ifExists)}`)
+  }
+  if (ifExists === 'replace' && external !== undefined) {
+    throw new TypeError(`ifExists must be 'return' for ${name}, because its tasks have an external resource`)
+  }
+  return { key: digestOf(JSON.stringify([name, owner ?? null, unique])), ifExists }
 }
 
 /** Kinds with `maxPerOwner` have a group each. The requests for all other kinds share one. */

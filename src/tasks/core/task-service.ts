@@ -25,6 +25,8 @@ import { TaskCore, noCallbacks, type CallbackDeliveries } from './task-core.js'
 /** Numbers of unfinished tasks of one pool, in all processes. */
 export interface PoolCounts extends Counts {
   readonly pool: string
+  /** `true` if nothing begins in the pool until `tasks.resume`. */
+  readonly isPaused: boolean
 }
 
 /** The state of one process. */
@@ -36,6 +38,8 @@ export interface TasksHealth {
    * error of the driver. Clients should not see them.
    */
   readonly error?: unknown
+  /** Pools in which nothing begins until `tasks.resume`, in any process. */
+  readonly pausedPools: readonly string[]
   /** Active runs, those of synchronous requests included. */
   readonly running: number
   /** Requests that wait for a task. */
@@ -77,7 +81,7 @@ export class TaskService {
     this.directPlaces = new Places(new Map([...pools].filter(([name]) => !work.includes(name))))
     this.deliveries = callbacks?.open(this.core)
     if (work.length === 0) return
-    engine.work({ places: this.places, callbacks: callbacks?.concurrency ?? 0 }, {
+    engine.work({ places: this.places, callbacks: callbacks?.concurrency ?? 0, limits: settings.limits }, {
       run: (run) => new RunningTask(this.core, run, this.running).perform(),
       callback: async (task) => this.deliveries?.deliver(task),
       remove: (task) => this.core.removeFiles(task),
@@ -111,6 +115,16 @@ export class TaskService {
     return direct === 'request' ? directPlaces : undefined
   }
 
+  /** Returns true for a pool that this process does not work for, so that no worker notes its pauses. */
+  hasForeignPauses(pool: string): boolean {
+    return this.settings.direct === 'request' && this.directPlaces.pools.has(pool)
+  }
+
+  /** Notes the paused pools for synchronous requests. */
+  async readPauses(): Promise<void> {
+    this.directPlaces.setPaused(await this.settings.engine.pausedPools())
+  }
+
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
   async submit(
     definition: AnyTaskDefinition, input: unknown,
@@ -126,12 +140,12 @@ export class TaskService {
     this.mustHave(definition)
     const valid = definition.input ? await toInput(definition, copy) : copy
     if (definition.check) await definition.check(valid)
-    const { id, owner, caller, priority, context, callbackUrl, transaction, startAt, delayMs } = options
+    const { callbackUrl, owner, startAt, delayMs, ...others } = options
     if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
     const start = await startOf(this.core.engine, { startAt, delayMs })
     const json = text === undefined ? undefined : Json.of(copy, text)
     return acceptTask(this.core, definition, copy, {
-      id, owner, caller, start, priority, context, callbackUrl, json, transaction,
+      ...others, owner, callbackUrl, start, json,
     })
   }
 
@@ -150,17 +164,31 @@ export class TaskService {
     return isTaskId(id) && this.deliveries.redeliver(id, unlessPending)
   }
 
-  counts(): Promise<PoolCounts[]> {
+  async counts(): Promise<PoolCounts[]> {
     const { engine, pools } = this.settings
+    const paused = await engine.pausedPools()
     return Promise.all([...pools.keys()].map(async (pool) => (
-      { pool, ...await engine.counts(pool) }
+      { pool, isPaused: paused.includes(pool), ...await engine.counts(pool) }
     )))
+  }
+
+  /** @throws {TypeError} There is no pool of this name. */
+  async setPaused(pool: string, isPaused: boolean): Promise<void> {
+    const { engine, pools } = this.settings
+    if (!pools.has(pool)) {
+      const call = isPaused ? 'pause' : 'resume'
+      throw new TypeError(`tasks.${call}: the pool must be one of ${[...pools.keys()].join(', ')}, not ${String(pool)}`)
+    }
+    await engine.setPaused(pool, isPaused)
   }
 
   async health(): Promise<TasksHealth> {
     const failure = await this.failureOfEngine()
+    const { engine } = this.settings
+    const pausedPools = failure === undefined && !this.closing
+      ? await Promise.resolve(engine.pausedPools()).catch(() => []) : []
     return {
-      ok: !this.closing && failure === undefined, ...failure,
+      ok: !this.closing && failure === undefined, ...failure, pausedPools,
       running: this.running.size + this.directRuns.size, waiting: this.waiters.size,
     }
   }

@@ -29,7 +29,7 @@ export function acquireRunPlace<C>(
 ): { release(): void } | undefined {
   const { attempts, maxPerOwner, files, pool } = definition
   const needsTask = idempotency !== undefined || transaction !== undefined || attempts > 1
-    || (maxPerOwner ?? Infinity) !== Infinity || files === true
+    || (maxPerOwner ?? Infinity) !== Infinity || files === true || service.settings.limits.has(pool)
   if (needsTask) return undefined
   const places = service.directPlacesOf(pool)
   if (!places?.tryAcquire(pool)) return undefined

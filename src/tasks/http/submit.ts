@@ -116,7 +116,8 @@ async function readAndRespond<C>(
   body: CountedBody | undefined,
 ): Promise<HttpResponse> {
   const submission = await readSubmission(settings, request, source)
-  const { submitter, submitter: { direct } } = submission
+  const { submitter, submitter: { direct }, definition: { pool } } = submission
+  if (direct && settings.service.hasForeignPauses(pool)) await settings.service.readPauses()
   const place = direct ? acquireRunPlace(settings, submission) : undefined
   if (place) {
     body?.release()
