@@ -149,7 +149,9 @@ function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): stri
     THEN ${SAME_NOW} ELSE task.finished_at END,
   expires_at = coalesce(${SAME_NOW} + keep, task.expires_at),
   sweep_at = coalesce(${SAME_NOW} + keep, task.sweep_at),
-  due_at = CASE WHEN to_status = 0 THEN ${SAME_NOW} + delay ELSE task.due_at END,
+  due_at = CASE WHEN to_status = 0 THEN ${SAME_NOW} + delay
+    WHEN new_pool <> task.pool AND task.due_at = 'Infinity' THEN task.held_due_at
+    ELSE task.due_at END,
   turn = CASE WHEN to_status IS NULL THEN task.turn END,
   lease_until = CASE WHEN to_status IS NULL THEN task.lease_until END,
   callback_run = task.callback_run
@@ -157,6 +159,8 @@ function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): stri
   callback_at = CASE WHEN callback < 0 THEN NULL
     ELSE coalesce(${SAME_NOW} + callback, task.callback_at) END,
   pool = coalesce(new_pool, task.pool),
+  unique_key = CASE WHEN to_status IS NULL OR to_status < 2 AND task.status < 2
+    THEN task.unique_key END,
   has_files = coalesce(new_has_files, task.has_files),
   file_bytes = coalesce(new_file_bytes, task.file_bytes),
   details = coalesce(new_details, task.details),

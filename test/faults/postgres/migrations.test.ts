@@ -16,6 +16,7 @@ import { eventually } from '../../kit/wait.js'
 const server = await postgresForFile()
 const later = { ttlMs: 60_000 }
 const all = MIGRATIONS.map(({ number }) => number)
+const next = MIGRATIONS.length + 1
 let schemas = 0
 
 /** Returns the name of a schema that only one test uses. */
@@ -42,7 +43,7 @@ async function applied(schema: string): Promise<unknown[]> {
 function addLater(t: TestContext): void {
   const migrations = MIGRATIONS as Migration[]
   migrations.push({
-    number: 2, name: 'later',
+    number: next, name: 'later',
     statements: (schema) => [`ALTER TABLE ${schema}.entries ADD COLUMN later text`],
   })
   t.after(() => { migrations.pop() })
@@ -122,7 +123,7 @@ describe('PostgreSQL migrations', () => {
     addLater(t)
     const store = storeOf(t, schema, { timeoutMs: 20_000 })
     assert.equal((await store.get('key'))?.value, 'value')
-    assert.deepEqual(await applied(schema), [...all, 2])
+    assert.deepEqual(await applied(schema), [...all, next])
   })
 
   test('a migration that waits for a lock fails soon, so that statements behind it continue', async (t) => {
@@ -146,7 +147,7 @@ describe('PostgreSQL migrations', () => {
     assert.deepEqual(await applied(schema), all)
     await other.query('COMMIT')
     assert.equal(await store.get('key'), undefined)
-    assert.deepEqual(await applied(schema), [...all, 2])
+    assert.deepEqual(await applied(schema), [...all, next])
   })
 
   test('with migrate: false each call says what is missing, until it is there', async (t) => {
@@ -184,7 +185,7 @@ describe('npx longhaul migrate', () => {
     const { output } = await command('migrate', '--print', '--url', server.url, '--schema', schema)
     assert.doesNotMatch(output, /CREATE TABLE \S+\.entries \(/)
     await server.query(output)
-    assert.deepEqual(await applied(schema), [...all, 2])
+    assert.deepEqual(await applied(schema), [...all, next])
     assert.deepEqual(await command('migrate', '--print', '--url', server.url, '--schema', schema), {
       output: '-- No migration is missing.\n', exitCode: 0,
     })
