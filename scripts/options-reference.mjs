@@ -43,7 +43,8 @@ const GUIDE = {
   'longhaul/operators': 'operators.md',
   'longhaul/opentelemetry': 'logging.md',
   'longhaul/nestjs': 'nestjs.md',
-  'longhaul/sqlite': 'sqlite.md'
+  'longhaul/sqlite': 'sqlite.md',
+  'longhaul/bullmq': 'bullmq.md'
 }
 
 const HEAD = `# Options

@@ -765,14 +765,6 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       pausedPools: () => [...paused],
     }
   }),
-  rules('a paused pool begins its tasks', 'nothing begins in a paused pool of any process, what runs continues, and other pools run', (real) => ({
-    take: (pool, limits) => {
-      const isPaused = real.paused.delete(pool)
-      const taken = real.take(pool, limits)
-      if (isPaused) real.paused.add(pool)
-      return taken
-    },
-  })),
   rules('a business key is ignored', 'an unfinished task with a business key is returned, and nothing is created', (real) => ({
     create: (task) => real.create({ ...task, unique: undefined }),
   })),

@@ -143,7 +143,7 @@ export const runLimitCases: Cases<EngineContext> = {
     assert.deepEqual(await context.ids({ statuses: ['queued'] }), ['ann-1', 'ann-2', 'ann-3'])
     const cancelled = await context.changed(await context.stored('ann-1'), { version: 1 }, { status: 'cancelled' })
     assert.equal(await context.engine.delete(cancelled, cancelled.version), undefined)
-    await context.changed(await context.stored('ann-2'), { version: 1 }, { pool: 'nobody' })
+    await context.changed(await context.stored('ann-2'), { version: 1 }, { status: 'queued', pool: 'nobody' })
     await end(all, 'ann-0')
     await context.eventually(() => idsOf(all).includes('ann-3'), 'the last one begins')
     assert.deepEqual(idsOf(all), ['ann-0', 'ann-3'])

@@ -150,7 +150,7 @@ function newTask(
   submitted: Submitted, trace: TraceHeaders | undefined,
 ): NewTask {
   const {
-    owner, caller, start, priority, context, callbackUrl, idempotency, transaction, json, unique,
+    owner, caller, start, priority, context, callbackUrl, idempotency, transaction, json,
   } = submitted
   if (submitted.id !== undefined && !isTaskId(submitted.id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
@@ -181,15 +181,16 @@ function newTask(
     start: start && { at: start.at },
     keepMs: pendingMs,
     hasFiles: external !== undefined || files === true,
-    unique: unique === undefined ? undefined : uniqueOf(definition, submitted),
+    unique: uniqueOf(definition, submitted),
   }
 }
 
 /** Returns the business key in its scope: the definition and the owner. */
 function uniqueOf(
   { name, external }: AnyTaskDefinition, { owner, unique, ifExists = 'return' }: Submitted,
-): Unique {
-  if (!isName(unique)) throw new TypeError(`unique must be ${NAME_RULE}`)
+): Unique | undefined {
+  if (unique === undefined && ifExists === 'return') return undefined
+  if (!isName(unique)) throw new TypeError(`unique must be ${NAME_RULE}; ifExists needs it`)
   if (ifExists !== 'return' && ifExists !== 'replace') {
     throw new TypeError(`ifExists must be 'return' or 'replace', not ${String(ifExists)}`)
   }

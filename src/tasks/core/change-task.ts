@@ -44,6 +44,7 @@ export async function cancelTask(
     })
     if (changed.moved && changed.task) {
       await core.cleanUp(changed.task)
+      await core.cancelWork(changed.task)
       return { task: new Snapshot(changed.task), moved: true }
     }
     task = changed.task

@@ -12,7 +12,7 @@ import type { Checkpoint, TaskContext } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/outside.js'
 import {
-  detailsOf, historyAfter, withFailure, type Details, type Failure,
+  detailsOf, historyAfter, withFailure, workIdOf, type Details, type Failure,
 } from '../record/details.js'
 import { publishStep, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
@@ -166,7 +166,7 @@ export class RunningTask implements Linked<RunningTask> {
     this.files = this.openFiles(definition)
     const options: RunOptions = {
       taskId, attempt, owner, external, context, stop, checkpoint,
-      lastAttempt: failures + 1 >= definition.attempts,
+      lastAttempt: failures + 1 >= definition.attempts, workId: workIdOf(this.task),
       progress: (done, total, message, unit) => {
         if (this.isOver) return
         this.progress ??= new ProgressWriter((progress) => this.write({ progress }), progressIntervalMs)
@@ -196,28 +196,44 @@ export class RunningTask implements Linked<RunningTask> {
   ): Promise<void> {
     const { core, files, task } = this
     try {
-      if (outcome.kind === 'aborted') {
-        if (isRunReplaced(outcome.reason)) return
-        const failure = failureOf('task_interrupted')
-        if (!isWorkerClosing(outcome.reason) || !core.engine.durable) return await this.end({ failure })
-        const details = this.history('queued', failure)
-        await this.change({ status: 'queued', details, delayMs: 0 })
-        return
-      }
+      if (outcome.kind === 'aborted') return await this.concludeAborted(definition, outcome.reason)
       const { cause, failure } = outcome
       // An error that clients see as it is was thrown on purpose, so the application need not know it.
       if (!readFailure(cause).expected) {
         core.report(cause, task)
       }
       const failures = (this.details.failures ?? 0) + 1
-      if (failures >= definition.attempts || isPermanent(cause)) return await this.end({ failure })
-      await this.change({
-        status: 'queued', details: { ...this.history('queued', failure), failures },
-        delayMs: retryDelay(definition.backoff, failures),
-      })
+      if (failures >= definition.attempts || isPermanent(cause)) await this.end({ failure })
+      else {
+        await this.change({
+          status: 'queued', details: { ...this.history('queued', failure), failures },
+          delayMs: retryDelay(definition.backoff, failures),
+        })
+      }
+      if (outcome.timedOut) await this.cancelUnwanted(definition)
     } finally {
       await files?.discard()
     }
+  }
+
+  private async concludeAborted(definition: AnyTaskDefinition, reason: unknown): Promise<void> {
+    const { core, task } = this
+    const failure = failureOf('task_interrupted')
+    if (isWorkerClosing(reason) && core.engine.durable) {
+      const details = this.history('queued', failure)
+      await this.change({ status: 'queued', details, delayMs: 0 })
+    } else if (!isRunReplaced(reason)) await this.end({ failure })
+    await this.cancelUnwanted(definition)
+  }
+
+  /** Stops what this run has started in another system, unless a run of this or a later process needs it. */
+  private async cancelUnwanted({ cancel }: AnyTaskDefinition): Promise<void> {
+    if (cancel === undefined) return
+    const { core, task } = this
+    const now = await core.engine.read(task.id)
+    const isWanted = now !== undefined && workIdOf(now) === workIdOf(task)
+      && now.status !== 'cancelled' && now.status !== 'failed'
+    if (!isWanted) await core.cancelWork(task)
   }
 
   private end({ result, failure }: { result?: string, failure?: Failure }): MaybePromise<void> {

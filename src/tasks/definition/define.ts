@@ -108,6 +108,13 @@ export interface TaskOptions<
    * and the task starts over. Default: runs save nothing.
    */
   readonly checkpoint?: Schema<P & JsonSafe<P>>
+  /**
+   * Stops what a run has started in another system under its `workId`. Called when nobody waits for
+   * that work any more: the task was cancelled, a run took longer than `timeoutMs`, or `memory()`
+   * closed. May be called twice, and for work that was not started. Its errors go to `onError`. A
+   * synchronous request becomes a task. Default: none.
+   */
+  readonly cancel?: (workId: string) => unknown
   /** External resource that the task owns, such as an upload. Default: none. */
   readonly external?: ExternalResource<I>
   /** Submits tasks at certain times: `cron('0 3 * * *')` of `longhaul/cron`. Default: none. */
@@ -130,7 +137,7 @@ type WithDefault = 'timeoutMs' | 'attempts' | 'backoff' | 'pool' | 'priority'
 export interface TaskDefinition<
   I = unknown, R = unknown, C = unknown, In = I, N extends string = string, P = never,
 > extends Omit<TaskSettings, WithDefault>, Required<Pick<TaskSettings, WithDefault>>,
-  Pick<TaskOptions<I, R, C, In, unknown, N, P>, 'input' | 'check' | 'external'> {
+  Pick<TaskOptions<I, R, C, In, unknown, N, P>, 'input' | 'check' | 'cancel' | 'external'> {
   readonly name: N
   readonly schedule?: Schedule
   /** Does the work. */
@@ -197,7 +204,7 @@ const BACKOFF_OPTIONS = {
 } satisfies OptionTable<Backoff>
 const OPTIONS = {
   name: { ...TASK_NAME, required: true },
-  input: SCHEMA, check: func(), run: func({ required: true }), output: value(),
+  input: SCHEMA, check: func(), run: func({ required: true }), cancel: func(), output: value(),
   timeoutMs: timer({ default: 600_000 }), attempts: whole({ min: 1, default: 1 }),
   backoff: value('an object', (given) => typeof given === 'object', { default: BACKOFF }),
   pool: { ...POOL_NAME, default: DEFAULT_POOL }, priority: { ...PRIORITY, default: 0 },

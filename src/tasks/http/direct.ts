@@ -27,9 +27,10 @@ const KEEP_ALIVE_MARGIN_MS = 2000
 export function acquireRunPlace<C>(
   { service }: EndpointSettings<C>, { idempotency, transaction, definition, input }: Submission<C>,
 ): { release(): void } | undefined {
-  const { attempts, maxPerOwner, files, pool } = definition
+  const { attempts, maxPerOwner, files, cancel, pool } = definition
   const needsTask = idempotency !== undefined || transaction !== undefined || attempts > 1
-    || (maxPerOwner ?? Infinity) !== Infinity || files === true || service.settings.limits.has(pool)
+    || (maxPerOwner ?? Infinity) !== Infinity || files === true || cancel !== undefined
+    || service.settings.limits.has(pool)
   if (needsTask) return undefined
   const places = service.directPlacesOf(pool)
   if (!places?.tryAcquire(pool)) return undefined
@@ -56,7 +57,7 @@ export async function runHere<C>(
   const keepAlive = setGlobalTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
   try {
     const options: RunOptions = {
-      taskId: undefined, attempt: 1, lastAttempt: true, owner, external: undefined,
+      taskId: undefined, attempt: 1, lastAttempt: true, workId: undefined, owner, external: undefined,
       context: context?.(request),
       progress: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
       stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
