@@ -3,6 +3,7 @@ import { httpSender } from 'longhaul/callbacks'
 import { FolderBlobs } from 'longhaul/files'
 import { tunnel } from './tunnel.js'
 import { parseTokens, type Token } from './auth.js'
+import { isSqlite } from './sqlite-file.js'
 import { defaultFolder, isPostgres, type StorageConfig } from './storage.js'
 import { callbackSecrets, type CallbackConfig } from './callbacks.js'
 
@@ -46,8 +47,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const worker = env['WORKER'] || 'on'
   if (worker !== 'on' && worker !== 'off' && worker !== 'only') throw new ConfigError(`WORKER must be on, off or only, not ${JSON.stringify(worker)}.`)
   const database = readDatabase(env['DATABASE'] || undefined, redisUrl)
-  if (worker !== 'on' && redisUrl === undefined && !isPostgres(database)) {
-    throw new ConfigError(`WORKER=${worker} needs REDIS_URL or DATABASE=postgres://…: without them, web and worker processes can't see each other's tasks.`)
+  if (worker !== 'on' && redisUrl === undefined && database === 'memory') {
+    throw new ConfigError(`WORKER=${worker} needs REDIS_URL, or DATABASE=postgres://… or sqlite:…: without them, web and worker processes can't see each other's tasks.`)
   }
   return {
     host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker,
@@ -133,17 +134,18 @@ function readList(text = ''): string[] {
 
 function readDatabase(text: string | undefined, redisUrl: string | undefined): string {
   if (text === undefined) return redisUrl ?? 'memory'
-  if (redisUrl !== undefined && (text === 'memory' || text === 'pglite')) {
-    throw new ConfigError(`DATABASE=${text} keeps the users in one process, and with REDIS_URL tasks may run in another one; leave DATABASE out (the users are in Redis then), or set it to a postgres:// address.`)
+  if (redisUrl !== undefined && (text === 'memory' || isSqlite(text))) {
+    const place = text === 'memory' ? 'in one process, and with REDIS_URL tasks may run in another one' : 'on one machine, and with REDIS_URL tasks may run on another one'
+    throw new ConfigError(`DATABASE=${text} keeps the users ${place}; leave DATABASE out (the users are in Redis then), or set it to a postgres:// address.`)
   }
-  if (text === 'memory' || text === 'pglite' || (isPostgres(text) && URL.canParse(text))) return text
-  throw new ConfigError('DATABASE must be memory, pglite or an address such as postgres://user:password@127.0.0.1:5432/name.')
+  if (text === 'memory' || isSqlite(text) || (isPostgres(text) && URL.canParse(text))) return text
+  throw new ConfigError('DATABASE must be memory, a file such as sqlite:./data.db, or an address such as postgres://user:password@127.0.0.1:5432/name.')
 }
 
 function readBlobs(env: NodeJS.ProcessEnv, redisUrl: string | undefined): string | undefined {
   const folder = env['BLOBS_DIR'] || undefined
   if (redisUrl === undefined) {
-    if (folder !== undefined) throw new ConfigError('BLOBS_DIR needs REDIS_URL: without it, uploads wait in PostgreSQL or in the memory of this process.')
+    if (folder !== undefined) throw new ConfigError('BLOBS_DIR needs REDIS_URL: without it, uploads wait in PostgreSQL, beside the file of SQLite, or in the memory of this process.')
     return undefined
   }
   const used = folder ?? defaultFolder(redisUrl, env)

@@ -9,14 +9,17 @@ import { FolderBlobs } from 'longhaul/files'
 import { memory } from 'longhaul/memory'
 import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
+import { sqlite } from 'longhaul/sqlite'
+import { isSqlite, openFile, pathOf } from './sqlite-file.js'
 
 /** Settings of the storage from the environment. */
 export interface StorageConfig {
   /** Redis with the tasks. Default: they are where `database` says. */
   readonly redisUrl?: string | undefined
   /**
-   * Users: `memory`, `pglite`, or a `postgres://` or `redis://` address. Without Redis, a `postgres://` address also has the
-   * tasks and blobs; otherwise they are in this process. Default: the Redis if there is one, else `memory`.
+   * Users: `memory`, a file such as `sqlite:./data.db`, or a `postgres://` or `redis://` address. Without Redis, a file or a
+   * `postgres://` address also has the tasks and blobs; otherwise they are in this process. Default: the Redis if there is
+   * one, else `memory`.
    */
   readonly database?: string
   /** With Redis: the folder of uploads and reports, which all processes see. Default: one for this Redis below the home directory. */
@@ -42,11 +45,12 @@ export function isPostgres(database: string): boolean {
 }
 
 /**
- * Opens the parts that tasks need. With Redis or PostgreSQL, many processes share them; otherwise they are in this process.
+ * Opens the parts that tasks need. Many processes share them, unless they are in the memory of this one.
  * `web`: the process answers polls, which then share their round trips to Redis.
  */
 export function openStorage({ redisUrl, database = 'memory', blobsFolder }: StorageConfig, { web }: { readonly web: boolean }): Storage {
   if (redisUrl !== undefined) return openRedis(redisUrl, blobsFolder ?? defaultFolder(redisUrl), web)
+  if (isSqlite(database)) return openSqlite(pathOf(database))
   return isPostgres(database) ? openPostgres(database) : openMemory()
 }
 
@@ -72,6 +76,19 @@ function openPostgres(connectionString: string): Storage {
       await blobs.close()
       await store.close()
       await endPool(pool)
+    },
+  }
+}
+
+function openSqlite(path: string): Storage {
+  const database = openFile(path)
+  const { engine, store, blobs } = sqlite({ database })
+  return {
+    engine, store, blobs,
+    close: async () => {
+      await blobs.close()
+      await store.close()
+      database.close()
     },
   }
 }

@@ -7,10 +7,8 @@ export interface Sql {
   query(text: string, values?: readonly unknown[]): Promise<Row[]>
 }
 
-/** A PostgreSQL, in this process or at an address. */
+/** A PostgreSQL. */
 export interface Database extends Sql {
-  /** True if other processes use it too. */
-  readonly shared: boolean
   /** Runs `work` on one connection, between BEGIN and COMMIT; ROLLBACK when it rejects. */
   transaction<Result>(work: (sql: Sql) => Promise<Result>): Promise<Result>
   close(): Promise<void>

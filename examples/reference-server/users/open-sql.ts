@@ -1,6 +1,7 @@
 import { isHttpError } from 'longhaul'
 import { ConfigError } from '../config.js'
 import { sqlState, type Database } from './database.js'
+import { openPostgres } from './postgres.js'
 import type { Users } from './repository.js'
 import { seededUsers } from './seed.js'
 import { SqlUsers } from './sql-users.js'
@@ -14,8 +15,7 @@ const START_MS = 3000
  * Throws a `ConfigError` if PostgreSQL rejects the address: the password, the name of the database, the rights of the user.
  */
 export async function openSqlUsers(database: string): Promise<Users> {
-  if (database === 'pglite') return new SqlUsers(await prepared(await (await import('./pglite.js')).openPglite()))
-  const db = (await import('./postgres.js')).openPostgres(database)
+  const db = openPostgres(database)
   const withUsers = withTable(db)
   const late = new Promise<never>((_resolve, reject) => {
     setTimeout(() => { reject(new Error(`no answer within ${START_MS} ms`)) }, START_MS).unref()
@@ -30,11 +30,6 @@ export async function openSqlUsers(database: string): Promise<Users> {
     console.error(`PostgreSQL cannot be reached: ${messageOf(error)}. Requests get 503 until it can.`)
   }
   return new SqlUsers(withUsers)
-}
-
-async function prepared(db: Database): Promise<Database> {
-  await createTable(db, seededUsers())
-  return db
 }
 
 /** Creates the table before the first statement. If that fails, the next statement tries again. */

@@ -26,7 +26,6 @@ export function openPostgres(connectionString: string): Database {
     query: async (text, values = []) => (await orUnavailable(client.query<Record<string, unknown>>(text, [...values]))).rows,
   })
   return {
-    shared: true,
     async query(text, values = []) {
       const client = await orUnavailable(pool.connect())
       let broken: Error | undefined

@@ -7,9 +7,9 @@ import { emailKey, type User, type UserChange, type UserDraft } from './user.js'
 const FIELDS = 'u.id, u.name, u.email, u.role'
 const PIECE = 500
 
-/** Users in a PostgreSQL: inside of this process (pglite) or at an address. */
+/** Users in a PostgreSQL, which several processes share. */
 export class SqlUsers implements Users {
-  readonly shared: boolean
+  readonly shared = true
   readonly imports: ImportCursors = {
     read: async (taskId) => {
       const [row] = await this.#sql.query('SELECT cursor FROM longhaul_user_imports WHERE task_id = $1 FOR UPDATE', [taskId])
@@ -32,7 +32,6 @@ export class SqlUsers implements Users {
   constructor(db: Database, inside?: Sql) {
     this.#db = db
     this.#sql = inside ?? db
-    this.shared = db.shared
     this.#turn = inside && Promise.resolve()
   }
 

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { bulkCreate, bulkUpdate, type BulkItem, type BulkReport } from 'longhaul/bulk'
 import type { Call } from 'longhaul/resources'
 import type { Handler } from 'longhaul'
 import type { Database } from '../../../examples/reference-server/users/database.js'
 import { MemoryUsers } from '../../../examples/reference-server/users/memory-users.js'
-import { openPglite } from '../../../examples/reference-server/users/pglite.js'
+import { openSqliteUsers } from '../../../examples/reference-server/users/open-sqlite.js'
 import { openPostgres } from '../../../examples/reference-server/users/postgres.js'
 import type { Outcome, Users } from '../../../examples/reference-server/users/repository.js'
 import { userDraft, userRole, type UserRoleChange } from '../../../examples/reference-server/users/schemas.js'
@@ -14,6 +15,7 @@ import { SqlUsers } from '../../../examples/reference-server/users/sql-users.js'
 import { createTable } from '../../../examples/reference-server/users/table.js'
 import { emailKey, type User, type UserDraft } from '../../../examples/reference-server/users/user.js'
 import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
+import { openSqlite, sqliteFolder } from '../../servers/sqlite.js'
 import { fakeRequest } from '../../unit/kit/request.js'
 
 const EXPLODES = 'explodes'
@@ -201,15 +203,17 @@ describe('batches of users in memory', () => {
   bulkSuite(async () => users, false)
 })
 
-// Opened one after the other: PGlite keeps the process busy for seconds while it starts, and a connection has 5 s.
-describe('batches of users in pglite', () => {
-  let db: Database
+describe('batches of users in a file of SQLite', () => {
+  const path = join(sqliteFolder(), 'data.db')
   let users: Users
   before(async () => {
-    db = await openPglite()
-    users = await exploding(db)
+    users = await openSqliteUsers(path)
+    const database = openSqlite(path)
+    database.exec(`CREATE TRIGGER explode BEFORE INSERT ON reference_users WHEN new.name = '${EXPLODES}'
+      BEGIN SELECT raise(ABORT, 'secret'); END`)
+    database.close()
   })
-  after(() => db.close())
+  after(() => users.close())
   bulkSuite(async () => users, true)
 })
 

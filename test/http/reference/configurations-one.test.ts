@@ -7,17 +7,22 @@ import { after, before, describe, test } from 'node:test'
 import { ConfigError, readConfig } from '../../../examples/reference-server/config.js'
 import { defaultFolder } from '../../../examples/reference-server/storage.js'
 import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
+import { sqliteUrl } from '../../servers/sqlite.js'
 import { worksWith } from './configurations.js'
 import { startProcess, stopAfterwards } from '../kit/process.js'
 
 stopAfterwards()
 
+const file = await sqliteUrl()
+/** Node 22 and 24 warn that their SQLite is new. */
+const QUIET = { NODE_OPTIONS: '--disable-warning=ExperimentalWarning' }
 let postgres: PostgresServer
 before(async () => { postgres = await startPostgres() })
 after(() => postgres.stop())
 
 worksWith('memory', { env: () => ({}) })
-worksWith('pglite', { env: () => ({ DATABASE: 'pglite' }) })
+worksWith('sqlite', { env: () => ({ DATABASE: file, ...QUIET }) })
+worksWith('sqlite, workers apart', { env: () => ({ DATABASE: file, ...QUIET }), workerApart: true })
 worksWith('postgres', { env: () => ({ DATABASE: postgres.url }) })
 worksWith('postgres, workers apart', { env: () => ({ DATABASE: postgres.url }), workerApart: true })
 
@@ -30,10 +35,12 @@ describe('settings that cannot work stop the start', () => {
   })
 
   for (const [what, env, message] of [
-    ['users in one process beside tasks in several', { REDIS_URL: url, DATABASE: 'pglite', WORKER: 'only' }, /DATABASE=pglite keeps the users in one process/],
+    ['users in one process beside tasks in several', { REDIS_URL: url, DATABASE: 'memory', WORKER: 'only' }, /DATABASE=memory keeps the users in one process/],
+    ['users on one machine beside tasks on several', { REDIS_URL: url, DATABASE: 'sqlite:./data.db' }, /DATABASE=sqlite:.\/data.db keeps the users on one machine/],
+    ['a database without a file', { DATABASE: 'sqlite::memory:' }, /DATABASE must be memory, a file such as sqlite:.\/data.db, or/],
     ['a folder for uploads that cannot be written', { REDIS_URL: url, BLOBS_DIR: '/dev/null/x' }, /BLOBS_DIR: \/dev\/null\/x cannot be used; .* may write to/],
     ['a folder for uploads that nobody would use', { BLOBS_DIR: '/tmp' }, /BLOBS_DIR needs REDIS_URL/],
-    ['a worker apart without a shared database', { WORKER: 'off' }, /WORKER=off needs REDIS_URL or DATABASE=postgres/],
+    ['a worker apart without a shared database', { WORKER: 'off' }, /WORKER=off needs REDIS_URL, or DATABASE=postgres:\/\/… or sqlite:…/],
   ] as const) {
     test(what, () => {
       assert.throws(() => readConfig(env), (error) => error instanceof ConfigError && message.test(error.message))

@@ -4,10 +4,13 @@ import { parseTokens } from '../../../examples/reference-server/auth.js'
 import { ConfigError, readConfig } from '../../../examples/reference-server/config.js'
 import { startServer, type RunningServer } from '../../../examples/reference-server/server.js'
 import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
+import { sqliteUrl } from '../../servers/sqlite.js'
 import { Client, TOKENS, type Ask } from '../kit/reference.js'
 import { ask, Wire } from '../kit/wire.js'
 
 // SPEC 4.1 and 4.2 on the reference server, wherever its users are.
+
+const file = await sqliteUrl()
 
 interface User { id: number, name: string, email: string, role: string }
 
@@ -149,7 +152,7 @@ function resourcesSuite(database: () => Promise<string>): void {
 
 describe('users in memory', () => resourcesSuite(async () => 'memory'))
 
-describe('users in pglite', () => resourcesSuite(async () => 'pglite'))
+describe('users in a file of SQLite', () => resourcesSuite(async () => file))
 
 describe('users in a PostgreSQL', () => {
   let postgres: PostgresServer | undefined
