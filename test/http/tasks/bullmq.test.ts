@@ -1,13 +1,12 @@
 // Tasks in front of an application's own BullMQ queue, with both majors of BullMQ, whose workers are another process.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { describe, test, type TestContext } from 'node:test'
+import { after, describe, test, type TestContext } from 'node:test'
 import { Redis } from 'ioredis'
 import { createTasks, router, taskEndpoints } from 'longhaul'
 import { bullmqTask, type BullmqTaskOptions } from 'longhaul/bullmq'
 import { toFetch } from 'longhaul/fetch'
 import { memory } from 'longhaul/memory'
-import { after } from 'node:test'
 import { MAJORS, queueForFile, startWorkers } from '../../faults/bullmq/queues.js'
 import { eventually, keepAlive, within } from '../../kit/wait.js'
 import { redisForFile } from '../../servers/redis-server.js'
@@ -45,7 +44,7 @@ for (const major of MAJORS) {
         return { path, id: path.split('/').at(-1) ?? '' }
       }
       const ended = async (path: string) => (await (await ask('GET', path, undefined, { prefer: 'wait=30' })).json())
-      return { tasks, work, errors, ask, submit, ended }
+      return { tasks, work, errors, handle, ask, submit, ended }
     }
     const jobOf = async (id: string) => (await queue.getJobs()).find((job) => job?.id?.startsWith(`${id}.`))
     const isState = async (id: string, state: string) => await (await jobOf(id))?.getState() === state
@@ -60,6 +59,18 @@ for (const major of MAJORS) {
     test('a synchronous request gets the result of the job', async (t) => {
       const response = await open(t).ask('POST', '/work', { say: [1] })
       assert.deepEqual([response.status, await response.json()], [200, [1]])
+    })
+
+    test('a client that leaves a synchronous request removes its job', async (t) => {
+      const { handle } = open(t, { jobOptions: { delay: 3_600_000 } })
+      const leaving = new AbortController()
+      const body = JSON.stringify({ by: 'a client that leaves' })
+      const asked = handle(new Request('http://localhost/work', { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: leaving.signal })).catch(() => undefined)
+      const mine = async () => (await queue.getDelayed()).find((job) => JSON.stringify(job.data) === body)
+      await eventually(async () => await mine() !== undefined, 30_000)
+      leaving.abort()
+      await asked
+      await eventually(async () => await mine() === undefined, 30_000)
     })
 
     test('a job that returns nothing makes the result null', async (t) => {
