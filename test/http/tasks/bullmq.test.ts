@@ -12,6 +12,13 @@ import { eventually, keepAlive, within } from '../../kit/wait.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { stopAfterwards } from '../kit/process.js'
 
+interface Shown {
+  readonly status: string
+  readonly result?: unknown
+  readonly error: { readonly code: string }
+  readonly progress?: { readonly done: number }
+}
+
 stopAfterwards()
 const { url } = await redisForFile()
 const redis = new Redis(url)
@@ -43,7 +50,7 @@ for (const major of MAJORS) {
         const path = response.headers.get('location') ?? ''
         return { path, id: path.split('/').at(-1) ?? '' }
       }
-      const ended = async (path: string) => (await (await ask('GET', path, undefined, { prefer: 'wait=30' })).json())
+      const ended = async (path: string) => (await (await ask('GET', path, undefined, { prefer: 'wait=30' })).json()) as Shown
       return { tasks, work, errors, handle, ask, submit, ended }
     }
     const jobOf = async (id: string) => (await queue.getJobs()).find((job) => job?.id?.startsWith(`${id}.`))
@@ -157,7 +164,7 @@ for (const major of MAJORS) {
       const { submit, ended, ask } = open(t)
       const gate = randomUUID()
       const { path } = await submit({ progress: [{ done: 1, total: 2 }], gate })
-      await eventually(async () => (await (await ask('GET', path)).json()).progress?.done === 1, 30_000)
+      await eventually(async () => (await (await ask('GET', path)).json() as Shown).progress?.done === 1, 30_000)
       await redis.set(gate, 1)
       assert.equal((await ended(path)).status, 'completed')
     })
@@ -192,7 +199,7 @@ for (const major of MAJORS) {
       await ask('DELETE', path)
       await redis.set(gate, 1)
       await eventually(() => isState(id, 'completed'), 30_000)
-      assert.equal((await (await ask('GET', path)).json()).status, 'cancelled')
+      assert.equal((await (await ask('GET', path)).json() as Shown).status, 'cancelled')
     })
 
     test('a job that waits is removed when the time limit of the task is over', async (t) => {
