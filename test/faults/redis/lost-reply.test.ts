@@ -13,7 +13,7 @@ const server = await redisForFile()
 
 /** A lease that no test outlasts: whatever waits for its end fails. */
 const leaseMs = 600_000
-const CLIENTS: Readonly<Record<string, RedisOptions>> = {
+const CLIENTS: Readonly<Record<string, Pick<RedisOptions, 'maxRetriesPerRequest' | 'retryStrategy'>>> = {
   'that sends commands again': {},
   'that sends commands again at once': { retryStrategy: () => 0 },
   'that gives commands up': { maxRetriesPerRequest: 0, retryStrategy: () => 20 },
