@@ -14,6 +14,8 @@ import { eventually, pause } from '../kit/wait.js'
 
 const server = await postgresForFile({ settings: { autovacuum: 'off', max_connections: 200 } })
 const own = new pg.Pool({ connectionString: server.url, max: 4 })
+// The server stops before the pool ends.
+own.on('error', () => undefined)
 after(() => own.end())
 let schemas = 0
 
@@ -153,6 +155,33 @@ describe('limits of running work on PostgreSQL', () => {
     })).length === 120, 60_000, 'all tasks end')
     assert.ok((most.get('all') ?? 0) <= 4, `${String(most.get('all'))} ran together`)
     for (const [key, count] of most) if (key !== 'all') assert.equal(count, 1, `${String(count)} of ${key} ran together`)
+  })
+
+  test('a take that has waited for another one begins nothing beyond the limit', async (t) => {
+    const schema = newSchema()
+    const process = new Process(t, schema).work(2, { maxRunning: 1 })
+    await process.engine.create(task('first', 'ann'))
+    await eventually(() => process.ids.length === 1, 20_000, 'the first task runs')
+    await process.end('first')
+    await looked(2)
+    const other = await own.connect()
+    await other.query('BEGIN')
+    await other.query(`SELECT FROM ${schema}.task_pools FOR UPDATE`)
+    await process.engine.create(task('waits', 'ann'))
+    await eventually(async () => (await own.query(
+      'SELECT FROM pg_stat_activity WHERE wait_event_type = \'Lock\' AND query ~ \'newest AS\'',
+    )).rows.length > 0, 20_000, 'the take waits')
+    // As the take of another process, which has read the tasks later.
+    await other.query(`INSERT INTO ${schema}.task_rows (id, birth, owner, caller, name, pool, priority, status, run,
+  created_at, expires_at, sweep_at, due_at, lease_until, taken_by, has_files, details, input)
+VALUES ('other', 'b', '', 'ann', 'report', 'default', 0, 1, 1, 1, 1e14, 1e14, 1, 1e14, 'take', false, '{}', '1')`)
+    await other.query(`UPDATE ${schema}.task_pools SET begun = begun + 1`)
+    await other.query('COMMIT')
+    other.release()
+    await looked(3)
+    assert.deepEqual(process.ids, ['first'])
+    await process.engine.change({ id: 'other', birth: 'b' }, { lease: 'take' }, { status: 'completed' })
+    await eventually(() => process.ids.includes('waits'), 20_000, 'the next one begins')
   })
 
   test('takes read little beside 10,000 held tasks of one caller, and 10 of each of 1,000', async (t) => {
