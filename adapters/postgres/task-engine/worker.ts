@@ -62,7 +62,7 @@ export class Worker {
     this.work = new LeasedWork(options, handlers, {
       leaseMs,
       // Nothing else keeps the process alive while the server is down.
-      keepsAlive: database.shared,
+      keepsAlive: true,
       renew: (runs) => observed('renew', () => this.renew(runs)),
       look: () => this.look(),
     })
