@@ -18,7 +18,8 @@ export function openQueue(major: Major, url: string, name: string, options: { re
   // As BullMQ advises for processes that serve requests: a call fails at once while Redis is away.
   const queue = new Queue<unknown, unknown>(name, { connection: { ...connection, enableOfflineQueue: false, maxRetriesPerRequest: 0 }, defaultJobOptions: { removeOnComplete: true, removeOnFail: true, ...options } })
   const events = new QueueEvents(name, { connection })
-  for (const each of [queue, events]) each.on('error', () => undefined)
+  queue.on('error', () => undefined)
+  events.on('error', () => undefined)
   return {
     queue, events,
     close: async () => { await Promise.all([queue.close(), events.close()]) },
