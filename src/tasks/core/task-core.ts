@@ -77,8 +77,9 @@ export class TaskCore {
     return this.moved(from, await this.engine.change(from, expected, change))
   }
 
-  changeRun(from: StoredTask, change: TaskChange): MaybePromise<Moved> {
-    return this.persist(from, { run: from.run }, change)
+  /** @param lease - that of the run */
+  changeRun(from: StoredTask, lease: string, change: TaskChange): MaybePromise<Moved> {
+    return this.persist(from, { lease }, change)
   }
 
   /** Makes a change. Retries for about five minutes while the engine is unavailable. */

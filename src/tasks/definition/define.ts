@@ -56,6 +56,12 @@ export interface TaskSettings {
    * `maxPerOwner` together; for your own calls of `submit`, no limit. `Infinity`: no limit.
    */
   readonly maxPerOwner?: number
+  /**
+   * Maximum number of tasks of this kind that run for one owner at the same time, in all processes. The
+   * others wait, and the tasks of other owners begin. Who counts as an owner is as for `maxPerOwner`.
+   * Synchronous requests for such work become tasks, so they count too. Default: no limit.
+   */
+  readonly maxRunningPerOwner?: number
   /** `false` if only this process can do the work: `createTasks` then rejects shared engines. */
   readonly shared?: boolean
   /**
@@ -204,6 +210,7 @@ const OPTIONS = {
   pool: { ...POOL_NAME, default: DEFAULT_POOL }, priority: { ...PRIORITY, default: 0 },
   retentionMs: duration({ min: 1000 }),
   maxPerOwner: whole({ min: 1, max: Number.MAX_SAFE_INTEGER, infinity: true }),
+  maxRunningPerOwner: whole({ min: 1 }),
   external: value(), shared: flag(), files: flag(), maxFileBytes: bytes(), checkpoint: SCHEMA,
   version: text({ pattern: /^.{1,64}$/s, expects: 'a string of 1 to 64 characters' }),
   schedule: value('what cron() of longhaul/cron returns', hasMethod('begin')),
