@@ -84,6 +84,8 @@ export class MemoryTaskEngine implements TaskEngine {
   readonly hasTransactions = false
   readonly #byId = new Map<string, StoredNode>()
   readonly #byKey = new Map<string, StoredNode>()
+  /** Unfinished tasks by their business key. */
+  readonly #byUnique = new Map<string, StoredNode>()
   /** Unfinished tasks are pinned, final ones evictable. */
   readonly #space: Space<StoredNode>
   /** Unfinished tasks of each caller, by the group of their limit. */
@@ -131,17 +133,19 @@ export class MemoryTaskEngine implements TaskEngine {
     }
     const fault = nameFault(task)
     if (fault) return Promise.reject(fault)
-    const { id, key, start } = task
+    const { id, key, start, unique } = task
     const existing = this.#live(id) ?? (key === undefined ? undefined : this.#live(key, this.#byKey))
     if (existing) {
       const outcome = existing.birth === task.birth ? 'created' : 'exists'
       return { outcome, task: existing.toTask() }
     }
-    const count = this.#admit(task.caller, task.limit)
-    if (typeof count === 'string') return { outcome: count }
     const now = this.now()
     const at = start === undefined ? now : 'at' in start ? start.at : now + start.delayMs
     const startAt = at > now ? at : undefined
+    const same = unique && this.#live(unique.key, this.#byUnique)
+    if (same) return this.#meet(same, task, now, startAt)
+    const count = this.#admit(task.caller, task.limit)
+    if (typeof count === 'string') return { outcome: count }
     const node = new StoredNode(task, now, startAt, count)
     const { pinned, pinnedBytes } = this.#space
     if (pinned > 0 && pinnedBytes + node.bytes > this.#limits.maxBytes) return { outcome: 'full' }
@@ -150,6 +154,7 @@ export class MemoryTaskEngine implements TaskEngine {
     this.#count(node, count)
     this.#byId.set(id, node)
     if (key !== undefined) this.#byKey.set(key, node)
+    if (unique !== undefined) this.#byUnique.set(unique.key, node)
     this.#lists.put(node, startAt === undefined ? 'queued' : 'scheduled')
     if (this.#byId.size === 1) this.#scanner.start()
     this.#worker.schedule(node, startAt ?? now, now)
@@ -212,6 +217,14 @@ export class MemoryTaskEngine implements TaskEngine {
     return this.#worker.counts(pool)
   }
 
+  setPaused(pool: string, isPaused: boolean): void {
+    this.#worker.setPaused(pool, isPaused)
+  }
+
+  pausedPools(): readonly string[] {
+    return this.#worker.pausedPools()
+  }
+
   /**
    * Resolves when no task waits or runs, delayed tasks and retries included. Keeps the process alive. In a
    * Worker, `ctx.waitUntil(engine.idle())` lets work continue after the response.
@@ -224,6 +237,32 @@ export class MemoryTaskEngine implements TaskEngine {
     return this.#worker.close(drainMs)
   }
 
+  /** Returns the unfinished task with the business key of a new one, which may replace its work. */
+  #meet(node: StoredNode, task: NewTask, now: number, startAt: number | undefined): Created {
+    if (task.unique?.ifExists !== 'replace' || node.run > 0) return { outcome: 'exists', task: node.toTask() }
+    const bytes = new StoredNode(task, now, startAt).bytes
+    const { pinned, pinnedBytes } = this.#space
+    if (pinned > 1 && pinnedBytes - node.bytes + bytes > this.#limits.maxBytes) return { outcome: 'full' }
+    const { pool, priority, startAt: before } = node
+    this.#space.remove(node)
+    node.replace(task, now, startAt)
+    node.bytes = node.measure()
+    this.#space.pin(node)
+    this.#space.makeSpace(0, 0, node)
+    this.#lists.put(node, startAt === undefined ? 'queued' : 'scheduled')
+    const keepsPlace = before === undefined && startAt === undefined
+      && pool === node.pool && priority === node.priority
+    if (!keepsPlace) this.#worker.reschedule(node, startAt ?? now, now)
+    this.#watches.notify(node.id)
+    return { outcome: 'replaced', task: node.toTask() }
+  }
+
+  #giveUpUnique(node: StoredNode): void {
+    if (node.unique === undefined) return
+    this.#byUnique.delete(node.unique)
+    node.unique = undefined
+  }
+
   #apply(node: StoredNode, expected: Expected, change: TaskChange, now: number): void {
     const { status: before, version } = node
     const { status } = change
@@ -231,6 +270,7 @@ export class MemoryTaskEngine implements TaskEngine {
     node.change(expected, change, now)
     node.bytes = node.measure()
     if (isFinalStatus(node.status)) {
+      this.#giveUpUnique(node)
       this.#count(node, undefined)
       this.#space.release(node, node.caller)
     } else {
@@ -238,7 +278,7 @@ export class MemoryTaskEngine implements TaskEngine {
     }
     this.#space.makeSpace(0, 0, node)
     this.#tell(node, before, version)
-    if (status !== undefined) this.#worker.endRun(node, 'run' in expected)
+    if (status !== undefined) this.#worker.endRun(node, 'lease' in expected)
     if (status === 'queued') this.#worker.schedule(node, now + (change.delayMs ?? 0), now)
     if (change.callbackMs !== undefined) this.#worker.scheduleCallback(node, now)
   }
@@ -290,6 +330,7 @@ export class MemoryTaskEngine implements TaskEngine {
     const { id, key } = node
     this.#byId.delete(id)
     if (key !== undefined) this.#byKey.delete(key)
+    this.#giveUpUnique(node)
     this.#lists.remove(node)
     this.#count(node, undefined)
     this.#space.remove(node)

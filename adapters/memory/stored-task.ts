@@ -6,6 +6,7 @@ import {
 } from '../../src/engine/task.js'
 import { LinkedList, type Linked } from '../../src/runtime/collections.js'
 import { heapBytesOf, Json } from '../../src/runtime/json.js'
+import { SortedList } from './sorted-list.js'
 import type { OwnerShare } from './space.js'
 import type { Listed } from './task-lists.js'
 
@@ -34,8 +35,8 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   readonly owner: string | undefined
   readonly caller: string | undefined
   readonly name: string
-  readonly priority: number
   readonly createdAt: number
+  priority: number
   pool: string
   status: TaskStatus = 'queued'
   version = 1
@@ -63,6 +64,10 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   start: Due | undefined = undefined
   callback: Due | undefined = undefined
   running: ActiveRun | undefined = undefined
+  /** The shares that count its run, in a pool with limits. */
+  shares: readonly Share[] | undefined = undefined
+  /** Its business key, while the task is unfinished. */
+  unique: string | undefined
   /** While the task is at work: lets a manual clock move again. */
   hold: (() => void) | undefined = undefined
 
@@ -77,7 +82,6 @@ export class StoredNode implements Listed, Linked<StoredNode> {
 
   /** @param startAt - undefined: it may start at once */
   constructor(task: NewTask, now: number, startAt: number | undefined, count?: CallerCount) {
-    const { input } = task
     this.id = task.id
     this.birth = task.birth
     this.key = task.key
@@ -91,8 +95,9 @@ export class StoredNode implements Listed, Linked<StoredNode> {
     this.details = task.details
     this.#startAfter = startAt === undefined ? undefined : startAt - now
     this.#expiresAfter = (this.#startAfter ?? 0) + task.keepMs
-    this.input = input.heapBytes > SMALL_INPUT ? input.pack() : input
+    this.input = keptInput(task)
     this.hasFiles = task.hasFiles ?? false
+    this.unique = task.unique?.key
     this.bytes = this.measure()
   }
 
@@ -112,6 +117,18 @@ export class StoredNode implements Listed, Linked<StoredNode> {
       finishedAt: this.#time(this.#finishedAfter),
       expiresAt, callbackRun, callbackAt, details: this.details, result: this.result,
     }
+  }
+
+  /** Takes over the work of a new task that has its business key. */
+  replace(task: NewTask, now: number, startAt: number | undefined): void {
+    this.version++
+    this.input = keptInput(task)
+    this.details = task.details
+    this.priority = task.priority
+    this.pool = task.pool
+    this.hasFiles = task.hasFiles ?? false
+    this.#startAfter = startAt === undefined ? undefined : startAt - this.createdAt
+    this.#expiresAfter = (startAt ?? now) - this.createdAt + task.keepMs
   }
 
   /** Begins the next run. A run that has not ended has crashed. */
@@ -166,7 +183,7 @@ export class StoredNode implements Listed, Linked<StoredNode> {
 
   holds(expected: Expected, { status }: TaskChange): boolean {
     if (status === 'queued' && this.status === 'completed') return false
-    if ('run' in expected) return this.run === expected.run && this.status === 'processing'
+    if ('lease' in expected) return this.status === 'processing' && leaseOf(this) === expected.lease
     if ('version' in expected) return this.version === expected.version
     return this.callbackRun === expected.callbackRun && isFinalStatus(this.status)
   }
@@ -190,8 +207,18 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   }
 }
 
+function keptInput({ input }: NewTask): Json {
+  return input.heapBytes > SMALL_INPUT ? input.pack() : input
+}
+
+/** Runs of one task have different numbers, because a process in memory forgets no begin. */
+function leaseOf({ run }: StoredNode): string {
+  return String(run)
+}
+
 export class ActiveRun extends RunSignal implements TaskRun {
   readonly task: StoredTask
+  readonly lease: string
   readonly input: Json
   readonly checkpoint: string | undefined
 
@@ -201,6 +228,7 @@ export class ActiveRun extends RunSignal implements TaskRun {
   ) {
     super()
     this.task = node.toTask()
+    this.lease = leaseOf(node)
     this.input = node.takeInput()
     this.checkpoint = node.checkpoint
   }
@@ -211,6 +239,8 @@ export class Due implements Linked<Due> {
   line: Line | undefined = undefined
   previous: Due | undefined = undefined
   next: Due | undefined = undefined
+  /** The share that holds it. */
+  share: Share | undefined = undefined
   /** Turn of the event loop in which it became ready. */
   turn = 0
 
@@ -218,6 +248,21 @@ export class Due implements Linked<Due> {
   constructor(
     readonly node: StoredNode, readonly queue: Queue, readonly at: number, readonly n: number,
   ) {}
+}
+
+/** The runs of one caller that a limit counts, and the tasks that it holds. */
+export class Share {
+  running = 0
+  readonly held = new SortedList<Due>((one, other) => (
+    one.node.priority - other.node.priority || one.at - other.at || one.n - other.n
+  ))
+
+  /** @param key - its key in the map of shares */
+  constructor(readonly key: string, readonly max: number) {}
+
+  get isFull(): boolean {
+    return this.running >= this.max
+  }
 }
 
 /** The waiting items of one caller. */

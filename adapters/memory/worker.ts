@@ -1,4 +1,6 @@
-import { hasWorker, type PoolCounts, type WorkHandlers, type WorkOptions } from '../../src/engine/engine.js'
+import {
+  hasWorker, type Places, type PoolCounts, type WorkHandlers, type WorkOptions,
+} from '../../src/engine/engine.js'
 import { RunReplacedError, WorkerClosingError } from '../../src/engine/runs.js'
 import { isFinalStatus, type StoredTask, type TaskStatus } from '../../src/engine/task.js'
 import { MAX_TIMER_MS } from '../../src/runtime/options.js'
@@ -6,6 +8,7 @@ import { OwnContext } from '../../src/runtime/own-context.js'
 import {
   systemClock, type Clock, clearImmediate, setImmediate, settles,
 } from '../../src/runtime/timers.js'
+import { PoolLimits } from './run-limits.js'
 import { SortedList } from './sorted-list.js'
 import { ActiveRun, Due, Queue, type StoredNode } from './stored-task.js'
 
@@ -53,6 +56,10 @@ export class Worker {
   #dues = 0
   /** Called at the next end of something. */
   #ends: (() => void)[] = []
+  readonly #paused = new Set<string>()
+  readonly #limits = new Map<string, PoolLimits>()
+  /** Pools with a timer for the time at which `startsPer` lets the next run begin. */
+  readonly #opening = new Set<string>()
   /** Tasks whose files wait for their removal. */
   readonly #unremoved: StoredTask[] = []
   #removals = 0
@@ -72,7 +79,9 @@ export class Worker {
     this.#options = options
     this.#handlers = handlers
     this.#context = new OwnContext()
+    for (const [pool, limits] of options.limits ?? []) this.#limits.set(pool, new PoolLimits(limits))
     this.#removeFiles()
+    options.places.setPaused(this.pausedPools())
     options.places.onFree((pool) => {
       const queue = this.#pools.get(pool)
       if (queue === undefined || queue.size === 0) return
@@ -107,6 +116,7 @@ export class Worker {
     this.#cancel(node.start)
     node.start = undefined
     node.running = undefined
+    if (running !== undefined) this.#freeShares(running)
     this.#release(node)
     if (!isOwn) running?.abort(new RunReplacedError())
   }
@@ -117,6 +127,23 @@ export class Worker {
     this.#cancel(node.callback)
     node.callback = undefined
     if (node.hasFiles) this.#addRemoval(node.toTask())
+  }
+
+  setPaused(pool: string, isPaused: boolean): void {
+    if (isPaused) this.#paused.add(pool)
+    else this.#paused.delete(pool)
+    this.#options?.places.setPaused(this.pausedPools())
+  }
+
+  /** The names of the paused pools, by code unit. */
+  pausedPools(): readonly string[] {
+    return [...this.#paused].sort()
+  }
+
+  /** Lets a task that has never begun begin at another time, or in another order. */
+  reschedule(node: StoredNode, at: number, now: number): void {
+    this.#cancel(node.start)
+    this.schedule(node, at, now)
   }
 
   /** Makes ready what is due. */
@@ -135,9 +162,10 @@ export class Worker {
     const queue = this.#pools.get(pool)
     let delayed = 0
     for (const due of this.#delayed) if (due.queue === queue) delayed++
-    const waiting = queue?.size ?? 0
+    const waits = [...queue ?? [], ...this.#limits.get(pool) ?? []]
+    const waiting = waits.length
     let oldest = Infinity
-    for (const { at } of queue ?? []) oldest = Math.min(oldest, at)
+    for (const { at } of waits) oldest = Math.min(oldest, at)
     return {
       running: queue?.running ?? 0, waiting, delayed,
       ...waiting > 0 && { oldestWaitingMs: Math.max(this.host.now() - oldest, 0) },
@@ -180,6 +208,7 @@ export class Worker {
   #cancel(due: Due | undefined): void {
     if (due === undefined) return
     if (due.line) due.queue.remove(due)
+    else if (due.share) this.#limits.get(due.queue.pool as string)?.remove(due)
     else this.#delayed.remove(due)
     this.#end()
   }
@@ -216,7 +245,60 @@ export class Worker {
   #startIn(queue: Queue): void {
     const { places } = this.#options as WorkOptions
     const pool = queue.pool as string
+    if (this.#paused.has(pool)) return this.#letClockMove(queue)
+    const limits = this.#limits.get(pool)
+    if (limits !== undefined) return this.#startLimited(queue, limits, places)
     while (this.#isNext(queue) && places.tryAcquire(pool)) this.#run(queue.take())
+  }
+
+  #startLimited(queue: Queue, limits: PoolLimits, places: Places): void {
+    const pool = queue.pool as string
+    while (this.#isNext(queue)) {
+      const now = this.host.now()
+      const delay = limits.delay(now)
+      if (delay > 0) {
+        this.#letClockMove(queue)
+        return this.#openIn(pool, delay)
+      }
+      const due = queue.first as Due
+      const held = limits.hold(due)
+      if (held !== undefined) {
+        queue.remove(due)
+        this.#release(due.node)
+        if (held.next) this.#makeReady(held.next)
+      } else if (places.tryAcquire(pool)) {
+        limits.begin(due, now)
+        this.#run(queue.take())
+      } else {
+        return
+      }
+    }
+  }
+
+  /** Looks at a pool again after a time in milliseconds. `Infinity`: the end of a run does it. */
+  #openIn(pool: string, delayMs: number): void {
+    if (delayMs === Infinity || this.#opening.has(pool)) return
+    this.#opening.add(pool)
+    this.host.clock.schedule(delayMs, () => {
+      this.#opening.delete(pool)
+      this.#scheduleTurn()
+    })
+  }
+
+  /** Lets a manual clock move, because nothing of a queue begins now. */
+  #letClockMove(queue: Queue): void {
+    if (this.host.clock.hold === undefined) return
+    for (const { node } of queue) this.#release(node)
+  }
+
+  /** Frees what limits count of a run that is over. Tasks that they held become ready. */
+  #freeShares({ node, queue }: ActiveRun): void {
+    const { shares } = node
+    if (shares === undefined) return
+    node.shares = undefined
+    const limits = this.#limits.get(queue.pool as string) as PoolLimits
+    for (const due of limits.end(shares)) this.#makeReady(due)
+    this.#scheduleTurn()
   }
 
   /** Returns true if the next item became ready before this turn. Removes expired tasks. */
@@ -232,6 +314,7 @@ export class Worker {
     const { status } = node
     const crashed = status === 'processing' ? node.toTask() : undefined
     node.start = undefined
+    node.hold ??= this.host.clock.hold?.()
     node.begin(this.host.now())
     this.host.onBegin(node, status)
     const run = node.running = new ActiveRun(node, queue, crashed)
@@ -246,6 +329,7 @@ export class Worker {
     // The handler has not ended the task, so the run is lost.
     if (node.running === run) {
       node.running = undefined
+      this.#freeShares(run)
       const now = this.host.now()
       if (!this.#isAborted) this.schedule(node, now + LOST_RUN_MS, now)
     }
@@ -305,7 +389,7 @@ export class Worker {
     const isDone = (): boolean => {
       const { first } = this.#delayed
       if (this.#runs() > 0 || (first !== undefined && first.at <= end)) return false
-      return this.#queues().every(({ size }) => size === 0)
+      return this.#queues().every(({ size, pool }) => size === 0 || this.#paused.has(pool ?? ''))
     }
     if (this.#handlers) await settles(this.#until(isDone), drainMs)
     this.#isAborted = true

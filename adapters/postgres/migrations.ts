@@ -28,6 +28,7 @@ export const MIGRATIONS: readonly Migration[] = [
       ...entries(schema), ...blobs(schema), ...tasks(schema),
     ],
   },
+  { number: 2, name: 'limits of running work', statements: runningLimits },
 ]
 
 /** Autovacuum after 5 % of the rows were deleted, not after 20 %. */
@@ -152,6 +153,37 @@ function tasks(schema: string): readonly string[] {
   caller text COLLATE "C" PRIMARY KEY,
   changed_at timestamptz NOT NULL
 ) WITH (fillfactor = 50, ${VACUUM})`,
+  ]
+}
+
+/**
+ * Columns and tables of limits of running work, pauses and business keys. A held task is due at
+ * `Infinity`: so neither a look nor a process of the version before gives it a turn. `held_due_at` is
+ * the time at which it was due. `task_pools` has a row for each pool with limits, or that was paused:
+ * `begun` counts the runs that began under its limits. So a take knows whether another one came
+ * first. A row of `task_begins` stands for the runs of one take; `before` is `begun` before it.
+ */
+function runningLimits(schema: string): readonly string[] {
+  const rows = `${schema}.task_rows`
+  return [
+    `ALTER TABLE ${rows} ADD COLUMN held_due_at float8, ADD COLUMN unique_key text COLLATE "C"`,
+    `CREATE UNIQUE INDEX task_rows_unique_key ON ${rows} (unique_key)
+  WHERE status < 2 AND unique_key IS NOT NULL`,
+    `CREATE INDEX task_rows_held ON ${rows} (pool, caller, name, priority, held_due_at)
+  WHERE status < 2 AND due_at = 'Infinity'`,
+    `DROP INDEX ${schema}.task_rows_running`,
+    `CREATE INDEX task_rows_running ON ${rows} (pool, caller, name) WHERE status = 1`,
+    `CREATE TABLE ${schema}.task_pools (
+  pool text COLLATE "C" PRIMARY KEY,
+  begun bigint NOT NULL DEFAULT 0,
+  is_paused boolean NOT NULL DEFAULT false
+) WITH (fillfactor = 50)`,
+    `CREATE TABLE ${schema}.task_begins (
+  pool text COLLATE "C" NOT NULL,
+  began_at float8 NOT NULL,
+  before bigint NOT NULL,
+  PRIMARY KEY (pool, began_at, before)
+) WITH (${VACUUM})`,
   ]
 }
 

@@ -28,8 +28,8 @@ export interface TaskEngine {
   /** `true` if `create` takes a transaction of the application. */
   readonly hasTransactions: boolean
   /**
-   * Creates a task unless its id or its key is taken. Two calls with one key at the same time make
-   * one task. A repetition of a call (same `birth`) gets `created`.
+   * Creates a task unless its id, its key or its business key is taken. Two calls with one key at the
+   * same time make one task. A repetition of a call (same `birth`) gets `created`.
    */
   create(task: NewTask, options?: CreateOptions): MaybePromise<Created>
   /** Reads a task. */
@@ -63,6 +63,14 @@ export interface TaskEngine {
   list(query: TaskQuery): MaybePromise<readonly StoredTask[]>
   /** Counts the unfinished tasks of a pool. */
   counts(pool: string): MaybePromise<PoolCounts>
+  /**
+   * Pauses a pool in all processes, or ends the pause. Nothing begins in a paused pool; what runs,
+   * continues. The pause is as durable as the tasks. A worker tells its `places` within a second, so that
+   * synchronous requests obey too.
+   */
+  setPaused(pool: string, isPaused: boolean): MaybePromise<void>
+  /** Returns the names of the paused pools, by code unit. */
+  pausedPools(): MaybePromise<readonly string[]>
   /** Returns the time of the engine's clock, in milliseconds since 1970. */
   now(): MaybePromise<number>
   /**
@@ -94,6 +102,36 @@ export interface WorkOptions {
   readonly places: Places
   /** Maximum number of callbacks that are sent at the same time. 0: none. */
   readonly callbacks: number
+  /** Limits of what runs, by pool. Default: no limits. */
+  readonly limits?: ReadonlyMap<string, RunLimits> | undefined
+}
+
+/**
+ * Limits of the runs of a pool over all processes. The worker that begins a run obeys its own limits,
+ * so those of a new version of the application hold for waiting tasks too.
+ *
+ * What counts is what runs: a run that was ended, or whose lease is found to be over, has freed its
+ * place. A task whose caller has its share running is held: it has no turn, and delays nobody. When a
+ * run of the caller ends, its next held task, by priority and age, is ready again with a new turn. Tasks
+ * without a caller are in no share.
+ */
+export interface RunLimits {
+  /** Maximum number of runs at the same time, from 1. Default: no limit. */
+  readonly maxRunning?: number | undefined
+  /** Maximum number of runs that begin within any `ms` milliseconds. Default: no limit. */
+  readonly startsPer?: StartsPer | undefined
+  /** Maximum number of runs of one caller at the same time, from 1. Default: no limit. */
+  readonly maxPerCaller?: number | undefined
+  /** The same for the tasks with one name, in addition to `maxPerCaller`. Default: no limits. */
+  readonly maxPerCallerOf?: ReadonlyMap<string, number> | undefined
+}
+
+/** Rate at which runs of a pool may begin, over all processes. */
+export interface StartsPer {
+  /** Maximum number of begins: 1 to 10,000. */
+  readonly count: number
+  /** Length of each window, in milliseconds: 1 to 86,400,000. */
+  readonly ms: number
 }
 
 /**
@@ -123,6 +161,8 @@ export interface WorkHandlers {
 /** A run that has begun: `task.run` is its number, and the status is `processing`. */
 export interface TaskRun {
   readonly task: StoredTask
+  /** Random token of this begin, which each change for the run expects. */
+  readonly lease: string
   readonly input: Json
   /** The newest checkpoint of an earlier run. */
   readonly checkpoint: string | undefined
@@ -229,6 +269,7 @@ export function checkTransaction(where: string, transaction: unknown): void {
 /** Places for runs of one process by pool, for queued tasks and synchronous requests. */
 export class Places {
   private readonly free = new Map<string, number>()
+  private readonly paused = new Set<string>()
   private listener: ((pool: string) => void) | undefined
 
   /** @param pools - the number of places of each pool that this process works for, from 1 */
@@ -241,9 +282,9 @@ export class Places {
     this.listener = listener
   }
 
-  /** Returns the number of free places of a pool. */
+  /** Returns the number of free places of a pool: none while it is paused. */
   freeIn(pool: string): number {
-    return this.free.get(pool) ?? 0
+    return this.paused.size > 0 && this.paused.has(pool) ? 0 : this.free.get(pool) ?? 0
   }
 
   /** Acquires a place if one is free. */
@@ -256,7 +297,16 @@ export class Places {
 
   /** Releases a place, and calls the listener. */
   release(pool: string): void {
-    this.free.set(pool, this.freeIn(pool) + 1)
+    this.free.set(pool, (this.free.get(pool) ?? 0) + 1)
     this.listener?.(pool)
+  }
+
+  /** Notes which pools are paused. Calls the listener for each whose pause has ended. */
+  setPaused(pools: readonly string[]): void {
+    if (pools.length === 0 && this.paused.size === 0) return
+    const ended = [...this.paused].filter((pool) => !pools.includes(pool))
+    this.paused.clear()
+    for (const pool of pools) this.paused.add(pool)
+    for (const pool of ended) this.listener?.(pool)
   }
 }

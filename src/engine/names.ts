@@ -15,16 +15,17 @@ const MAX_ID = 128
  * }
  */
 export function nameFault(task: NewTask): TypeError | undefined {
-  const { id, birth, key, owner, caller } = task
+  const { id, birth, key, owner, caller, unique } = task
   if (!isName(id, MAX_ID) || !isName(birth, MAX_ID)) {
     return new TypeError(`The id and the birth of a task must have 1 to ${MAX_ID} characters`)
   }
   if (key !== undefined && !isName(key)) return fault('key')
+  if (unique !== undefined && !isName(unique.key)) return fault('business key')
   if (owner !== undefined && !isName(owner)) return fault('owner')
   if (caller !== undefined && !isName(caller, MAX_CALLER)) return fault('caller')
   return undefined
 }
 
-function fault(name: 'key' | 'owner' | 'caller'): TypeError {
+function fault(name: 'key' | 'business key' | 'owner' | 'caller'): TypeError {
   return new TypeError(`The ${name} of a task must be ${NAME_RULE}`)
 }

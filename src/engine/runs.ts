@@ -78,15 +78,38 @@ const CHECKS = 15
 /** Longest time between two checks, in milliseconds. */
 const MAX_CHECK_MS = 5000
 
-export class LeasedRun extends RunSignal implements TaskRun {
-  readonly input: Json
+/** A run that an engine with leases has begun. */
+export interface BegunRun {
+  readonly task: StoredTask
+  /** Random token of this begin, which the engine stores with the task. */
+  readonly lease: string
+  /** JSON text. */
+  readonly input: string
+  readonly checkpoint: string | undefined
+  /** The task before this run, if the run before was lost. */
+  readonly crashed: StoredTask | undefined
+  /** End of the lease, by the monotonic clock. */
+  readonly leaseEnd: number
+}
 
-  constructor(
-    readonly task: StoredTask, input: string, readonly checkpoint: string | undefined,
-    readonly crashed: StoredTask | undefined, public leaseEnd: number,
-  ) {
+/** A run with a lease, which `Leases` renews. */
+export class LeasedRun extends RunSignal implements TaskRun {
+  readonly task: StoredTask
+  readonly lease: string
+  readonly input: Json
+  readonly checkpoint: string | undefined
+  readonly crashed: StoredTask | undefined
+  /** End of the lease, by the monotonic clock. */
+  leaseEnd: number
+
+  constructor({ task, lease, input, checkpoint, crashed, leaseEnd }: BegunRun) {
     super()
+    this.task = task
+    this.lease = lease
     this.input = Json.fromText(input)
+    this.checkpoint = checkpoint
+    this.crashed = crashed
+    this.leaseEnd = leaseEnd
   }
 }
 

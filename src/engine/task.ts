@@ -32,7 +32,7 @@ export interface StoredTask extends TaskRef {
   readonly status: TaskStatus
   /** Number of changes that clients can see, from 1. Changes of checkpoints and leases do not count. */
   readonly version: number
-  /** Number of the newest run: the fence of runs. 0 at first. Never decreases. */
+  /** Number of the newest run. 0 at first. Never decreases. The fence of runs is their lease. */
   readonly run: number
   /** Number of runs that were not given back. */
   readonly attempt: number
@@ -93,6 +93,20 @@ export interface NewTask extends TaskRef {
   readonly keepMs: number
   /** `true` if something outside of the engine has to be deleted with the task. Default `false`. */
   readonly hasFiles?: boolean
+  /** Makes it the only unfinished task with a business key. Default: there may be others. */
+  readonly unique?: Unique | undefined
+}
+
+/** Business key that at most one unfinished task has. The task gives it up when it becomes final. */
+export interface Unique {
+  /** In its scope: 1 to 512 characters (UTF-16 units). */
+  readonly key: string
+  /**
+   * Outcome if an unfinished task has the key. `return`: that task stays as it is. `replace`: if it
+   * has never begun, it gets the input, details, priority, pool, start and time of the new one, with its
+   * next version; if it has begun, it stays as it is.
+   */
+  readonly ifExists: 'return' | 'replace'
 }
 
 /**
@@ -110,8 +124,8 @@ export interface CallerLimit {
 export type Expected =
   /** The task has this version. */
   | { readonly version: number }
-  /** This run has not ended, and no later one has begun. */
-  | { readonly run: number }
+  /** The run that began with this lease has not ended, and no other begin has happened since. */
+  | { readonly lease: string }
   /** This attempt at the callback is the newest one, and the task is final. */
   | { readonly callbackRun: number }
 
@@ -187,8 +201,10 @@ export function isVisibleChange(change: TaskChange): boolean {
 /** Outcome of `create`. */
 export type Created =
   | { readonly outcome: 'created', readonly task: StoredTask }
-  /** A task has this id or this key already. Nothing was created. */
+  /** A task has this id, this key or this business key already. Nothing was created. */
   | { readonly outcome: 'exists', readonly task: StoredTask }
+  /** The unfinished task with this business key, which had never begun, does this work instead. */
+  | { readonly outcome: 'replaced', readonly task: StoredTask }
   /** The caller has reached the limit. Nothing was created. */
   | { readonly outcome: 'caller_full' }
   /**

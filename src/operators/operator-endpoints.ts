@@ -17,10 +17,11 @@ import {
 import { accepted, listOperations } from '../tasks/http/operations.js'
 import type { OperatorAccess, Select } from '../tasks/http/settings.js'
 import type { ListFilter } from '../tasks/lists.js'
-import type { TaskSnapshot } from '../tasks/record/view.js'
 import type { Tasks } from '../tasks/tasks.js'
 import { createOverview } from './overview.js'
+import { createPause, createPools } from './pools.js'
 import type { RetryFilter, RetryTasks } from './retry-tasks.js'
+import type { StoredTask } from '../engine/task.js'
 
 /** Options of `operatorEndpoints`. */
 export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions = Definitions> {
@@ -57,6 +58,17 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
    * callback has failed, among the newest 200 final ones.
    */
   readonly overview: Handler<C>
+  /**
+   * Handler of GET and HEAD of the pools, at a path of your choice: `{ items }`, each of which is
+   * `{ pool, isPaused, running, waiting, delayed, oldestWaitingMs? }`, as `tasks.pools()` returns them.
+   */
+  readonly pools: Handler<C>
+  /**
+   * Handler of the pause of a pool, at a path of your choice: `PUT /admin/pause?pool=heavy` pauses it in
+   * all processes, DELETE resumes it. Both get a 204, also if nothing changes; a name that is no pool gets a
+   * 400 `invalid_query`.
+   */
+  readonly pause: Handler<C>
   /** As `status` of `taskEndpoints`: GET and HEAD (polls and events), and DELETE (cancel and forget). */
   readonly status: Handler<C>
   /** As `retry` of `taskEndpoints`: POST `{status}/retry`. */
@@ -77,7 +89,7 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
    */
   readonly retryMany: Handler<C>
   /** Returns the task of a request below its status path, as `find` of `taskEndpoints`. */
-  find(request: HttpRequest<C>, below: string): MaybePromise<TaskSnapshot | undefined>
+  find(request: HttpRequest<C>, below: string): MaybePromise<StoredTask | undefined>
   /** @internal */
   readonly tasks: Tasks<D>
   /**
@@ -143,6 +155,8 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
     find: (request, below) => endpoints.find(request, below),
     list: forOperators(list),
     overview: forOperators(createOverview(settings, access)),
+    pools: forOperators(createPools(settings, access)),
+    pause: forOperators(createPause(settings, access)),
     status: forOperators(status),
     retry: forOperators(retry),
     callback: forOperators(callback),

@@ -10,8 +10,9 @@ import type { TaskService } from './core/task-service.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
 import { listTasks, toFilter, type ListOptions, type TaskPage } from './lists.js'
 import { isIn, isTaskId, type Scope } from './record/details.js'
-import { Snapshot, bodyOf, toTask, type TaskSnapshot, type Task } from './record/view.js'
+import { toTask, type Task } from './record/view.js'
 import { waitFor, type WaitOptions } from './record/subscriptions.js'
+import type { StoredTask } from '../engine/task.js'
 
 /**
  * The tasks of one owner, or those without an owner for an anonymous client. Tasks of others are
@@ -109,6 +110,8 @@ export interface TaskHandle<T extends AnyTaskDefinition = AnyTaskDefinition> {
   readonly taskId: string
   /** `false` if a task of this id existed before: nothing new was started. */
   readonly created: boolean
+  /** `true` if the unfinished task of the same `unique` key got the input of this call. */
+  readonly replaced: boolean
   /** Returns the task. `undefined` once it has expired or was deleted. */
   get(): Promise<Task<T> | undefined>
   /** Waits until the task is final, for up to `timeoutMs`, and returns it as it is then. */
@@ -181,7 +184,7 @@ export class ServedTasks implements OwnedTasks {
 
   async retry(id: string): Promise<Task | undefined> {
     const task = await retryTask(this.#service.core, id, this.#of)
-    return shown(task && new Snapshot(task))
+    return shown(task)
   }
 
   async delete(id: string): Promise<boolean> {
@@ -195,7 +198,7 @@ export class ServedTasks implements OwnedTasks {
       + `write tasks.ownedBy(owner).${call}(…)`)
   }
 
-  async #find(id: string): Promise<TaskSnapshot | undefined> {
+  async #find(id: string): Promise<StoredTask | undefined> {
     const task = await this.#service.read(id)
     return task && isIn(this.#of, task) ? task : undefined
   }
@@ -209,19 +212,20 @@ function ownerOf(options: SubmitOptions): string | undefined {
 }
 
 function handleOf(
-  tasks: ServedTasks, definition: AnyTaskDefinition, { task: { id }, created }: AcceptedTask,
+  tasks: ServedTasks, definition: AnyTaskDefinition, { task: { id }, created, replaced }: AcceptedTask,
 ): TaskHandle {
   const ofKind = (task: Task | undefined) => (task?.task === definition.name ? task : undefined)
   return {
     taskId: id,
     created,
+    replaced,
     get: () => tasks.get(id, definition),
     wait: async (options) => ofKind(await tasks.wait(id, options)),
     cancel: () => tasks.cancel(id),
   }
 }
 
-function shown(task: TaskSnapshot | undefined, definition?: AnyTaskDefinition): Task | undefined {
-  if (!task || (definition && bodyOf(task).task !== definition.name)) return undefined
+function shown(task: StoredTask | undefined, definition?: AnyTaskDefinition): Task | undefined {
+  if (!task || (definition && task.name !== definition.name)) return undefined
   return toTask(task)
 }

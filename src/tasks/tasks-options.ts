@@ -1,4 +1,4 @@
-import type { TaskEngine } from '../engine/engine.js'
+import type { RunLimits, StartsPer, TaskEngine } from '../engine/engine.js'
 import {
   bytes, duration, func, hasMethod, oneOf, readOptions, value, whole, type Filled, type OptionTable,
 } from '../runtime/options.js'
@@ -30,16 +30,17 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /** Maximum number of concurrent runs of the default pool in this process. Default 10. */
   readonly concurrency?: number
   /**
-   * Pools beside `default`, each with its concurrency: `{ heavy: { concurrency: 2 } }`. Definitions
-   * choose one by `pool`. Pass all pools in all processes. A task stays in the pool that it was
-   * submitted to, so remove a pool only when `tasks.pools()` says that it is empty. Default: none.
+   * Pools beside `default`, each with its concurrency: `{ heavy: { concurrency: 2 } }`, and limits over
+   * all processes, which `default` may have too. Definitions choose one by `pool`. Pass all pools in all
+   * processes. A task stays in the pool that it was submitted to, so remove a pool only when
+   * `tasks.pools()` says that it is empty. Default: none.
    */
   readonly pools?: Readonly<Record<string, PoolOptions>>
   /**
    * Place of the work of a synchronous request (one without `Prefer: respond-async`). `request`: the
    * work runs in this process, without a task. `task`: the request waits for a task that any worker
-   * may run. A request with an Idempotency-Key, and work with `attempts` or `maxPerOwner`, becomes a
-   * task in either case. Default: `request`, but `task` with `worker: false`.
+   * may run. A request with an Idempotency-Key, and work with `attempts`, `maxPerOwner` or limits of
+   * running work, becomes a task in either case. Default: `request`, but `task` with `worker: false`.
    */
   readonly direct?: 'request' | 'task'
   /** Time for which a finished task is kept, in milliseconds. Default 24 hours. */
@@ -99,6 +100,21 @@ export interface TasksOptions<D extends Definitions = Definitions> {
 export interface PoolOptions {
   /** Maximum number of concurrent runs of this pool in this process. Default 10. */
   readonly concurrency?: number
+  /**
+   * Maximum number of concurrent runs of this pool in all processes, such as the connections that a
+   * database behind the work has to spare. Default: no limit.
+   */
+  readonly maxRunning?: number
+  /**
+   * Maximum number of concurrent runs of one owner in this pool, in all processes. The others of its tasks
+   * wait, and the tasks of other owners begin. Default: no limit.
+   */
+  readonly maxRunningPerOwner?: number
+  /**
+   * Maximum number of runs of this pool that begin within any `ms` milliseconds, in all processes, such as
+   * the rate of a paid API: `{ count: 100, ms: 60_000 }`. A further attempt counts too. Default: no limit.
+   */
+  readonly startsPer?: StartsPer
 }
 
 const DAY_MS = 86_400_000
@@ -126,11 +142,22 @@ const OPTIONS = {
   onError: func(),
 } satisfies OptionTable<TasksOptions>
 
-const POOL = { concurrency: whole({ min: 1, default: 10 }) } satisfies OptionTable<PoolOptions>
+const POOL = {
+  concurrency: whole({ min: 1 }),
+  maxRunning: whole({ min: 1 }), maxRunningPerOwner: whole({ min: 1 }),
+  startsPer: value('an object', (given) => typeof given === 'object' && given !== null),
+} satisfies OptionTable<PoolOptions>
+
+const STARTS_PER = {
+  count: whole({ min: 1, max: 10_000, required: true }),
+  ms: whole({ min: 1, max: DAY_MS, required: true }),
+} satisfies OptionTable<StartsPer>
 
 export interface TasksSettings extends Omit<Filled<TasksOptions, typeof OPTIONS>, 'pools'> {
   /** Concurrency of each pool. */
   readonly pools: ReadonlyMap<string, number>
+  /** Limits of the pools that have some. */
+  readonly limits: ReadonlyMap<string, RunLimits>
   /** The pools that this process works for. */
   readonly work: readonly string[]
 }
@@ -162,7 +189,7 @@ export function readTasksOptions(options: TasksOptions): TasksSettings {
   }
   if (engine.shared) checkShared(read, writer)
   const pools = toPools(read)
-  return { ...read, pools, work: worker === true ? [...pools.keys()] : worker || [] }
+  return { ...read, pools, limits: toLimits(read), work: worker === true ? [...pools.keys()] : worker || [] }
 }
 
 function checkShared(
@@ -188,16 +215,33 @@ function isDefinition(each: AnyTaskDefinition | undefined): boolean {
   return each?.timeoutMs !== undefined
 }
 
+function toLimits({ pools = {}, definitions }: TasksOptions): ReadonlyMap<string, RunLimits> {
+  const limits = new Map<string, RunLimits>()
+  for (const [pool, options] of Object.entries(pools)) {
+    const { maxRunning, maxRunningPerOwner: maxPerCaller, startsPer } = options
+    if (maxRunning === undefined && maxPerCaller === undefined && startsPer === undefined) continue
+    limits.set(pool, {
+      maxRunning, maxPerCaller,
+      startsPer: startsPer && readOptions(`createTasks: pools.${pool}.startsPer`, startsPer, STARTS_PER),
+    })
+  }
+  for (const { name, pool, maxRunningPerOwner } of definitions) {
+    if (maxRunningPerOwner === undefined) continue
+    const { maxPerCallerOf = [], ...others } = limits.get(pool) ?? {}
+    limits.set(pool, { ...others, maxPerCallerOf: new Map([...maxPerCallerOf, [name, maxRunningPerOwner]]) })
+  }
+  return limits
+}
+
 function toPools(
   { engine, definitions, worker, concurrency = 10, pools: more = {} }: TasksOptions,
 ): ReadonlyMap<string, number> {
   const pools = new Map([[DEFAULT_POOL, concurrency]])
   for (const [name, options] of Object.entries(more)) {
     if (!POOL_NAME.accepts(name)) throw fault(`a name in pools must be ${POOL_NAME.expects}`)
-    if (name === DEFAULT_POOL) {
-      throw fault('pools must not name default; its concurrency is the option concurrency')
-    }
-    pools.set(name, readOptions(`createTasks: pools.${name}`, options, POOL).concurrency)
+    const { concurrency: own } = readOptions(`createTasks: pools.${name}`, options, POOL)
+    if (name !== DEFAULT_POOL) pools.set(name, own ?? 10)
+    else if (own !== undefined) throw fault('pools.default has no concurrency; it is the option concurrency')
   }
   for (const { name, pool } of definitions) {
     if (pools.has(pool)) continue

@@ -81,6 +81,24 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
    */
   pools(): Promise<PoolCounts[]>
   /**
+   * Pauses a pool in all processes, also after a restart if the engine is durable: no task of it begins, and
+   * synchronous requests for its work wait. What runs, continues. Tasks are accepted as before.
+   *
+   * @example
+   * await tasks.pause('heavy')
+   *
+   * @throws {TypeError} There is no pool of this name.
+   * @throws {StoreUnavailableError} The engine does not respond.
+   */
+  pause(pool: string): Promise<void>
+  /**
+   * Ends the pause of a pool. Its tasks begin in their order. Throws as `pause` does.
+   *
+   * @example
+   * await tasks.resume('heavy')
+   */
+  resume(pool: string): Promise<void>
+  /**
    * Accepts no new tasks, responds to waiting requests, gives active runs `drainMs` (default 10
    * seconds) to finish, then stops them. A synchronous response whose run is stopped is a 503
    * `shutting_down`. Closes the engine too. Once all tasks of the process are closed, each response that a
@@ -136,6 +154,14 @@ class AllTasks extends ServedTasks implements Tasks {
 
   pools(): Promise<PoolCounts[]> {
     return this.#service.counts()
+  }
+
+  pause(pool: string): Promise<void> {
+    return this.#service.setPaused(pool, true)
+  }
+
+  resume(pool: string): Promise<void> {
+    return this.#service.setPaused(pool, false)
   }
 
   close(options: { readonly drainMs?: number } = {}): Promise<void> {

@@ -80,9 +80,10 @@ export function testContext<D extends AnyTaskDefinition>(
   const reports: ProgressReport[] = []
   const files = new TestFiles(controller.signal)
   const saved: unknown[] = []
+  const taskId = 'taskId' in options ? options.taskId : 'test'
   const made: TestContext = {
-    taskId: 'taskId' in options ? options.taskId : 'test',
-    attempt, lastAttempt: attempt === attempts, owner,
+    taskId, attempt, lastAttempt: attempt === attempts, owner,
+    workId: taskId === undefined ? undefined : `${taskId}.${attempt}.test`,
     external: external ?? (definition.external && randomUUID()), context,
     signal: controller.signal,
     progress: (done, total, message, unit) => { reports.push({ done, total, message, ...unit !== undefined && { unit } }) },

@@ -35,6 +35,7 @@ function fixture(settings: EngineSettings, rules: Rules, calls: Calls, isDurable
       }
       return { engine, ...isDurable && faults }
     },
+    snapshot: async () => real.snapshot(),
     close: () => { for (const engine of engines) engine.kill() },
   }
 }
@@ -54,6 +55,8 @@ function engineLike(real: ModelEngine, faults: Partial<TaskEngine>): TaskEngine 
     watch: (id, listener) => real.watch(id, listener),
     list: (query) => real.list(query),
     counts: (pool) => real.counts(pool),
+    setPaused: (pool, isPaused) => real.setPaused(pool, isPaused),
+    pausedPools: () => real.pausedPools(),
     now: () => real.now(),
     close: (options) => real.close(options),
     ...faults,
@@ -124,7 +127,8 @@ const inContextOfCall = (handler: 'run' | 'callback' | 'remove', call: 'create' 
 const CONTEXT = 'every handler is called in the async context of work, whatever call made it due'
 const KEYS = 'of many concurrent calls with one id or key one creates, and all get its task'
 const OLD = 'no call with an old task changes a new task with its id'
-const CONFLICT = 'a change that expects another version or run is a conflict, returns the task and changes nothing'
+const LOST_BEGIN = 'a worker whose begin the engine has lost writes nothing once another begin has the same number'
+const CONFLICT = 'a change that expects another version or lease is a conflict, returns the task and changes nothing'
 const RETRY = 'a final task that is retried runs again, with input, checkpoint and key'
 const VERSIONS = 'the version grows with each change that clients can see'
 const CRASH = 'a run that does not end its task runs again when its lease ends, as crashed, as often as it crashes'
@@ -226,7 +230,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
     },
   })),
   rules('runs are not compared', 'a run that another process cancels can write nothing, not even after a retry', (real) => ({
-    holds: (task, expected) => 'run' in expected || real.holds(task, expected),
+    holds: (task, expected) => 'lease' in expected || real.holds(task, expected),
   })),
   rules('checkpoints are not fenced', 'a suspended worker that resumes after a later run has begun writes nothing, not even a checkpoint', (real) => ({
     change: (ref, expected, change) => {
@@ -236,7 +240,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
     },
   })),
   rules('a run has a fence of its status only', 'a suspended worker that resumes after a later run has begun writes nothing, not even a checkpoint', (real) => ({
-    holds: (task, expected) => ('run' in expected ? task.status === 'processing' : real.holds(task, expected)),
+    holds: (task, expected) => ('lease' in expected ? task.status === 'processing' : real.holds(task, expected)),
   })),
   written('details are merged', 'an absent property stays as it is', (task, before) => ({ details: { ...before.details, ...task.details } })),
   written('an end has no time', 'a status ends a run, with its time, details and result, and then the run can write nothing', () => ({ finishedAt: undefined })),
@@ -383,9 +387,9 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
     task.attempt < before.attempt ? { crashes: 0 } : {}
   )),
   rules('a lease belongs to an id', 'a suspended worker keeps no lease of a later task with the same id', (real) => ({
-    renew: ({ id, run }) => {
-      const { birth } = real.row(id)?.task ?? {}
-      return birth !== undefined && real.renew({ ...real.rows.get(id)?.task as StoredTask, run })
+    renew: ({ id }) => {
+      const row = real.row(id)
+      return row !== undefined && real.renew(row.task, row.lease)
     },
   })),
   rules('a task ends after two crashes', 'a run that does not end its task runs again when its lease ends, as crashed, as often as it crashes', (real) => ({
@@ -732,8 +736,61 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return real.change(ref, 'callbackRun' in expected ? expected : { version: changed.task.version }, { callbackMs, isHidden: true })
     },
   })),
+  rules('the number of a run is its fence', LOST_BEGIN, (real) => ({
+    holds: (task, expected) => (
+      'lease' in expected ? task.status === 'processing' && task.run === 1 : real.holds(task, expected)
+    ),
+  })),
+  rules('renewals carry no lease', LOST_BEGIN, (real) => ({
+    renew: (task) => real.renew(task, real.row(task.id)?.lease ?? ''),
+  })),
+  rules('a share is counted by pool', 'a caller has its share running, over all processes, and the tasks of others begin', (real) => ({
+    take: (pool, { maxPerCaller, ...limits } = {}) => real.take(pool, { ...limits, maxRunning: maxPerCaller }),
+  })),
+  rules('the limit of a name replaces that of the pool', 'the limit of a name holds beside that of the pool', (real) => ({
+    take: (pool, { maxPerCaller, ...limits } = {}) => (
+      real.take(pool, limits.maxPerCallerOf ? limits : { ...limits, maxPerCaller })
+    ),
+  })),
+  rules('maxRunning is not obeyed', 'maxRunning limits a pool over all processes, and other pools run', (real) => ({
+    take: (pool, limits) => real.take(pool, { ...limits, maxRunning: Infinity }),
+  })),
+  rules('startsPer is not obeyed', 'startsPer limits the begins within any window, over all processes', (real) => ({
+    take: (pool, limits) => real.take(pool, { ...limits, startsPer: undefined }),
+  })),
+  calls('a pause belongs to a process', 'nothing begins in a paused pool of any process, what runs continues, and other pools run', () => {
+    const paused = new Set<string>()
+    return {
+      setPaused: (pool, isPaused) => { if (isPaused) paused.add(pool); else paused.delete(pool) },
+      pausedPools: () => [...paused],
+    }
+  }),
+  rules('a business key is ignored', 'an unfinished task with a business key is returned, and nothing is created', (real) => ({
+    create: (task) => real.create({ ...task, unique: undefined }),
+  })),
+  rules('a retry gets its business key back', 'a task gives its business key up when it is final, and a retry does not get it back', (real) => {
+    const keys = new Map<string, string>()
+    return {
+      change: (ref, expected, change) => {
+        const { unique } = real.row(ref.id) ?? {}
+        if (unique !== undefined) keys.set(ref.id, unique)
+        const changed = real.change(ref, expected, change)
+        const row = real.row(ref.id)
+        if (row && change.status === 'queued') row.unique ??= keys.get(ref.id)
+        return changed
+      },
+    }
+  }),
+  rules('a task that has begun is replaced', 'a running task is returned, whatever ifExists says', (real) => ({
+    create: (task) => {
+      const row = [...real.rows.values()].find(({ unique }) => unique === task.unique?.key)
+      if (!row || task.unique?.ifExists !== 'replace') return real.create(task)
+      row.task = { ...row.task, details: task.details }
+      return { outcome: 'replaced', task: row.task }
+    },
+  })),
   rules('an end may be overwritten', RANDOM, (real) => ({
-    holds: (task, expected) => ('run' in expected ? task.run >= expected.run && task.run > 0 : real.holds(task, expected)),
+    holds: (task, expected) => ('lease' in expected ? task.run >= Number(expected.lease) && task.run > 0 : real.holds(task, expected)),
   })),
 ]
 

@@ -65,7 +65,7 @@ async function compare(engine: TaskEngine, model: ModelTasks, seed: number): Pro
     })
     const expected = (): Expected => one<Expected>([
       { version: current?.version ?? 1 }, { version: current?.version ?? 1 }, { version: below(4) },
-      { run: below(2) }, { callbackRun: current?.callbackRun ?? 0 },
+      { lease: String(below(2)) }, { callbackRun: current?.callbackRun ?? 0 },
     ])
     const change = (): TaskChange => ({
       ...one<TaskChange>([

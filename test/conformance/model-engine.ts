@@ -13,6 +13,7 @@ import type { ModelTasks, Row } from './model-tasks.js'
 
 interface ModelRun {
   readonly task: StoredTask
+  readonly lease: string
   readonly controller: AbortController
   renewedAt: number
 }
@@ -85,13 +86,24 @@ export class ModelEngine implements TaskEngine {
     })
   }
 
-  work({ places, callbacks }: WorkOptions, handlers: WorkHandlers): void {
+  setPaused(pool: string, isPaused: boolean): Promise<void> {
+    return this.call(() => {
+      if (isPaused) this.tasks.paused.add(pool)
+      else this.tasks.paused.delete(pool)
+    })
+  }
+
+  pausedPools(): Promise<string[]> {
+    return this.call(() => [...this.tasks.paused].sort())
+  }
+
+  work({ places, callbacks, limits }: WorkOptions, handlers: WorkHandlers): void {
     this.handlers = handlers
     this.context = new OwnContext()
     this.timer = setInterval(() => {
       for (const run of this.runs) this.renew(run)
       if (this.isFrozen) return
-      if (this.closeBy === undefined || !this.durable) this.beginRuns(places, handlers)
+      if (this.closeBy === undefined || !this.durable) this.beginRuns(places, handlers, limits)
       if (this.closeBy === undefined) this.sendCallbacks(callbacks, handlers)
       this.removeFiles(handlers)
     }, 4)
@@ -130,10 +142,13 @@ export class ModelEngine implements TaskEngine {
     if (this.isKilled) throw new StoreUnavailableError('This process was killed.')
   }
 
-  private beginRuns(places: Places, handlers: WorkHandlers): void {
+  private beginRuns(
+    places: Places, handlers: WorkHandlers, limits: WorkOptions['limits'],
+  ): void {
+    places.setPaused([...this.tasks.paused])
     for (const pool of places.pools.keys()) {
       while (this.closeBy !== 0 && places.tryAcquire(pool)) {
-        const taken = this.tasks.take(pool)
+        const taken = this.tasks.take(pool, limits?.get(pool))
         if (!taken) {
           places.release(pool)
           break
@@ -147,10 +162,12 @@ export class ModelEngine implements TaskEngine {
     const { task, input, checkpoint } = row
     const controller = new AbortController()
     const { signal } = controller
-    const run = { task, controller, renewedAt: performance.now() }
+    const { lease } = row
+    const run = { task, lease, controller, renewedAt: performance.now() }
     this.runs.add(run)
     await this.context.run(handlers.run, {
       task,
+      lease,
       input: Json.fromText(input?.text ?? ''),
       checkpoint,
       crashed: before.status === 'processing' ? before : undefined,
@@ -168,7 +185,7 @@ export class ModelEngine implements TaskEngine {
     const sentAt = performance.now()
     if (sentAt - run.renewedAt >= 0.9 * leaseMs) run.controller.abort(new RunReplacedError())
     if (this.isFrozen || run.controller.signal.aborted) return
-    if (this.tasks.renew(run.task)) run.renewedAt = sentAt
+    if (this.tasks.renew(run.task, run.lease)) run.renewedAt = sentAt
     else run.controller.abort(new RunReplacedError())
   }
 

@@ -22,6 +22,7 @@ export function modelFixture(
         kill: () => engine.kill(),
       }
     },
+    snapshot: async () => tasks.snapshot(),
     close: () => { for (const engine of engines) engine.kill() },
   }
 }

@@ -1,4 +1,4 @@
-import type { PoolCounts, TaskQuery } from '../../src/engine/engine.js'
+import type { PoolCounts, RunLimits, TaskQuery } from '../../src/engine/engine.js'
 import {
   isFinalStatus, type CallerLimit, type Changed, type Created, type Expected, type FileShare,
   type NewTask,
@@ -25,6 +25,10 @@ export interface Row {
   group: string | undefined
   dueAt: number
   leaseEndsAt: number
+  /** Token of the newest begin. */
+  lease: string
+  /** Business key. */
+  unique: string | undefined
   hasFiles: boolean
   files: FileShare | undefined
   /** Earliest time of the next attempt to remove the files. */
@@ -40,6 +44,9 @@ export class ModelTasks {
   /** By pool, priority and caller: number of the last start. */
   private readonly served = new Map<string, number>()
   private starts = 0
+  readonly paused = new Set<string>()
+  /** Times of all begins, by pool. */
+  private readonly begins = new Map<string, number[]>()
 
   constructor(readonly settings: ModelSettings) {}
 
@@ -70,6 +77,10 @@ export class ModelTasks {
       const outcome = same.task.birth === task.birth ? 'created' : 'exists'
       return { outcome, task: same.task }
     }
+    const other = task.unique && this.live().find(({ unique, task: { status } }) => (
+      unique === task.unique?.key && !isFinalStatus(status)
+    ))
+    if (other) return this.meet(other, task)
     if (this.isOver(task.caller, task.limit)) return { outcome: 'caller_full' }
     if (this.live().length >= (this.settings.capacity ?? Infinity)) return { outcome: 'full' }
     const row = this.newRow(task)
@@ -105,6 +116,7 @@ export class ModelTasks {
       if (status === 'completed') [row.input, row.checkpoint] = [undefined, undefined]
     }
     task.status = status ?? task.status
+    if (isFinalStatus(task.status)) row.unique = undefined
     task.details = details ?? task.details
     task.result = result ?? task.result
     task.pool = pool ?? task.pool
@@ -138,14 +150,16 @@ export class ModelTasks {
   }
 
   /** Begins the next run of a pool. Returns its row, and the task as it was before. */
-  take(pool: string): { readonly row: Row, readonly before: StoredTask } | undefined {
+  take(pool: string, limits: RunLimits = {}): { readonly row: Row, readonly before: StoredTask } | undefined {
     const now = this.now()
+    if (this.isClosed(pool, limits)) return undefined
     const turn = ({ task }: Row): string => `${task.pool} ${String(task.priority)} ${task.caller ?? ''}`
     const rank = (row: Row): number[] => (
       [row.task.priority, this.served.get(turn(row)) ?? 0, row.dueAt]
     )
     const [row] = this.live()
       .filter(({ task }) => task.pool === pool)
+      .filter(({ task }) => !this.isHeld(task, limits))
       .filter(({ task, dueAt, leaseEndsAt }) => (
         (task.status === 'queued' && dueAt <= now)
         || (task.status === 'processing' && leaseEndsAt <= now)
@@ -153,13 +167,14 @@ export class ModelTasks {
       .sort((a, b) => compareRanks(rank(a), rank(b)))
     if (!row) return undefined
     this.served.set(turn(row), ++this.starts)
+    this.begins.set(pool, [...this.begins.get(pool) ?? [], now])
     return { row, before: this.begin(row) }
   }
 
   /** Renews the lease of a run. Returns `false` if the run is replaced. */
-  renew(task: StoredTask): boolean {
+  renew(task: StoredTask, lease: string): boolean {
     const row = this.row(task.id)
-    if (row?.task.birth !== task.birth || !this.holds(row.task, { run: task.run })) return false
+    if (row?.task.birth !== task.birth || !this.holds(row.task, { lease })) return false
     row.leaseEndsAt = this.now() + this.settings.leaseMs
     return true
   }
@@ -214,7 +229,9 @@ export class ModelTasks {
   /** Returns whether an expectation holds. */
   holds(task: StoredTask, expected: Expected): boolean {
     if ('version' in expected) return task.version === expected.version
-    if ('run' in expected) return task.status === 'processing' && task.run === expected.run
+    if ('lease' in expected) {
+      return task.status === 'processing' && this.rows.get(task.id)?.lease === expected.lease
+    }
     return isFinalStatus(task.status) && task.callbackRun === expected.callbackRun
   }
 
@@ -262,6 +279,53 @@ export class ModelTasks {
     }
   }
 
+  /** Copies everything. The result puts it back. */
+  snapshot(): () => Promise<void> {
+    const rows = [...this.rows].map(([id, row]) => [id, { ...row }] as const)
+    const gone = [...this.gone]
+    return async () => {
+      this.rows.clear()
+      for (const [id, row] of rows) this.rows.set(id, { ...row })
+      this.gone.clear()
+      for (const row of gone) this.gone.add(row)
+    }
+  }
+
+  /** Returns whether nothing may begin in a pool now. */
+  private isClosed(pool: string, { maxRunning = Infinity, startsPer }: RunLimits): boolean {
+    if (this.paused.has(pool) || this.running((task) => task.pool === pool) >= maxRunning) return true
+    if (startsPer === undefined) return false
+    const recent = (this.begins.get(pool) ?? []).filter((at) => at > this.now() - startsPer.ms)
+    return recent.length >= startsPer.count
+  }
+
+  /** Returns whether the caller of a task has its share running. */
+  private isHeld(
+    { pool, name, caller }: StoredTask, { maxPerCaller = Infinity, maxPerCallerOf }: RunLimits,
+  ): boolean {
+    if (caller === undefined) return false
+    const own = (task: StoredTask): boolean => task.pool === pool && task.caller === caller
+    return this.running(own) >= maxPerCaller
+      || this.running((task) => own(task) && task.name === name) >= (maxPerCallerOf?.get(name) ?? Infinity)
+  }
+
+  private running(is: (task: StoredTask) => boolean): number {
+    return this.live().filter(({ task, leaseEndsAt }) => (
+      task.status === 'processing' && leaseEndsAt > this.now() && is(task)
+    )).length
+  }
+
+  /** Lets a new task meet the unfinished one with its business key. */
+  private meet(row: Row, task: NewTask): Created {
+    if (task.unique?.ifExists !== 'replace' || row.task.run > 0) return { outcome: 'exists', task: row.task }
+    const { dueAt, input, task: { startAt, expiresAt, details, priority, pool } } = this.newRow(task)
+    const { version } = row.task
+    Object.assign(row, { dueAt, input, hasFiles: task.hasFiles ?? false })
+    row.task = { ...row.task, startAt, expiresAt, details, priority, pool, version: version + 1 }
+    this.notify(row.task.id)
+    return { outcome: 'replaced', task: row.task }
+  }
+
   private drop(id: string, row: Row): void {
     this.rows.delete(id)
     if (row.hasFiles) this.gone.add(row)
@@ -276,6 +340,7 @@ export class ModelTasks {
     const now = this.now()
     const before = row.task
     row.leaseEndsAt = now + this.settings.leaseMs
+    row.lease = Math.random().toString(36)
     row.task = {
       ...before,
       status: 'processing',
@@ -309,6 +374,8 @@ export class ModelTasks {
       group: task.limit?.group,
       dueAt: startAt ?? now,
       leaseEndsAt: 0,
+      lease: '',
+      unique: task.unique?.key,
       hasFiles: task.hasFiles ?? false,
       files: undefined,
       removeAt: 0,

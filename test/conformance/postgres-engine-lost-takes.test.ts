@@ -41,7 +41,7 @@ async function runsOf(t: TestContext, id: string, leaseMs: number, query: (text:
   engine.work({ places: new Places(new Map([['default', 2]])), callbacks: 1 }, {
     run: async (run) => {
       runs.push(run)
-      await engine.change(run.task, { run: run.task.run }, { status: 'completed' })
+      await engine.change(run.task, { lease: run.lease }, { status: 'completed' })
     },
     callback: async () => undefined, remove: async () => true, abandon: () => undefined,
   })

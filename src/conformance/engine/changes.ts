@@ -15,7 +15,7 @@ export const changeCases: Cases<EngineContext> = {
     assert.deepEqual(await other.readByKey('key'), changed)
   },
 
-  'a change that expects another version or run is a conflict, returns the task and changes nothing':
+  'a change that expects another version or lease is a conflict, returns the task and changes nothing':
     async (context) => {
       const other = (await context.open()).engine
       const task = await context.created({ id: 'one' })
@@ -24,7 +24,7 @@ export const changeCases: Cases<EngineContext> = {
         status: 'failed', details: {}, result: '1', checkpoint: 'x', keepMs: 1, pool: 'other',
         callbackMs: 0,
       } as const
-      for (const expected of [{ version: 1 }, { version: 3 }, { run: 0 }, { run: 1 }]) {
+      for (const expected of [{ version: 1 }, { version: 3 }, { lease: '0' }, { lease: '1' }]) {
         assert.deepEqual(await context.conflict(task, expected, change, other), changed)
         assert.deepEqual(await other.read('one'), changed)
       }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import {
-  Places, type TaskEngine, type TaskQuery, type TaskRun, type Transaction,
+  Places, type RunLimits, type TaskEngine, type TaskQuery, type TaskRun, type Transaction,
 } from '../../engine/engine.js'
 import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
@@ -32,6 +32,11 @@ export interface EngineFixture {
   close(): Promise<void> | void
   /** Begins a transaction of the application. Required by the option `hasTransactions`. */
   begin?(): Promise<OpenTransaction>
+  /**
+   * Copies all that the engine has stored. The result puts it back, as a server does that loses its last
+   * writes in a fail-over. Absent if the engine is not shared.
+   */
+  snapshot?(): Promise<() => Promise<void>>
 }
 
 /**
@@ -267,6 +272,8 @@ export interface WorkerOptions {
   readonly places?: Readonly<Record<string, number>>
   /** Maximum number of callbacks that are sent at the same time. Default 4. */
   readonly callbacks?: number
+  /** Limits of what runs, by pool. Default: none. */
+  readonly limits?: Readonly<Record<string, RunLimits>>
   /** Performs a run. Default: completes the task. */
   readonly run?: (run: TaskRun, begun: Begun) => Promise<void>
   /** Sends a callback. Default: records that it was sent. */
@@ -291,7 +298,7 @@ export class Begun {
 
   /** Makes a change for this run. */
   async change(change: TaskChange): Promise<Changed> {
-    return this.engine.change(this.task, { run: this.task.run }, change)
+    return this.engine.change(this.task, { lease: this.run.lease }, change)
   }
 
   /** Makes a change for this run, and ends its handler. */
@@ -314,7 +321,7 @@ export class Worker {
 
   constructor(
     readonly engine: TaskEngine,
-    { places = { default: 4 }, callbacks = 4, ...handlers }: WorkerOptions,
+    { places = { default: 4 }, callbacks = 4, limits, ...handlers }: WorkerOptions,
     private readonly waits: Waits,
   ) {
     const {
@@ -328,7 +335,8 @@ export class Worker {
       },
     } = handlers
     this.places = new Places(new Map(Object.entries(places)))
-    engine.work({ places: this.places, callbacks }, {
+    const runLimits = limits && new Map(Object.entries(limits))
+    engine.work({ places: this.places, callbacks, limits: runLimits }, {
       run: async (each) => {
         const begun = new Begun(each, this.engine)
         this.begun.push(begun)

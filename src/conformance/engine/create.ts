@@ -184,7 +184,7 @@ export const createCases: Cases<EngineContext> = {
         assert.equal(await context.conflict(old, { version }, change, engine), undefined)
         assert.equal(await engine.delete(old, version), undefined)
       }
-      for (const expected of [{ run: 0 }, { run: 1 }, { callbackRun: 0 }]) {
+      for (const expected of [{ lease: '0' }, { lease: '1' }, { callbackRun: 0 }]) {
         const change = { checkpoint: 'old', callbackMs: null }
         assert.equal(await context.conflict(old, expected, change, engine), undefined)
       }

@@ -47,6 +47,8 @@ export function withFaults(engine: TaskEngine, next: NextFault): TaskEngine {
     watch: (id, listener) => call('watch', id, () => engine.watch(id, listener)),
     list: (query) => call('list', '', () => engine.list(query)),
     counts: (pool) => call('counts', pool, () => engine.counts(pool)),
+    setPaused: (pool, isPaused) => engine.setPaused(pool, isPaused),
+    pausedPools: () => engine.pausedPools(),
     now: () => call('now', '', () => engine.now()),
     close: (options) => engine.close(options),
   }

@@ -16,8 +16,11 @@ import { CAPACITY, fullCases, limitCases } from './limits.js'
 import { listCases } from './lists.js'
 import { randomCases } from './random.js'
 import { retryCases } from './retries.js'
+import { pauseCases } from './pauses.js'
+import { runLimitCases, sharedRunLimitCases } from './run-limits.js'
 import { runCases } from './runs.js'
 import { SHARE_LIMITS, shareCases, turnCases } from './turns.js'
+import { uniqueCases } from './unique.js'
 
 const OPTIONS = {
   title: text(),
@@ -53,6 +56,10 @@ function groupsFor(
     'callbacks': { cases: callbackCases },
     'fairness, priority and counts': { cases: turnCases },
     'limits of callers': { cases: limitCases },
+    'limits of running work': { cases: runLimitCases },
+    ...isShared && { 'limits of running work in several processes': { cases: sharedRunLimitCases, isShort: true } },
+    'paused pools': { cases: pauseCases },
+    'business keys': { cases: uniqueCases },
     'lists': { cases: listCases },
     'expiry and files': { cases: expiryCases },
     ...removesAgainSoon && { 'removals that fail': { cases: removalCases } },

@@ -56,6 +56,25 @@ export const turnCases: Cases<EngineContext> = {
       }
     },
 
+  'beside 100 callers with many tasks, a new one begins after about one turn of all': async (context) => {
+    const places = 10
+    await together(100, async (n) => {
+      for (let each = 0; each < 4; each++) {
+        await context.created({ id: `caller-${String(n)}-${String(each)}`, caller: `caller-${String(n)}` })
+      }
+    })
+    const worker = context.work({ places: { default: places }, run: untilOpened })
+    await worker.began(places)
+    await context.created({ id: 'new', caller: 'new' })
+    for (let n = 0; worker.of('new').length === 0; n++) {
+      assert.ok(n <= 100, `${String(n)} tasks ended first`)
+      await end(worker, n)
+      await worker.began(n + 1 + places)
+    }
+    const before = worker.ids.indexOf('new')
+    assert.ok(before <= 100 + places, `${String(before)} tasks began first`)
+  },
+
   'callers take turns, and the tasks of each start in their order': async (context) => {
     for (const caller of ['ann', 'bob', 'cid']) {
       for (let n = 0; n < 6; n++) {

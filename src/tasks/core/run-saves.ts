@@ -18,6 +18,7 @@ const MAX_SAVE_MS = 30_000
 interface CheckpointRun {
   readonly core: TaskCore
   readonly task: StoredTask
+  readonly lease: string
   readonly definition: AnyTaskDefinition
   readonly saved: string | undefined
   readonly stop: Stop
@@ -45,14 +46,14 @@ export async function openCheckpoint(run: CheckpointRun): Promise<Checkpoint> {
 }
 
 async function save(
-  { core, task, definition: { version = '' }, stop, isOver }: CheckpointRun, text: string,
+  { core, task, lease, definition: { version = '' }, stop, isOver }: CheckpointRun, text: string,
 ): Promise<void> {
   const end = performance.now() + MAX_SAVE_MS
   for (let tries = 1; ; tries++) {
     if (isOver()) throw httpError('attempt_replaced')
     try {
       const change = { checkpoint: `${JSON.stringify(version)}\n${text}` }
-      const { moved } = await core.change(task, { run: task.run }, change)
+      const { moved } = await core.change(task, { lease }, change)
       if (moved) return
       break
     } catch (error) {

@@ -3,7 +3,7 @@ import { readFailure } from '../../http/failure.js'
 import { claimOf } from '../../idempotency/once.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/runs.js'
-import { isFinalStatus, type StoredTask } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask, type TaskChange } from '../../engine/task.js'
 import { after, isPending, type MaybePromise, Sequence } from '../../runtime/maybe-promise.js'
 import type { Linked, LinkedList } from '../../runtime/collections.js'
 import { within } from '../../runtime/timers.js'
@@ -12,7 +12,7 @@ import type { Checkpoint, TaskContext } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
 import { droppedFileKeys, fileRunOf, withFileRun } from '../record/outside.js'
 import {
-  detailsOf, historyAfter, withFailure, type Details, type Failure,
+  detailsOf, historyAfter, withFailure, workIdOf, type Details, type Failure,
 } from '../record/details.js'
 import { publishStep, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
@@ -25,7 +25,7 @@ import {
 import { retryTask } from './change-task.js'
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import {
-  MARGIN_MS, hasOutside, outsideFiles, publishCommitted, type TaskCore,
+  MARGIN_MS, hasOutside, outsideFiles, publishCommitted, type Moved, type TaskCore,
 } from './task-core.js'
 
 /** Maximum time until a run takes the files of an earlier one over, in milliseconds. */
@@ -80,7 +80,7 @@ export class RunningTask implements Linked<RunningTask> {
         return await this.beginLater()
       }
       if (run.crashed) {
-        const { moved, task } = await core.changeRun(this.task, { details: this.details })
+        const { moved, task } = await this.change({ details: this.details })
         if (!moved) return
         if (task) this.task = task
       }
@@ -97,7 +97,7 @@ export class RunningTask implements Linked<RunningTask> {
       if (taskChannel.hasSubscribers) publishStep('started', this.task)
       const checkpoint = definition.checkpoint === undefined
         ? UNDECLARED : await openCheckpoint({
-          core, task: this.task, definition, stop: this.stop, saved: run.checkpoint,
+          core, task: this.task, lease: run.lease, definition, stop: this.stop, saved: run.checkpoint,
           isOver: () => this.isOver,
         })
       const started = this.start(definition, input, checkpoint)
@@ -117,9 +117,14 @@ export class RunningTask implements Linked<RunningTask> {
     }
   }
 
+  /** Makes a change, if no other begin of a run of the task has happened. */
+  private change(change: TaskChange): MaybePromise<Moved> {
+    return this.core.changeRun(this.task, this.run.lease, change)
+  }
+
   private async beginLater(): Promise<void> {
     const change = { status: 'queued', isGivenBack: true, isHidden: true, delayMs: LATER_MS } as const
-    await this.core.changeRun(this.task, change)
+    await this.change(change)
   }
 
   /**
@@ -161,7 +166,7 @@ export class RunningTask implements Linked<RunningTask> {
     this.files = this.openFiles(definition)
     const options: RunOptions = {
       taskId, attempt, owner, external, context, stop, checkpoint,
-      lastAttempt: failures + 1 >= definition.attempts,
+      lastAttempt: failures + 1 >= definition.attempts, workId: workIdOf(this.task),
       progress: (done, total, message, unit) => {
         if (this.isOver) return
         this.progress ??= new ProgressWriter((progress) => this.write({ progress }), progressIntervalMs)
@@ -191,28 +196,44 @@ export class RunningTask implements Linked<RunningTask> {
   ): Promise<void> {
     const { core, files, task } = this
     try {
-      if (outcome.kind === 'aborted') {
-        if (isRunReplaced(outcome.reason)) return
-        const failure = failureOf('task_interrupted')
-        if (!isWorkerClosing(outcome.reason) || !core.engine.durable) return await this.end({ failure })
-        const details = this.history('queued', failure)
-        await core.changeRun(task, { status: 'queued', details, delayMs: 0 })
-        return
-      }
+      if (outcome.kind === 'aborted') return await this.concludeAborted(definition, outcome.reason)
       const { cause, failure } = outcome
       // An error that clients see as it is was thrown on purpose, so the application need not know it.
       if (!readFailure(cause).expected) {
         core.report(cause, task)
       }
       const failures = (this.details.failures ?? 0) + 1
-      if (failures >= definition.attempts || isPermanent(cause)) return await this.end({ failure })
-      await core.changeRun(task, {
-        status: 'queued', details: { ...this.history('queued', failure), failures },
-        delayMs: retryDelay(definition.backoff, failures),
-      })
+      if (failures >= definition.attempts || isPermanent(cause)) await this.end({ failure })
+      else {
+        await this.change({
+          status: 'queued', details: { ...this.history('queued', failure), failures },
+          delayMs: retryDelay(definition.backoff, failures),
+        })
+      }
+      if (outcome.timedOut) await this.cancelUnwanted(definition)
     } finally {
       await files?.discard()
     }
+  }
+
+  private async concludeAborted(definition: AnyTaskDefinition, reason: unknown): Promise<void> {
+    const { core } = this
+    const failure = failureOf('task_interrupted')
+    if (isWorkerClosing(reason) && core.engine.durable) {
+      const details = this.history('queued', failure)
+      await this.change({ status: 'queued', details, delayMs: 0 })
+    } else if (!isRunReplaced(reason)) await this.end({ failure })
+    await this.cancelUnwanted(definition)
+  }
+
+  /** Stops what this run has started in another system, unless a run of this or a later process needs it. */
+  private async cancelUnwanted({ cancel }: AnyTaskDefinition): Promise<void> {
+    if (cancel === undefined) return
+    const { core, task } = this
+    const now = await core.engine.read(task.id)
+    const isWanted = now !== undefined && workIdOf(now) === workIdOf(task)
+      && now.status !== 'cancelled' && now.status !== 'failed'
+    if (!isWanted) await core.cancelWork(task)
   }
 
   private end({ result, failure }: { result?: string, failure?: Failure }): MaybePromise<void> {
@@ -226,7 +247,7 @@ export class RunningTask implements Linked<RunningTask> {
     }
     return after(
       hasOutside(details) ? outsideFiles(core, task, details, status) : undefined,
-      (kept) => after(core.changeRun(task, {
+      (kept) => after(this.change({
         status, result, files: kept, details, keepMs: core.retentionMs(task.name),
         callbackMs: callback && 0,
       }), ({ task: now }) => this.afterEnd(now, result)),
@@ -257,7 +278,7 @@ export class RunningTask implements Linked<RunningTask> {
       const report = new Error(`${error.message} The task was given back.`, { cause: error })
       core.report(report, { ...task, attempt: 0 })
     }
-    await core.changeRun(task, {
+    await this.change({
       status: 'queued', isGivenBack: true, isHidden: true,
       details: { ...details, returnedSince },
       delayMs: Math.min(Math.max(waitedMs / 4, RETURN_MS), MAX_RETURN_MS) * (1 - Math.random() / 4),
@@ -286,7 +307,7 @@ export class RunningTask implements Linked<RunningTask> {
     this.details = { ...this.details, ...changed }
     this.writes ??= new Sequence()
     return this.writes.run(async () => {
-      const { moved, task: now } = await this.core.changeRun(this.task, { details: this.details })
+      const { moved, task: now } = await this.change({ details: this.details })
       if (!moved || now === undefined) {
         this.stop.abort(new Error('The run was replaced by a later one'))
         throw httpError('attempt_replaced')
@@ -298,7 +319,7 @@ export class RunningTask implements Linked<RunningTask> {
   private openFiles(definition: AnyTaskDefinition): RunFiles | undefined {
     const { core: { settings: { blobs, maxFileBytes } }, core, task, stop } = this
     if (!definition.files || !blobs) return undefined
-    const run = fileRunOf(task)
+    const run = fileRunOf(task, this.run.lease)
     const waitMs = definition.checkpoint ? FILES_WAIT_MS : 0
     return new RunFiles({
       taskId: task.id, run, blobs, stop,

@@ -4,6 +4,7 @@ import type {
 } from '../../engine/task.js'
 import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { OwnContext } from '../../runtime/own-context.js'
+import { settles } from '../../runtime/timers.js'
 import { telling } from '../../runtime/warning.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
@@ -18,10 +19,13 @@ import {
 import type { Store } from '../../stores/store.js'
 import { StoreRetry } from '../../stores/calls.js'
 import { blobBytes, deleteBlobs } from '../../stores/blob-rules.js'
-import { detailsOf, type Details } from '../record/details.js'
+import { detailsOf, workIdOf, type Details } from '../record/details.js'
 
 /** Time for which files and the input of a task may outlive the task, in milliseconds. */
 export const MARGIN_MS = 3_600_000
+
+/** Maximum time that a request or a run waits for `cancel` of its definition, in milliseconds. */
+const CANCEL_MS = 1000
 
 export interface CoreSettings {
   readonly engine: TaskEngine
@@ -73,8 +77,9 @@ export class TaskCore {
     return this.moved(from, await this.engine.change(from, expected, change))
   }
 
-  changeRun(from: StoredTask, change: TaskChange): MaybePromise<Moved> {
-    return this.persist(from, { run: from.run }, change)
+  /** @param lease - that of the run */
+  changeRun(from: StoredTask, lease: string, change: TaskChange): MaybePromise<Moved> {
+    return this.persist(from, { lease }, change)
   }
 
   /** Makes a change. Retries for about five minutes while the engine is unavailable. */
@@ -94,6 +99,15 @@ export class TaskCore {
     if (task.status === 'completed') return releaseExternal(this.context, definition, external)
     const ttlMs = this.retentionMs(task.name) + MARGIN_MS
     await renewExternal(this.context, definition, external, ttlMs).catch(() => undefined)
+  }
+
+  /** Stops what the newest run of a task has started in another system. Never rejects. */
+  async cancelWork(task: StoredTask): Promise<void> {
+    const { cancel } = this.definition(task.name) ?? {}
+    if (cancel === undefined || task.run === 0) return
+    const cancelled = this.context.run(async () => { await cancel(workIdOf(task)) })
+      .catch((error: unknown) => { this.report(error, task) })
+    await settles(cancelled, CANCEL_MS)
   }
 
   /** Deletes all that a task has outside of the engine. Never rejects. */

@@ -4,19 +4,18 @@ import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
 import { LinkedList } from '../../runtime/collections.js'
 import { Json } from '../../runtime/json.js'
-import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { setGlobalTimeout, settles } from '../../runtime/timers.js'
 import { WORKER_ID } from '../../runtime/warning.js'
 import { StoreUnavailableError } from '../../stores/store.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { reportingTo } from '../record/diagnostics.js'
 import { isTaskId } from '../record/details.js'
-import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
 import { toInput, DirectRuns } from '../run/run.js'
 import { readTasksOptions, type TasksOptions, type TasksSettings } from '../tasks-options.js'
 import {
-  acceptTask, startOf, type AcceptedTask, type OwnedSubmitOptions, type Submitted,
+  acceptTask, startOf, type AcceptedTask, type OwnedSubmitOptions, type Submission,
 } from './accept-task.js'
 import { abandonTask } from './change-task.js'
 import { RunningTask } from './run-task.js'
@@ -25,6 +24,8 @@ import { TaskCore, noCallbacks, type CallbackDeliveries } from './task-core.js'
 /** Numbers of unfinished tasks of one pool, in all processes. */
 export interface PoolCounts extends Counts {
   readonly pool: string
+  /** `true` if nothing begins in the pool until `tasks.resume`. */
+  readonly isPaused: boolean
 }
 
 /** The state of one process. */
@@ -36,6 +37,8 @@ export interface TasksHealth {
    * error of the driver. Clients should not see them.
    */
   readonly error?: unknown
+  /** Pools in which nothing begins until `tasks.resume`, in any process. */
+  readonly pausedPools: readonly string[]
   /** Active runs, those of synchronous requests included. */
   readonly running: number
   /** Requests that wait for a task. */
@@ -77,7 +80,7 @@ export class TaskService {
     this.directPlaces = new Places(new Map([...pools].filter(([name]) => !work.includes(name))))
     this.deliveries = callbacks?.open(this.core)
     if (work.length === 0) return
-    engine.work({ places: this.places, callbacks: callbacks?.concurrency ?? 0 }, {
+    engine.work({ places: this.places, callbacks: callbacks?.concurrency ?? 0, limits: settings.limits }, {
       run: (run) => new RunningTask(this.core, run, this.running).perform(),
       callback: async (task) => this.deliveries?.deliver(task),
       remove: (task) => this.core.removeFiles(task),
@@ -111,10 +114,20 @@ export class TaskService {
     return direct === 'request' ? directPlaces : undefined
   }
 
+  /** Returns true for a pool that this process does not work for, so that no worker notes its pauses. */
+  hasForeignPauses(pool: string): boolean {
+    return this.settings.direct === 'request' && this.directPlaces.pools.has(pool)
+  }
+
+  /** Notes the paused pools for synchronous requests. */
+  async readPauses(): Promise<void> {
+    this.directPlaces.setPaused(await this.settings.engine.pausedPools())
+  }
+
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
   async submit(
     definition: AnyTaskDefinition, input: unknown,
-    options: OwnedSubmitOptions & Pick<Submitted, 'owner' | 'caller'>,
+    options: OwnedSubmitOptions & Pick<Submission, 'owner' | 'caller'>,
   ): Promise<AcceptedTask> {
     // A copy, so that later changes by the caller have no effect. What does not survive JSON shows
     // at once.
@@ -126,13 +139,11 @@ export class TaskService {
     this.mustHave(definition)
     const valid = definition.input ? await toInput(definition, copy) : copy
     if (definition.check) await definition.check(valid)
-    const { id, owner, caller, priority, context, callbackUrl, transaction, startAt, delayMs } = options
+    const { callbackUrl, owner, startAt, delayMs, ...others } = options
     if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
     const start = await startOf(this.core.engine, { startAt, delayMs })
     const json = text === undefined ? undefined : Json.of(copy, text)
-    return acceptTask(this.core, definition, copy, {
-      id, owner, caller, start, priority, context, callbackUrl, json, transaction,
-    })
+    return acceptTask(this.core, { ...others, definition, input: copy, json, owner, callbackUrl }, start)
   }
 
   /** Throws 400 `invalid_callback_url` or `callback_url_forbidden`, or a `TypeError`. */
@@ -141,8 +152,8 @@ export class TaskService {
     return this.deliveries.check(url, owner)
   }
 
-  read(id: string): MaybePromise<TaskSnapshot | undefined> {
-    return isTaskId(id) ? after(this.core.engine.read(id), toSnapshotOf) : undefined
+  read(id: string): MaybePromise<StoredTask | undefined> {
+    return isTaskId(id) ? this.core.engine.read(id) : undefined
   }
 
   async redeliver(id: string, unlessPending = false): Promise<boolean> {
@@ -150,17 +161,31 @@ export class TaskService {
     return isTaskId(id) && this.deliveries.redeliver(id, unlessPending)
   }
 
-  counts(): Promise<PoolCounts[]> {
+  async counts(): Promise<PoolCounts[]> {
     const { engine, pools } = this.settings
+    const paused = await engine.pausedPools()
     return Promise.all([...pools.keys()].map(async (pool) => (
-      { pool, ...await engine.counts(pool) }
+      { pool, isPaused: paused.includes(pool), ...await engine.counts(pool) }
     )))
+  }
+
+  /** @throws {TypeError} There is no pool of this name. */
+  async setPaused(pool: string, isPaused: boolean): Promise<void> {
+    const { engine, pools } = this.settings
+    if (!pools.has(pool)) {
+      const call = isPaused ? 'pause' : 'resume'
+      throw new TypeError(`tasks.${call}: the pool must be one of ${[...pools.keys()].join(', ')}, not ${String(pool)}`)
+    }
+    await engine.setPaused(pool, isPaused)
   }
 
   async health(): Promise<TasksHealth> {
     const failure = await this.failureOfEngine()
+    const { engine } = this.settings
+    const pausedPools = failure === undefined && !this.closing
+      ? await Promise.resolve(engine.pausedPools()).catch(() => []) : []
     return {
-      ok: !this.closing && failure === undefined, ...failure,
+      ok: !this.closing && failure === undefined, ...failure, pausedPools,
       running: this.running.size + this.directRuns.size, waiting: this.waiters.size,
     }
   }
@@ -215,8 +240,4 @@ function outageOf(error: unknown): unknown {
     `This process takes no tasks until the task engine works again: ${error.message}`,
     { cause: error.cause ?? error },
   )
-}
-
-function toSnapshotOf(task: StoredTask | undefined): TaskSnapshot | undefined {
-  return task && new Snapshot(task)
 }

@@ -56,6 +56,12 @@ export interface TaskSettings {
    * `maxPerOwner` together; for your own calls of `submit`, no limit. `Infinity`: no limit.
    */
   readonly maxPerOwner?: number
+  /**
+   * Maximum number of tasks of this kind that run for one owner at the same time, in all processes. The
+   * others wait, and the tasks of other owners begin. Who counts as an owner is as for `maxPerOwner`.
+   * Synchronous requests for such work become tasks, so they count too. Default: no limit.
+   */
+  readonly maxRunningPerOwner?: number
   /** `false` if only this process can do the work: `createTasks` then rejects shared engines. */
   readonly shared?: boolean
   /**
@@ -102,6 +108,13 @@ export interface TaskOptions<
    * and the task starts over. Default: runs save nothing.
    */
   readonly checkpoint?: Schema<P & JsonSafe<P>>
+  /**
+   * Stops what a run has started in another system under its `workId`. Called when nobody waits for
+   * that work any more: the task was cancelled, a run took longer than `timeoutMs`, or `memory()`
+   * closed. May be called twice, and for work that was not started. Its errors go to `onError`. A
+   * synchronous request becomes a task. Default: none.
+   */
+  readonly cancel?: (workId: string) => unknown
   /** External resource that the task owns, such as an upload. Default: none. */
   readonly external?: ExternalResource<I>
   /** Submits tasks at certain times: `cron('0 3 * * *')` of `longhaul/cron`. Default: none. */
@@ -124,7 +137,7 @@ type WithDefault = 'timeoutMs' | 'attempts' | 'backoff' | 'pool' | 'priority'
 export interface TaskDefinition<
   I = unknown, R = unknown, C = unknown, In = I, N extends string = string, P = never,
 > extends Omit<TaskSettings, WithDefault>, Required<Pick<TaskSettings, WithDefault>>,
-  Pick<TaskOptions<I, R, C, In, unknown, N, P>, 'input' | 'check' | 'external'> {
+  Pick<TaskOptions<I, R, C, In, unknown, N, P>, 'input' | 'check' | 'cancel' | 'external'> {
   readonly name: N
   readonly schedule?: Schedule
   /** Does the work. */
@@ -191,12 +204,13 @@ const BACKOFF_OPTIONS = {
 } satisfies OptionTable<Backoff>
 const OPTIONS = {
   name: { ...TASK_NAME, required: true },
-  input: SCHEMA, check: func(), run: func({ required: true }), output: value(),
+  input: SCHEMA, check: func(), run: func({ required: true }), cancel: func(), output: value(),
   timeoutMs: timer({ default: 600_000 }), attempts: whole({ min: 1, default: 1 }),
   backoff: value('an object', (given) => typeof given === 'object', { default: BACKOFF }),
   pool: { ...POOL_NAME, default: DEFAULT_POOL }, priority: { ...PRIORITY, default: 0 },
   retentionMs: duration({ min: 1000 }),
   maxPerOwner: whole({ min: 1, max: Number.MAX_SAFE_INTEGER, infinity: true }),
+  maxRunningPerOwner: whole({ min: 1 }),
   external: value(), shared: flag(), files: flag(), maxFileBytes: bytes(), checkpoint: SCHEMA,
   version: text({ pattern: /^.{1,64}$/s, expects: 'a string of 1 to 64 characters' }),
   schedule: value('what cron() of longhaul/cron returns', hasMethod('begin')),

@@ -9,6 +9,12 @@ export interface TaskContext<C = unknown, P = unknown> {
   readonly attempt: number
   readonly lastAttempt: boolean
   /**
+   * Id of the work for other systems, such as the id of a job: at most 180 of `A-Z a-z 0-9 . _ -`. A run
+   * after a crash or a shutdown has the same one, so it finds what the run before it has started. A run
+   * after a failed one, and a retry, have another. `undefined` while `taskId` is.
+   */
+  readonly workId: string | undefined
+  /**
    * Aborts on cancel, time-out and shutdown; for a synchronous request, also when the client
    * disconnects. With a `checkpoint` on Redis or PostgreSQL, it aborts when the shutdown begins, with
    * a `WorkerClosingError`: if the run saves and ends within the drain time, another process

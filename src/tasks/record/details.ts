@@ -91,6 +91,12 @@ export function detailsOf(task: StoredTask): Details {
   return task.details
 }
 
+/** Returns the id of what the newest run does. It changes with each failed run and each retry. */
+export function workIdOf({ id, birth, details }: StoredTask): string {
+  const { failures = 0, round = birth } = details as Details
+  return `${id}.${failures + 1}.${round}`
+}
+
 /** Sets the properties of a failure, or removes those of an earlier one. */
 export function withFailure(details: Details, failure: Failure | undefined): Details {
   if (failure === undefined) {

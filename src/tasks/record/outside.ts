@@ -23,8 +23,8 @@ interface FileOwner extends RecordFiles {
 }
 
 /** Returns the unique name of a run in the keys of its blobs. */
-export function fileRunOf({ birth, run }: Pick<StoredTask, 'birth' | 'run'>): string {
-  return `${birth}.${run}`
+export function fileRunOf({ birth }: Pick<StoredTask, 'birth'>, lease: string): string {
+  return `${birth}.${lease}`
 }
 
 export function blobName(run: string, slot: number): string {

@@ -109,6 +109,7 @@ class RunContext implements TaskContext {
   readonly taskId: string | undefined
   readonly attempt: number
   readonly lastAttempt: boolean
+  readonly workId: string | undefined
   readonly owner: string | undefined
   readonly external: string | undefined
   readonly context: unknown
@@ -119,10 +120,13 @@ class RunContext implements TaskContext {
   readonly #stop: Stop
 
   constructor(options: RunOptions) {
-    const { taskId, attempt, lastAttempt, owner, external, context, progress, files, checkpoint } = options
+    const {
+      taskId, attempt, lastAttempt, workId, owner, external, context, progress, files, checkpoint,
+    } = options
     this.taskId = taskId
     this.attempt = attempt
     this.lastAttempt = lastAttempt
+    this.workId = workId
     this.owner = owner
     this.external = external
     this.context = context

@@ -29,7 +29,10 @@ function withoutPeriodicLooks(t: TestContext, made: LeasedWork): { restore(): vo
 }
 
 function newRun(): LeasedRun {
-  return new LeasedRun(task, '{}', undefined, undefined, performance.now() + 15_000)
+  return new LeasedRun({
+    task, lease: 'l', input: '{}', checkpoint: undefined, crashed: undefined,
+    leaseEnd: performance.now() + 15_000,
+  })
 }
 
 test('looks are made one at a time, and again after a failure', async (t) => {

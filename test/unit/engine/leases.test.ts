@@ -8,7 +8,9 @@ const HOUR = 3_600_000
 
 function runOf(id: string, { run = 1, leaseEnd = performance.now() + HOUR } = {}): LeasedRun {
   const task = { id, birth: 'b', run, status: 'processing' } as StoredTask
-  return new LeasedRun(task, '1', undefined, undefined, leaseEnd)
+  return new LeasedRun({
+    task, lease: 'l', input: '1', checkpoint: undefined, crashed: undefined, leaseEnd,
+  })
 }
 
 /** Leases of some runs, whose renewals have the outcomes that `send` returns. */

@@ -29,6 +29,7 @@ class Kept extends StoredNode {
 /** A run that a process has begun. */
 class HandRun extends RunSignal implements TaskRun {
   readonly task: StoredTask
+  readonly lease: string
   readonly input: Json
   readonly checkpoint: string | undefined
   readonly crashed: StoredTask | undefined
@@ -36,6 +37,7 @@ class HandRun extends RunSignal implements TaskRun {
   constructor(readonly kept: Kept) {
     super()
     this.task = kept.toTask()
+    this.lease = String(kept.run)
     this.input = Json.fromText(kept.text)
     this.checkpoint = kept.checkpoint
     this.crashed = kept.crashed
@@ -147,7 +149,7 @@ export class HandEngine implements TaskEngine {
     }
     kept.change(expected, change, this.now())
     if (change.status === 'queued') kept.dueAt = this.now() + (change.delayMs ?? 0)
-    if (change.status !== undefined && !('run' in expected)) this.replaceRuns(kept)
+    if (change.status !== undefined && !('lease' in expected)) this.replaceRuns(kept)
     for (const listener of this.all.listeners.get(ref.id) ?? []) listener()
     return { outcome: 'changed', task: kept.toTask() }
   }
@@ -172,6 +174,9 @@ export class HandEngine implements TaskEngine {
 
   list(): StoredTask[] { return [...this.all.tasks.values()].map((kept) => kept.toTask()) }
   counts(): PoolCounts { return { running: this.own.size, waiting: 0, delayed: 0 } }
+
+  setPaused(): void { assert.fail('this engine has no pauses') }
+  pausedPools(): readonly string[] { return [] }
 
   async close(): Promise<void> {
     for (const run of this.own.keys()) run.abort(new WorkerClosingError())

@@ -32,7 +32,7 @@ function work(
 /** Handlers that end each run with a change. */
 const ending = (engine: MemoryTaskEngine, ran: string[] = [], change: TaskChange = { status: 'completed' }) => async ({ task }: TaskRun) => {
   ran.push(task.id)
-  await engine.change(task, { run: task.run }, change)
+  await engine.change(task, { lease: String(task.run) }, change)
 }
 
 const outcomeOf = (engine: MemoryTaskEngine, id: string, more?: Partial<NewTask>) => (engine.create(taskOf(id, more)) as Created).outcome
@@ -116,9 +116,9 @@ describe('bounds of MemoryTaskEngine', () => {
     const gate = deferred()
     work(engine, async ({ task }) => {
       if (++runs === 2) await gate.promise
-      const { outcome } = await engine.change(task, { run: task.run }, { checkpoint: 'x'.repeat(20_000) })
+      const { outcome } = await engine.change(task, { lease: String(task.run) }, { checkpoint: 'x'.repeat(20_000) })
       assert.equal(outcome, 'changed')
-      await engine.change(task, { run: task.run }, { status: runs < 3 ? 'queued' : 'completed' })
+      await engine.change(task, { lease: String(task.run) }, { status: runs < 3 ? 'queued' : 'completed' })
     })
     assert.equal(outcomeOf(engine, 'a'), 'created')
     await eventually(() => runs === 2)
@@ -232,7 +232,7 @@ describe('runs of MemoryTaskEngine', () => {
     const ran: string[] = []
     work(engine, async ({ task }) => {
       ran.push(task.id)
-      await engine.change(task, { run: task.run }, ran.length === 1 ? { status: 'queued', delayMs: 1 } : { status: 'completed' })
+      await engine.change(task, { lease: String(task.run) }, ran.length === 1 ? { status: 'queued', delayMs: 1 } : { status: 'completed' })
     })
     outcomeOf(engine, 'tried-twice')
     outcomeOf(engine, 'later', { start: { delayMs: 5 } })
