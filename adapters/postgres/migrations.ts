@@ -1,5 +1,5 @@
 import { readOptions, text } from '../../src/runtime/options.js'
-import { connectionsOf, type PgliteClient, type PostgresPool, type Query } from './connections.js'
+import { Connections, type PostgresPool, type Query } from './connections.js'
 
 /** Maximum time of all migrations, in milliseconds. */
 const MAX_MS = 3_600_000
@@ -28,6 +28,7 @@ export const MIGRATIONS: readonly Migration[] = [
       ...entries(schema), ...blobs(schema), ...tasks(schema),
     ],
   },
+  { number: 2, name: 'limits of running work', statements: runningLimits },
 ]
 
 /** Autovacuum after 5 % of the rows were deleted, not after 20 %. */
@@ -155,6 +156,37 @@ function tasks(schema: string): readonly string[] {
   ]
 }
 
+/**
+ * Columns and tables of limits of running work, pauses and business keys. A held task is due at
+ * `Infinity`: so neither a look nor a process of the version before gives it a turn. `held_due_at` is
+ * the time at which it was due. `task_pools` has a row for each pool with limits, or that was paused:
+ * `begun` counts the runs that began under its limits. So a take knows whether another one came
+ * first. A row of `task_begins` stands for the runs of one take; `before` is `begun` before it.
+ */
+function runningLimits(schema: string): readonly string[] {
+  const rows = `${schema}.task_rows`
+  return [
+    `ALTER TABLE ${rows} ADD COLUMN held_due_at float8, ADD COLUMN unique_key text COLLATE "C"`,
+    `CREATE UNIQUE INDEX task_rows_unique_key ON ${rows} (unique_key)
+  WHERE status < 2 AND unique_key IS NOT NULL`,
+    `CREATE INDEX task_rows_held ON ${rows} (pool, caller, name, priority, held_due_at)
+  WHERE status < 2 AND due_at = 'Infinity'`,
+    `DROP INDEX ${schema}.task_rows_running`,
+    `CREATE INDEX task_rows_running ON ${rows} (pool, caller, name) WHERE status = 1`,
+    `CREATE TABLE ${schema}.task_pools (
+  pool text COLLATE "C" PRIMARY KEY,
+  begun bigint NOT NULL DEFAULT 0,
+  is_paused boolean NOT NULL DEFAULT false
+) WITH (fillfactor = 50)`,
+    `CREATE TABLE ${schema}.task_begins (
+  pool text COLLATE "C" NOT NULL,
+  began_at float8 NOT NULL,
+  before bigint NOT NULL,
+  PRIMARY KEY (pool, began_at, before)
+) WITH (${VACUUM})`,
+  ]
+}
+
 /** Every later statement waits behind a migration that waits for a lock. It fails with 55P03 then. */
 const LOCK_TIMEOUT = 'SET LOCAL lock_timeout = \'1s\''
 
@@ -179,7 +211,7 @@ export function migrationSql(
 
 /** Returns the SQL of the migrations that a database lacks; `''` for none. */
 export async function missingSql(pool: PostgresPool, schema: string): Promise<string> {
-  const missing = await connectionsOf(pool).transaction(
+  const missing = await new Connections(pool).transaction(
     (query) => missingMigrations(query, schema), MAX_MS,
   )
   return missing.length === 0 ? '' : migrationSql(schema, missing)
@@ -205,10 +237,10 @@ export interface MigrateOptions {
  * @throws {Error} With the code `55P03`: another transaction has locked a table for a second.
  */
 export async function migrate(
-  pool: PostgresPool | PgliteClient, options: MigrateOptions = {},
+  pool: PostgresPool, options: MigrateOptions = {},
 ): Promise<readonly string[]> {
   const { schema } = readOptions('migrate', options, { schema: SCHEMA })
-  const applied = await connectionsOf(pool).transaction(
+  const applied = await new Connections(pool).transaction(
     (query) => applyMigrations(query, schema), MAX_MS,
   )
   return applied.map(({ number, name }) => `${String(number)} ${name}`)

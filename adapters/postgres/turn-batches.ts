@@ -18,9 +18,11 @@ export class TurnBatches<T, R extends { readonly id: string }> {
   ) {}
 
   /** Resolves to the row with the id. Different items with one id or key go into different batches. */
-  async add(id: string, item: T, weight = 1, key?: string): Promise<R | undefined> {
+  async add(
+    id: string, item: T, weight = 1, keys: readonly (string | undefined)[] = [],
+  ): Promise<R | undefined> {
     const isTaken = this.items.has(id) ? this.items.get(id) !== item
-      : key !== undefined && this.keys.has(key)
+      : keys.some((key) => key !== undefined && this.keys.has(key))
     if (isTaken || this.weight + weight > this.maxWeight) this.flush()
     const { items } = this
     if (items.size === 0) {
@@ -28,7 +30,7 @@ export class TurnBatches<T, R extends { readonly id: string }> {
       setImmediate(() => { if (this.items === items) this.flush() })
     }
     items.set(id, item)
-    if (key !== undefined) this.keys.add(key)
+    for (const key of keys) if (key !== undefined) this.keys.add(key)
     this.weight += weight
     try {
       return (await this.sent)?.get(id)

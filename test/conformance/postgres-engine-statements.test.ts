@@ -58,8 +58,8 @@ FROM generate_series(1, 30000) AS n`)
       channel('longhaul:store').subscribe((event) => { if ((event as StoreEvent).verb === 'look') resolve() })
     })
     engine.work({ places, callbacks: 1 }, {
-      run: async ({ task: { id, birth, run } }) => {
-        await engine.change({ id, birth }, { run }, { status: 'completed', result: '1' })
+      run: async ({ task, lease }) => {
+        await engine.change(task, { lease }, { status: 'completed', result: '1' })
         onEnd()
       },
       callback: async () => undefined, remove: async () => true, abandon: () => undefined,

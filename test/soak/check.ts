@@ -158,9 +158,9 @@ export function checkLeaks(before: Vitals, now: Vitals, ledger: Ledger): void {
   if (now.delayMs.p99 > 500) ledger.fault(`one event loop turn in a hundred was ${String(Math.round(now.delayMs.p99))} ms late`)
 }
 
-/** The kind of a key: of the store, of the engine, or of BullMQ. */
+/** The kind of a key: of the store, or of the engine. */
 function kindOf(key: string): string {
-  const task = /^\{longhaul\}:task:(\w+)/.exec(key)?.[1]
+  const task = /^\{longhaul\}:engine:(\w+)/.exec(key)?.[1]
   if (task !== undefined) return `task ${task}`
   return /^longhaul:(\w+:\w+)(?::|$)/.exec(key)?.[1] ?? /^(\{longhaul\}:[\w-]+):/.exec(key)?.[1] ?? 'other'
 }

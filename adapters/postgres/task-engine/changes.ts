@@ -17,7 +17,7 @@ interface Request {
   readonly change: TaskChange
 }
 
-const COLUMNS = 'id text, birth text, of_version integer, of_run integer, of_callback integer, '
+const COLUMNS = 'id text, birth text, of_version integer, of_lease text, of_callback integer, '
   + 'to_status smallint, new_group text, new_max bigint, new_details text, new_result text, '
   + 'delay float8, given_back integer, new_pool text, keep float8, callback float8, '
   + 'has_checkpoint boolean, new_checkpoint text, new_has_files boolean, new_file_bytes float8, '
@@ -118,7 +118,7 @@ function toRecord({ ref, expected, change }: Request) {
   return {
     id: ref.id, birth: ref.birth,
     of_version: 'version' in expected ? expected.version : undefined,
-    of_run: 'run' in expected ? expected.run : undefined,
+    of_lease: 'lease' in expected ? expected.lease : undefined,
     of_callback: 'callbackRun' in expected ? expected.callbackRun : undefined,
     to_status: status && STATUSES.indexOf(status), new_group: limit?.group, new_max: limit?.max,
     new_details: details && JSON.stringify(details), new_result: change.result,
@@ -149,7 +149,9 @@ function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): stri
     THEN ${SAME_NOW} ELSE task.finished_at END,
   expires_at = coalesce(${SAME_NOW} + keep, task.expires_at),
   sweep_at = coalesce(${SAME_NOW} + keep, task.sweep_at),
-  due_at = CASE WHEN to_status = 0 THEN ${SAME_NOW} + delay ELSE task.due_at END,
+  due_at = CASE WHEN to_status = 0 THEN ${SAME_NOW} + delay
+    WHEN new_pool <> task.pool AND task.due_at = 'Infinity' THEN task.held_due_at
+    ELSE task.due_at END,
   turn = CASE WHEN to_status IS NULL THEN task.turn END,
   lease_until = CASE WHEN to_status IS NULL THEN task.lease_until END,
   callback_run = task.callback_run
@@ -157,6 +159,8 @@ function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): stri
   callback_at = CASE WHEN callback < 0 THEN NULL
     ELSE coalesce(${SAME_NOW} + callback, task.callback_at) END,
   pool = coalesce(new_pool, task.pool),
+  unique_key = CASE WHEN to_status IS NULL OR to_status < 2 AND task.status < 2
+    THEN task.unique_key END,
   has_files = coalesce(new_has_files, task.has_files),
   file_bytes = coalesce(new_file_bytes, task.file_bytes),
   details = coalesce(new_details, task.details),
@@ -191,7 +195,7 @@ WHERE updated.id IS NOT NULL OR room <= 0`
 
 const APPLIES = `task.id = new.id AND task.birth = new.birth AND task.expires_at > ${SAME_NOW}
   AND (of_version IS NULL OR task.version = of_version)
-  AND (of_run IS NULL OR task.run = of_run AND task.status = 1)
+  AND (of_lease IS NULL OR task.taken_by = of_lease AND task.status = 1)
   AND (of_callback IS NULL OR task.callback_run = of_callback AND task.status >= 2)
   AND NOT coalesce(to_status = 0 AND task.status = 2, false)`
 const IS_RETRY = '(to_status = 0 AND task.status >= 2)'

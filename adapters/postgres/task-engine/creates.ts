@@ -1,12 +1,14 @@
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { nameFault } from '../../../src/engine/names.js'
-import { createdTask, type Created, type NewTask } from '../../../src/engine/task.js'
+import { createdTask, type Created, type NewTask, type StoredTask } from '../../../src/engine/task.js'
 import type { Query } from '../connections.js'
 import type { Database } from '../database.js'
 import { checkText, sqlState, toLifetime } from '../sql.js'
 import { TurnBatches } from '../turn-batches.js'
 import type { TaskReads } from './reads.js'
-import { CLOCK, newRows, NOW, optional, SAME_NOW, turnSql } from './rows.js'
+import {
+  CLOCK, newRows, NOW, optional, SAME_NOW, taskColumns, toTask, turnSql, type TaskRow,
+} from './rows.js'
 
 /** Maximum size of the values in one statement, in UTF-16 units. */
 export const MAX_BATCH_LENGTH = 262_144
@@ -24,12 +26,14 @@ export const MAX_MS = 2000
 const COLUMNS = 'id text, birth text, key text, owner text, caller text, limit_group text, max bigint, '
   + 'name text, pool text, priority integer, input text, details text, at float8, delay float8, '
   + 'keep float8, has_files boolean'
+/** And of one with a business key. */
+const UNIQUE_COLUMNS = `${COLUMNS}, unique_key text, replaces boolean`
 
 /** There is no row for a task that has to be tried again. */
 interface Row {
-  readonly outcome: 'created' | 'exists' | 'caller_full'
+  readonly outcome: 'created' | 'exists' | 'replaced' | 'caller_full'
   readonly id: string
-  /** Id of the task that has its id or key. */
+  /** Id of the task that has its id or key; the replaced task as JSON text. */
   readonly other: string
   readonly created_at: number
   readonly start_at: number | null
@@ -43,22 +47,24 @@ interface Row {
  * tried again.
  */
 export class Creates {
-  private readonly gathered: string
-  private readonly alone: string
-  private readonly clear: string
+  private readonly sql: Readonly<Record<'gathered' | 'alone' | 'clear', string>>
+  /** Statements for tasks with business keys, which take longer. */
+  private readonly unique: Readonly<Record<'gathered' | 'alone', string>>
   private readonly batches = new TurnBatches<NewTask, Row>(
-    MAX_BATCH_LENGTH, (tasks) => this.send(this.gathered, tasks),
+    MAX_BATCH_LENGTH, (tasks) => this.send('gathered', tasks),
   )
   private readonly busy = new Map<string | undefined, Promise<void>>()
 
   constructor(private readonly database: Database, private readonly reads: TaskReads) {
     const { schema } = database
-    this.gathered = createSql(schema, true)
-    this.alone = createSql(schema, false)
-    // An expired task gets another id, under which it waits for a sweep or the removal of its files.
-    this.clear = `WITH ${CLOCK}
-UPDATE ${schema}.task_rows SET id = '~' || birth || '~' || id, key = NULL, turn = NULL
-WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
+    this.sql = {
+      gathered: createSql(schema, true, false), alone: createSql(schema, false, false),
+      // An expired task gets another id, under which it waits for a sweep or the removal of its files.
+      clear: `WITH ${CLOCK}
+UPDATE ${schema}.task_rows SET id = '~' || birth || '~' || id, key = NULL, unique_key = NULL, turn = NULL
+WHERE (id = $1 OR key = $2 OR unique_key = $3 AND status < 2) AND expires_at <= ${SAME_NOW}`,
+    }
+    this.unique = { gathered: createSql(schema, true, true), alone: createSql(schema, false, true) }
   }
 
   /** @param query - runs statements in a transaction. Default: each by itself */
@@ -79,10 +85,14 @@ WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
         return { outcome: 'created', task: createdTask(task, createdAt, startAt, expiresAt) }
       }
       if (found?.outcome === 'caller_full') return { outcome: 'caller_full' }
+      if (found?.outcome === 'replaced') return { outcome: 'replaced', task: replacedTask(found) }
       const other = found && await this.reads.read(found.other, query)
       if (other) return { outcome: other.birth === task.birth ? 'created' : 'exists', task: other }
-      // An expired task may have the id or the key, unless another call came first.
-      if (!found) await (query ?? this.database.repeated)(this.clear, [task.id, task.key ?? null])
+      // An expired task may have the id or a key, unless another call came first.
+      if (!found) {
+        const names = [task.id, task.key ?? null, task.unique?.key ?? null]
+        await (query ?? this.database.repeated)(this.sql.clear, names)
+      }
     }
     throw new StoreUnavailableError('Too many calls create tasks of one caller, id or key')
   }
@@ -90,15 +100,22 @@ WHERE (id = $1 OR key = $2) AND expires_at <= ${SAME_NOW}`
   private async attempt(
     task: NewTask, query: Query | undefined, isAlone: boolean,
   ): Promise<Row | undefined> {
-    const { id, key, caller, input } = task
-    if (query) return (await query<Row>(this.alone, [JSON.stringify([toRecord(task)])]))[0]
+    const { id, key, caller, input, unique } = task
+    if (query) return (await query<Row>(this.textFor('alone', [task]), [toJson([task])]))[0]
     for (let busy = this.busy.get(caller); busy; busy = this.busy.get(caller)) await busy
-    if (isAlone) return (await this.send(this.alone, [task]))[0]
-    return this.batches.add(id, task, input.text.length + 500, key)
+    if (isAlone) return (await this.send('alone', [task]))[0]
+    const keys = [key && `key ${key}`, unique && `unique ${unique.key}`]
+    return this.batches.add(id, task, input.text.length + 500, keys)
   }
 
-  private async send(text: string, tasks: readonly NewTask[]): Promise<readonly Row[]> {
-    const sent = this.database.repeated<Row>(text, [JSON.stringify(tasks.map(toRecord))])
+  private textFor(kind: 'gathered' | 'alone', tasks: readonly NewTask[]): string {
+    return (tasks.some(({ unique }) => unique) ? this.unique : this.sql)[kind]
+  }
+
+  private async send(
+    kind: 'gathered' | 'alone', tasks: readonly NewTask[],
+  ): Promise<readonly Row[]> {
+    const sent = this.database.repeated<Row>(this.textFor(kind, tasks), [toJson(tasks)])
     const settled = sent.then(() => undefined, () => undefined).then(() => {
       for (const { caller } of tasks) if (this.busy.get(caller) === settled) this.busy.delete(caller)
     })
@@ -149,16 +166,24 @@ export function limitsSql(schema: string, skips: boolean): string {
 )`
 }
 
-function createSql(schema: string, skips: boolean): string {
+/**
+ * @param skips - leaves out callers whose row is locked, instead of waiting
+ * @param isUnique - some of the tasks have business keys
+ */
+function createSql(schema: string, skips: boolean, isUnique: boolean): string {
   // Each new row is joined with the clock, so that its lock_timeout applies before anything is locked.
   const rows = `${schema}.task_rows`
   const limit = skips ? `, set_config('lock_timeout', '${MAX_WAIT}', true)` : ''
-  return `WITH clock AS MATERIALIZED (SELECT ${NOW} AS now${limit}), ${newRows(COLUMNS)}, found AS MATERIALIZED (
-  SELECT new.id, other.id AS other FROM new CROSS JOIN LATERAL (
-    (SELECT id FROM ${rows} AS old WHERE old.id = new.id AND expires_at > ${SAME_NOW} LIMIT 1)
+  const [columns, unique] = isUnique ? [UNIQUE_COLUMNS, ', unique_key'] : [COLUMNS, '']
+  const same = isUnique ? sameKeySql(rows) : { found: '', replaces: 'false', tables: '', outcomes: '' }
+  return `WITH clock AS MATERIALIZED (SELECT ${NOW} AS now${limit}), ${newRows(columns)}, found AS MATERIALIZED (
+  SELECT new.id, other.id AS other, other.replaces FROM new CROSS JOIN LATERAL (
+    (SELECT id, false AS replaces FROM ${rows} AS old
+      WHERE old.id = new.id AND expires_at > ${SAME_NOW} LIMIT 1)
     UNION ALL
-    (SELECT id FROM ${rows} AS old WHERE old.key = new.key AND expires_at > ${SAME_NOW} LIMIT 1)
-    LIMIT 1
+    (SELECT id, false FROM ${rows} AS old
+      WHERE old.key = new.key AND expires_at > ${SAME_NOW} LIMIT 1)
+    ${same.found} LIMIT 1
   ) AS other
 ), wanted AS MATERIALIZED (
   SELECT new.*, coalesce(at, now + delay, now) AS due,
@@ -170,23 +195,70 @@ function createSql(schema: string, skips: boolean): string {
   WHERE room IS NULL OR group_place < room AND caller IN (SELECT caller FROM valid)
 ), created AS (
   INSERT INTO ${rows} (id, birth, key, owner, caller, limit_group, name, pool, priority, input,
-    details, has_files, created_at, start_at, expires_at, sweep_at, due_at, turn)
+    details, has_files, created_at, start_at, expires_at, sweep_at, due_at, turn${unique})
   SELECT id, birth, key, owner, caller, limit_group, name, pool, priority, input, details,
     has_files, ${SAME_NOW}, CASE WHEN due > ${SAME_NOW} THEN due END,
     greatest(due, ${SAME_NOW}) + keep, greatest(due, ${SAME_NOW}) + keep,
     greatest(due, ${SAME_NOW}),
-    CASE WHEN due <= ${SAME_NOW} THEN ${turnSql(rows, 'admitted')} END
+    CASE WHEN due <= ${SAME_NOW} THEN ${turnSql(rows, 'admitted')} END${unique}
   FROM admitted ORDER BY key, id
   ON CONFLICT DO NOTHING RETURNING id, created_at, start_at, expires_at
-)
+)${same.tables}
 SELECT 'created' AS outcome, id, id AS other, created_at, start_at, expires_at FROM created
-UNION ALL SELECT 'exists', id, other, 0, 0, 0 FROM found
+UNION ALL SELECT 'exists', id, other, 0, 0, 0 FROM found WHERE NOT replaces
 UNION ALL SELECT 'caller_full', id, id, 0, 0, 0
-FROM wanted JOIN groups USING (caller, limit_group, max) WHERE room <= 0`
+FROM wanted JOIN groups USING (caller, limit_group, max) WHERE room <= 0${same.outcomes}`
+}
+
+/** Returns the parts of the statement that find an unfinished task by its business key, and replace it. */
+function sameKeySql(rows: string) {
+  return {
+    found: `UNION ALL
+    (SELECT id, new.replaces AND run = 0 FROM ${rows} AS old
+      WHERE old.unique_key = new.unique_key AND status < 2 AND expires_at > ${SAME_NOW} LIMIT 1)`,
+    tables: `, swapped AS MATERIALIZED (
+  SELECT new.id AS new_id, other, new.pool, new.priority, new.input, new.details, new.has_files,
+    new.keep, old.caller, 0 AS place, greatest(coalesce(at, now + delay, now), now) AS due
+  FROM found JOIN new USING (id) JOIN ${rows} AS old ON old.id = other CROSS JOIN clock
+  WHERE found.replaces
+), replaced AS (
+  UPDATE ${rows} AS task SET version = task.version + 1, pool = swapped.pool,
+    priority = swapped.priority, input = swapped.input, details = swapped.details,
+    has_files = swapped.has_files, start_at = CASE WHEN due > ${SAME_NOW} THEN due END,
+    expires_at = due + keep, sweep_at = due + keep,
+    ${placeSql(rows)}
+  FROM swapped
+  WHERE task.id = other AND task.run = 0 AND task.status = 0 AND task.unique_key IS NOT NULL
+    AND task.expires_at > ${SAME_NOW}
+  RETURNING new_id, ${taskColumns('task')}
+)`,
+    outcomes: `
+UNION ALL SELECT 'replaced', new_id, row_to_json(replaced)::text, 0, 0, 0 FROM replaced`,
+  }
+}
+
+/**
+ * Returns the SQL of the turn of a replaced task, and of when it is due. If it may begin now as before,
+ * it keeps its place, or is still held; its pool and its priority must be the same.
+ */
+function placeSql(rows: string): string {
+  const stays = `due <= ${SAME_NOW} AND task.pool = swapped.pool AND task.priority = swapped.priority`
+  return `turn = CASE WHEN due > ${SAME_NOW} OR (${stays} AND task.due_at = 'Infinity') THEN NULL
+      WHEN ${stays} AND task.turn IS NOT NULL THEN task.turn
+      ELSE ${turnSql(rows, 'swapped')} END,
+    due_at = CASE WHEN ${stays} AND task.due_at = 'Infinity' THEN task.due_at ELSE due END`
+}
+
+function replacedTask({ other }: Row): StoredTask {
+  return toTask(JSON.parse(other) as TaskRow)
+}
+
+function toJson(tasks: readonly NewTask[]): string {
+  return JSON.stringify(tasks.map(toRecord))
 }
 
 function toRecord(task: NewTask) {
-  const { start, limit } = task
+  const { start, limit, unique } = task
   return {
     id: task.id, birth: task.birth, key: task.key, owner: task.owner ?? '',
     caller: task.caller ?? '', limit_group: limit?.group, max: limit?.max, name: task.name,
@@ -194,5 +266,6 @@ function toRecord(task: NewTask) {
     details: JSON.stringify(task.details), at: start && 'at' in start ? start.at : undefined,
     delay: start && 'delayMs' in start ? start.delayMs : undefined,
     keep: toLifetime(task.keepMs), has_files: task.hasFiles ?? false,
+    unique_key: unique?.key, replaces: unique?.ifExists === 'replace',
   }
 }

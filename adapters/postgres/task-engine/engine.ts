@@ -36,12 +36,12 @@ interface Evicted {
 }
 
 /**
- * Task engine on PostgreSQL 13 or later, or on PGlite, made by `postgres()`: one row for each task. A
+ * Task engine on PostgreSQL 13 or later, made by `postgres()`: one row for each task. A
  * task takes three statements: one creates it, one begins its run, and one ends it. Calls of one turn
  * of the event loop share statements.
  */
 export class PostgresTaskEngine implements TaskEngine {
-  readonly shared: boolean
+  readonly shared = true
   readonly durable = true
   readonly hasTransactions = true
   private readonly reads: TaskReads
@@ -59,7 +59,6 @@ export class PostgresTaskEngine implements TaskEngine {
     private readonly settings: { readonly limits: ShareLimits, readonly leaseMs: number },
   ) {
     const { schema, background } = database
-    this.shared = database.shared
     this.reads = new TaskReads(schema, database.repeated)
     this.creates = new Creates(database, this.reads)
     this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })
@@ -83,7 +82,7 @@ export class PostgresTaskEngine implements TaskEngine {
   async create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
     if (transaction !== undefined) return this.createWithin(transaction, task)
     const created = await observed('create', () => this.creates.create(task))
-    if (created.outcome === 'created') this.noteCreated(created.task)
+    this.noteCreated(created)
     return created
   }
 
@@ -133,6 +132,18 @@ export class PostgresTaskEngine implements TaskEngine {
     return observed('counts', () => this.reads.counts(pool))
   }
 
+  async setPaused(pool: string, isPaused: boolean): Promise<void> {
+    checkText(pool)
+    const text = pauseSql(this.database.schema, isPaused)
+    await observed('change', () => this.database.repeated(text, [pool]))
+    // Each worker looks which pools are paused.
+    this.notices.notify(DUE)
+  }
+
+  async pausedPools(): Promise<readonly string[]> {
+    return observed('read', () => this.reads.pausedPools())
+  }
+
   async now(): Promise<number> {
     return observed('now', () => this.reads.now())
   }
@@ -152,18 +163,19 @@ export class PostgresTaskEngine implements TaskEngine {
   private async createWithin(transaction: Transaction, task: NewTask): Promise<Created> {
     const query = queryOf(transaction)
     await this.database.ready()
-    const { id, key, caller, limit } = task
-    await enter(query, this.database, id, key, limit && caller)
+    const { id, key, caller, limit, unique } = task
+    await enter(query, this.database, [id, key, limit && caller, unique?.key])
     const created = await this.creates.create(task, query)
     // Not in the transaction, because PostgreSQL commits transactions with a notice one at a time.
-    if (created.outcome === 'created') {
-      setTimeout(() => { this.noteCreated(created.task) }, COMMIT_MS).unref()
-    }
+    setTimeout(() => { this.noteCreated(created) }, COMMIT_MS).unref()
     return created
   }
 
-  private noteCreated({ id, startAt, createdAt, pool }: StoredTask): void {
+  private noteCreated(created: Created): void {
+    if (created.outcome !== 'created' && created.outcome !== 'replaced') return
+    const { id, startAt, createdAt, pool } = created.task
     this.notices.notify(id)
+    // A later look finds a replaced task whose new start is late.
     if (startAt !== undefined) this.noteDue(startAt - createdAt, this.worker?.hasPlace(pool))
     else if (this.worker?.take(pool) !== true) this.notices.send(DUE + pool)
   }
@@ -180,8 +192,9 @@ export class PostgresTaskEngine implements TaskEngine {
     const { status, delayMs = 0, callbackMs, files } = change
     if (isVisibleChange(change)) this.notices.notify(task.id)
     if (status !== undefined) {
-      const isOwn = 'run' in expected
+      const isOwn = 'lease' in expected
       this.worker?.work.leases.note(task, isOwn)
+      if (isOwn) this.worker?.noteEnd(task)
       if (!isOwn && task.run > 0) this.notices.send(STOP)
       if (status === 'queued') this.noteDue(delayMs, this.worker?.hasPlace(task.pool))
     }
@@ -193,6 +206,14 @@ export class PostgresTaskEngine implements TaskEngine {
     if (!files) return
     this.checkFiles(task.caller, files.bytes, { maxEntries: Number.MAX_SAFE_INTEGER, maxBytes: files.max })
   }
+}
+
+/** Returns a statement that pauses a pool (`$1`), or ends its pause. */
+function pauseSql(schema: string, isPaused: boolean): string {
+  const pools = `${schema}.task_pools`
+  return isPaused ? `INSERT INTO ${pools} (pool, is_paused) VALUES ($1, true)
+ON CONFLICT (pool) DO UPDATE SET is_paused = true`
+    : `UPDATE ${pools} SET is_paused = false WHERE pool = $1 AND is_paused`
 }
 
 /** Returns a statement that writes an expired task with an id (`$1`) and an input (`$2`). */

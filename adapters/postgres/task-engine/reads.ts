@@ -17,6 +17,7 @@ export class TaskReads {
   private readonly rows: string
   private readonly byId: string
   private readonly byKey: string
+  private readonly paused: string
   private readonly batches: TurnBatches<string, StoredTask>
 
   /** @param schema - quoted as an identifier */
@@ -25,6 +26,7 @@ export class TaskReads {
     const select = `SELECT ${taskColumns('task')} FROM ${this.rows} AS task WHERE expires_at > ${NOW}`
     this.byId = `${select} AND id = ANY($1::text[])`
     this.byKey = `${select} AND key = $1`
+    this.paused = `SELECT pool FROM ${schema}.task_pools WHERE is_paused ORDER BY pool`
     this.batches = new TurnBatches(MAX_READ, (ids) => this.readAll(this.query, ids))
   }
 
@@ -71,6 +73,12 @@ export class TaskReads {
     return Number(row?.now)
   }
 
+  /** Returns the names of the paused pools. */
+  async pausedPools(): Promise<readonly string[]> {
+    const rows = await this.query<{ readonly pool: string }>(this.paused)
+    return rows.map(({ pool }) => pool)
+  }
+
   async counts(pool: string): Promise<PoolCounts> {
     const [row] = await this.query<Counts>(countsSql(this.rows), [pool])
     const [running, waiting, delayed, oldest] = (['running', 'waiting', 'delayed', 'oldest'] as const)
@@ -83,7 +91,8 @@ function countsSql(rows: string): string {
   const live = `pool = $1 AND expires_at > ${SAME_NOW}`
   return `WITH ${CLOCK}, queued AS (
   SELECT due_at FROM ${rows} WHERE turn IS NOT NULL AND status = 0 AND ${live}
-  UNION ALL SELECT due_at FROM ${rows} WHERE status = 0 AND turn IS NULL AND ${live}
+  UNION ALL SELECT CASE WHEN due_at = 'Infinity' THEN held_due_at ELSE due_at END
+  FROM ${rows} WHERE status = 0 AND turn IS NULL AND ${live}
 )
 SELECT (SELECT count(*) FROM ${rows} WHERE status = 1 AND ${live})::float8 AS running,
   count(*) FILTER (WHERE due_at <= ${SAME_NOW})::float8 AS waiting,

@@ -10,6 +10,12 @@ export const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::float8'
 export const CLOCK = `clock AS MATERIALIZED (SELECT ${NOW} AS now)`
 export const SAME_NOW = '(SELECT now FROM clock)'
 
+/**
+ * SQL of the condition of a held task, whose caller has its share running. It is due at no time, so it
+ * gets no turn before a run of the caller ends.
+ */
+export const HELD = 'status < 2 AND due_at = \'Infinity\''
+
 /** A task as statements return it: `null` for `undefined`, and the number of the status. */
 export type TaskRow = {
   readonly [P in keyof StoredTask]: P extends 'status' ? number
@@ -18,6 +24,7 @@ export type TaskRow = {
 }
 
 export interface RunRow extends TaskRow {
+  readonly lease: string
   readonly input: string
   readonly checkpoint: string | null
   readonly has_crashed: boolean
@@ -39,6 +46,23 @@ export function taskColumns(from: string, replaced: Readonly<Record<string, stri
     return `${replaced[name] ?? `${from}.${column}`} AS "${name}"`
   })
   return [...plain, ...MARKED.map((name) => `'=' || ${from}.${name} AS ${name}`)].join(', ')
+}
+
+/** Returns the columns of a run that a statement begins: those of `task`, and of `taken` before it. */
+export function runColumns(): string {
+  return `${taskColumns('task')}, task.taken_by AS lease, task.input,
+  '=' || task.checkpoint AS checkpoint, taken.status = 1 AS has_crashed,
+  taken.run_started_at AS lost_run_started_at`
+}
+
+/** Returns the SQL that begins the runs of `taken`, with a lease (`$4`) of `$3` milliseconds. */
+export function beginSql(rows: string): string {
+  return `UPDATE ${rows} AS task SET status = 1, turn = NULL, version = task.version + 1,
+  run = task.run + 1, attempt = task.attempt + 1,
+  crashes = task.crashes + (task.status = 1)::integer, taken_by = $4,
+  lease_until = ${SAME_NOW} + $3::float8, run_started_at = ${SAME_NOW},
+  started_at = coalesce(task.started_at, ${SAME_NOW})
+FROM taken WHERE task.id = taken.id AND task.turn IS NOT NULL`
 }
 
 /** Applications may set parsers of `pg` that return strings, big integers or objects as numbers. */
@@ -71,7 +95,10 @@ export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
     ...task, version: task.version - 1, run: task.run - 1, attempt: task.attempt - 1,
     crashes: task.crashes - 1, runStartedAt: optional(row.lost_run_started_at),
   } : undefined
-  return new LeasedRun(task, row.input, row.checkpoint?.slice(1), crashed, leaseEnd)
+  const { lease, input, checkpoint } = row
+  return new LeasedRun({
+    task, lease, input, checkpoint: checkpoint?.slice(1), crashed, leaseEnd,
+  })
 }
 
 /** Returns a common table expression `new` of the rows that a statement gets as JSON (`$1`), in order `n`. */

@@ -23,14 +23,15 @@ export function queryOf(transaction: Transaction): Query {
 }
 
 /**
- * Checks that a transaction is open and belongs to this database. Acquires advisory locks on the names,
- * always in one order, and waits up to 4 seconds for another open transaction that has one of them.
+ * Checks that a transaction is open and belongs to this database. Acquires advisory locks on the names
+ * of a task (id, key, caller with a limit, business key), always in one order, and waits up to 4 seconds
+ * for another open transaction that has one of them.
  *
  * @throws {TypeError} The transaction is not open, or belongs to another database.
  * @throws {StoreUnavailableError} The other transaction is still open.
  */
 export async function enter(
-  query: Query, database: Database, id: string, key: string | undefined, caller: string | undefined,
+  query: Query, database: Database, names: readonly (string | undefined)[],
 ): Promise<void> {
   const { schema } = database
   const mark = newId()
@@ -41,16 +42,16 @@ export async function enter(
   )
   const identity = begun?.hasTables === true ? `(${identitySql(schema)})` : 'NULL'
   const lock = (name: string): string => `pg_try_advisory_xact_lock(hashtextextended(${name}::text, 0))`
-  const names = [id, key, caller].map((name, kind) => (
+  const locked = names.map((name, kind) => (
     name === undefined ? null : `${schema} ${String(kind)} ${name}`
   ))
+  const acquired = locked.map((_, n) => `WHEN NOT ${lock(`$${String(n + 2)}`)} THEN false`).join(' ')
   for (const began = performance.now(); ;) {
     const [seen] = await query<{
       readonly mark: string | null, readonly identity: string | null, readonly acquired: boolean,
     }>(
       `SELECT current_setting($1::text, true) AS mark, ${identity} AS identity,
-  CASE WHEN NOT ${lock('$2')} THEN false WHEN NOT ${lock('$3')} THEN false
-  ELSE coalesce(${lock('$4')}, true) END AS acquired`, [MARK, ...names],
+  CASE ${acquired} ELSE true END AS acquired`, [MARK, ...locked],
     )
     if (seen?.mark !== mark) {
       throw new TypeError(
@@ -63,7 +64,8 @@ export async function enter(
     if (seen.acquired) return
     if (performance.now() - began > MAX_WAIT_MS) {
       throw new StoreUnavailableError(
-        'Another open transaction creates a task with this id or key, or under a limit of this caller',
+        'Another open transaction creates a task with this id, key or business key, or under a limit of '
+          + 'this caller',
       )
     }
     await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS * Math.random()) })

@@ -1,13 +1,16 @@
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
 import { LeasedWork } from '../../../src/engine/leased-work.js'
-import type { LeasedRun, Renewal } from '../../../src/engine/runs.js'
+import { isRunReplaced, type LeasedRun, type Renewal } from '../../../src/engine/runs.js'
+import type { StoredTask } from '../../../src/engine/task.js'
 import { newId } from '../../../src/runtime/random-id.js'
 import { nextTurn } from '../../../src/runtime/timers.js'
 import { observed } from '../../../src/stores/calls.js'
 import type { Database } from '../database.js'
 import type { ChangeNotices } from '../notices.js'
+import { LimitedTakes } from './limited-takes.js'
 import {
-  optional, toRun, toTask, CLOCK, SAME_NOW, taskColumns, turnSql, type RunRow, type TaskRow,
+  beginSql, optional, runColumns, toRun, toTask, CLOCK, HELD, SAME_NOW, taskColumns, turnSql,
+  type RunRow, type TaskRow,
 } from './rows.js'
 
 /** Shortest time between two looks for what is due, in milliseconds. */
@@ -19,10 +22,15 @@ const MAX_TAKEN = 50
 export const DUE = '!'
 /** Notice that the run of some task was ended from outside. */
 export const STOP = '?'
+/** With the name of a pool: notice that the pool has room under its limits. */
+const FREE = '+'
 
 interface Found {
   /** Pools in which tasks wait. */
   readonly pools: readonly string[]
+  readonly paused: readonly string[]
+  /** Pools in which tasks are held. */
+  readonly held: readonly string[]
   readonly next_start_ms: number | null
   readonly next_callback_ms: number | null
   readonly has_removals: boolean
@@ -37,6 +45,11 @@ export class Worker {
   readonly work: LeasedWork
   private readonly sql: WorkerSql
   private readonly waiting = new Set<string>()
+  private readonly limited = new Map<string, LimitedTakes>()
+  /** Pools with limits that have no room. */
+  private readonly closed = new Set<string>()
+  /** Number of times that a pool got room. */
+  private opens = 0
   private isTaking = false
   /** Ends of leases by the names of statements whose replies were lost, and which may have begun runs. */
   private readonly lostTakes = new Map<string, number>()
@@ -49,24 +62,32 @@ export class Worker {
     this.work = new LeasedWork(options, handlers, {
       leaseMs,
       // Nothing else keeps the process alive while the server is down.
-      keepsAlive: database.shared,
+      keepsAlive: true,
       renew: (runs) => observed('renew', () => this.renew(runs)),
       look: () => this.look(),
     })
-    const { places } = options
+    const { places, limits = [] } = options
+    for (const [pool, of] of limits) {
+      this.limited.set(pool, new LimitedTakes(database.query, database.schema, pool, of))
+    }
     places.onFree((pool) => { if (this.waiting.has(pool)) this.take(pool) })
     // A lost notice is harmless, because the worker also looks every second.
     void notices.watch(DUE, () => { this.work.lookIn(0) })
     void notices.watch(STOP, () => { void this.work.leases.renew() })
     for (const pool of places.pools.keys()) {
       void notices.watch(DUE + pool, () => { this.take(pool) })
+      if (this.limited.has(pool)) void notices.watch(FREE + pool, () => { this.open(pool) })
     }
     this.work.lookIn(0)
   }
 
-  /** Takes tasks of a pool. Returns `false` if no place is free. */
+  /**
+   * Takes tasks of a pool. Returns `false` if another process could begin one, because this one has no
+   * free place.
+   */
   take(pool: string): boolean {
     if (!this.work.options.places.pools.has(pool)) return false
+    if (this.closed.has(pool)) return true
     this.waiting.add(pool)
     if (!this.isTaking) void this.work.track(() => this.takeAll())
     return this.hasPlace(pool)
@@ -76,12 +97,29 @@ export class Worker {
     return !this.work.isClosing && this.work.options.places.freeIn(pool) > 0
   }
 
+  /** Notes that a run has ended. */
+  noteEnd({ pool, caller }: Pick<StoredTask, 'pool' | 'caller'>): void {
+    const limited = this.limited.get(pool)
+    if (!limited) return
+    limited.free(caller)
+    this.open(pool)
+  }
+
+  /** Takes tasks of a pool whose limits may have room. */
+  private open(pool: string): void {
+    this.opens++
+    this.closed.delete(pool)
+    this.take(pool)
+  }
+
   /** Begins runs in the pools in which tasks wait. Never rejects. */
   private async takeAll(): Promise<void> {
     this.isTaking = true
     // In a later turn of the event loop, so that tasks that are created together are taken together.
     await nextTurn()
-    const next = (): string | undefined => [...this.waiting].find((pool) => this.hasPlace(pool))
+    const next = (): string | undefined => [...this.waiting].find((pool) => (
+      this.hasPlace(pool) || this.limited.get(pool)?.hasFreed === true
+    ))
     try {
       for (let pool = next(); pool !== undefined; pool = next()) await this.takeFrom(pool)
     } catch (error) {
@@ -93,18 +131,19 @@ export class Worker {
 
   private async takeFrom(pool: string): Promise<void> {
     const { places } = this.work.options
+    const limited = this.limited.get(pool)
     let count = 0
-    while (count < MAX_TAKEN && places.tryAcquire(pool)) count++
+    while (count < MAX_TAKEN && this.hasPlace(pool) && places.tryAcquire(pool)) count++
     this.waiting.delete(pool)
     const leaseEnd = performance.now() + this.leaseMs
     const name = newId()
     let rows: readonly RunRow[] = []
     try {
-      rows = await observed('take', () => (
+      rows = limited ? await this.takeLimited(pool, limited, count, name) : await observed('take', () => (
         this.database.query(this.sql.take, [pool, count, this.leaseMs, name])
       ))
       this.work.noteSuccess('take')
-      if (rows.length === count) this.waiting.add(pool)
+      if (!limited && rows.length === count) this.waiting.add(pool)
     } catch (error) {
       this.lostTakes.set(name, leaseEnd)
       this.waiting.add(pool)
@@ -112,21 +151,53 @@ export class Worker {
     } finally {
       for (let n = rows.length; n < count; n++) places.release(pool)
     }
-    if (rows.length === count && !this.hasPlace(pool)) this.notices.send(DUE + pool)
-    for (const row of rows) {
-      this.notices.notify(row.id)
-      void this.work.perform(toRun(row, leaseEnd)).finally(() => { places.release(pool) })
+    if (!limited && rows.length === count && !this.hasPlace(pool)) this.notices.send(DUE + pool)
+    for (const row of rows) this.perform(toRun(row, leaseEnd), pool)
+  }
+
+  private async takeLimited(
+    pool: string, limited: LimitedTakes, count: number, name: string,
+  ): Promise<readonly RunRow[]> {
+    const { opens } = this
+    const { rows, next, hasMore, opensInMs } = await limited.take(count, this.leaseMs, name)
+    if (next === 'again') this.waiting.add(pool)
+    if (next === 'closed') {
+      if (opensInMs !== undefined) this.work.lookIn(Math.max(opensInMs, MIN_LOOK_MS))
+      // Unless the pool got room after the statement.
+      if (opens === this.opens) this.closed.add(pool)
     }
+    if (hasMore && rows.length === count && !this.hasPlace(pool)) this.notices.send(FREE + pool)
+    return rows
+  }
+
+  private perform(run: LeasedRun, pool: string): void {
+    const { caller, id } = run.task
+    const isLimited = this.limited.has(pool)
+    if (isLimited) {
+      run.onAbort((reason) => { if (isRunReplaced(reason)) this.noteEnd({ pool, caller }) })
+    }
+    this.notices.notify(id)
+    void this.work.perform(run).finally(() => {
+      this.work.options.places.release(pool)
+      if (!isLimited) return
+      if (this.hasPlace(pool)) this.open(pool)
+      else this.notices.send(FREE + pool)
+    })
   }
 
   private async look(): Promise<void> {
     const { work, sql, database: { query } } = this
     await this.giveBack()
-    const pools = [...work.options.places.pools.keys()]
-    const [found] = await observed('look', () => query<Found>(sql.look, [pools]))
+    const { places } = work.options
+    const pools = [...places.pools.keys()]
+    const values = [pools, pools.filter((pool) => this.limited.has(pool))]
+    const [found] = await observed('look', () => query<Found>(sql.look, values))
     if (!found) return
-    const { pools: due } = found
-    for (const pool of due) this.take(pool)
+    places.setPaused(found.paused)
+    for (const pool of found.held) await this.lookAtHeld(pool)
+    const due = pools.filter((pool) => !found.paused.includes(pool)
+      && (found.pools.includes(pool) || this.limited.get(pool)?.hasFreed === true))
+    for (const pool of due) this.open(pool)
     // Otherwise a take decides.
     if (!due.some((pool) => this.hasPlace(pool))) work.noteSuccess('take')
     if (found.has_more) work.lookIn(0)
@@ -152,6 +223,17 @@ export class Worker {
     }
   }
 
+  /** Releases held tasks for which limits have room, or all if their shares have no limit any more. */
+  private async lookAtHeld(pool: string): Promise<void> {
+    const limited = this.limited.get(pool)
+    if (limited?.hasShares === true) {
+      await limited.check()
+    } else {
+      await this.database.query(this.sql.releaseAll, [pool])
+      this.work.lookIn(MIN_LOOK_MS)
+    }
+  }
+
   /** Gives back the runs of takes without a reply. Repeats it until their leases end: they may be late. */
   private async giveBack(): Promise<void> {
     if (this.lostTakes.size === 0) return
@@ -161,15 +243,12 @@ export class Worker {
   }
 
   private async renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {
-    const tasks = runs.map(({ task }) => task)
+    const ids = runs.map(({ task }) => task.id)
     const rows = await this.database.query<{ readonly id: string, readonly is_renewed: boolean }>(
-      this.sql.renew, [
-        tasks.map(({ id }) => id), tasks.map(({ birth }) => birth), tasks.map(({ run }) => run),
-        this.leaseMs,
-      ],
+      this.sql.renew, [ids, runs.map(({ lease }) => lease), this.leaseMs],
     )
     const found = new Map(rows.map((row) => [row.id, row.is_renewed ? 'renewed' : 'busy'] as const))
-    return tasks.map(({ id }) => found.get(id) ?? 'lost')
+    return ids.map((id) => found.get(id) ?? 'lost')
   }
 }
 
@@ -185,10 +264,15 @@ type WorkerSql = ReturnType<typeof workerSql>
 /** @param schema - quoted as an identifier */
 function workerSql(schema: string) {
   const rows = `${schema}.task_rows`
+  const pools = `${schema}.task_pools`
   const live = `expires_at > ${SAME_NOW}`
+  const runs = `status = 1 AND lease_until IS NOT NULL AND ${live}`
   const columns = taskColumns('task')
   return {
-    /** Gives a turn to the tasks of pools (`$1`) that are due. Returns what else there is to do. */
+    /**
+     * Gives a turn to the tasks of pools (`$1`) that are due. Returns what else there is to do. In pools
+     * with limits (`$2`), a lease that is found over cannot be renewed, because its place is free.
+     */
     look: `WITH ${CLOCK}, delayed AS MATERIALIZED (
   SELECT id, pool, priority, caller, due_at FROM ${rows}
   WHERE pool = ANY($1::text[]) AND status = 0 AND turn IS NULL AND due_at <= ${SAME_NOW} AND ${live}
@@ -202,7 +286,8 @@ function workerSql(schema: string) {
   SELECT *, row_number() OVER (PARTITION BY pool, priority, caller ORDER BY due_at, id) - 1 AS place
   FROM (SELECT * FROM delayed UNION ALL SELECT * FROM lost) AS due
 ), promoted AS (
-  UPDATE ${rows} AS task SET turn = ${turnSql(rows, 'ready')}, due_at = ready.due_at
+  UPDATE ${rows} AS task SET turn = ${turnSql(rows, 'ready')}, due_at = ready.due_at,
+    lease_until = CASE WHEN task.pool = ANY($2::text[]) THEN NULL ELSE task.lease_until END
   FROM ready WHERE task.id = ready.id AND task.turn IS NULL RETURNING task.pool
 )
 SELECT ARRAY(
@@ -212,7 +297,11 @@ SELECT ARRAY(
     SELECT turn FROM ${rows} AS task WHERE task.pool = worked.pool AND turn IS NOT NULL
     ORDER BY priority, turn LIMIT 1
   ) IS NOT NULL
-) AS pools, (
+) AS pools,
+ARRAY(SELECT pool FROM ${pools} WHERE is_paused) AS paused,
+ARRAY(SELECT pool FROM unnest($1::text[]) AS worked (pool) WHERE (
+  SELECT true FROM ${rows} AS task WHERE task.pool = worked.pool AND ${HELD} LIMIT 1
+)) AS held, (
   SELECT min(due_at) FROM unnest($1::text[]) AS worked (pool) CROSS JOIN LATERAL (
     SELECT due_at FROM ${rows} AS task WHERE task.pool = worked.pool AND status = 0
       AND turn IS NULL AND due_at > ${SAME_NOW} ORDER BY due_at LIMIT 1
@@ -228,17 +317,20 @@ EXISTS (SELECT FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW}) AS has_
      * several pools, the planner would rather sort all that waits.
      */
     take: `WITH ${CLOCK}, taken AS MATERIALIZED (
-  SELECT id, status, run_started_at FROM ${rows} WHERE pool = $1 AND turn IS NOT NULL AND ${live}
+  SELECT id, status, run_started_at FROM ${rows}
+  WHERE pool = $1 AND turn IS NOT NULL AND ${live}
+    AND (SELECT pool FROM ${pools} WHERE pool = $1 AND is_paused) IS NULL
   ORDER BY priority, turn, due_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
 )
-UPDATE ${rows} AS task SET status = 1, turn = NULL, version = task.version + 1,
-  run = task.run + 1, attempt = task.attempt + 1,
-  crashes = task.crashes + (task.status = 1)::integer, taken_by = $4,
-  lease_until = ${SAME_NOW} + $3::float8, run_started_at = ${SAME_NOW},
-  started_at = coalesce(task.started_at, ${SAME_NOW})
-FROM taken WHERE task.id = taken.id AND task.turn IS NOT NULL
-RETURNING ${columns}, task.input, '=' || task.checkpoint AS checkpoint,
-  taken.status = 1 AS has_crashed, taken.run_started_at AS lost_run_started_at`,
+${beginSql(rows)}
+RETURNING ${runColumns()}`,
+    /** Lets held tasks of a pool (`$1`) become due. */
+    releaseAll: `UPDATE ${rows} SET due_at = held_due_at,
+  lease_until = CASE WHEN status = 1 THEN held_due_at END
+WHERE id = ANY(ARRAY(
+  SELECT id FROM ${rows} WHERE pool = $1 AND ${HELD} LIMIT ${String(MAX_READY)}
+  FOR UPDATE SKIP LOCKED
+))`,
     /** Gives back the runs that takes with some names (`$1`) have begun. */
     giveBack: `WITH ${CLOCK}
 UPDATE ${rows} SET status = 0, version = version + 1, attempt = attempt - 1,
@@ -263,17 +355,17 @@ WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
     removeLater: `WITH ${CLOCK}
 UPDATE ${rows} SET sweep_at = ${SAME_NOW} + ${String(REMOVE_FAILED_MS)}
 WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
-    /** Renews the leases of runs (`$1` to `$3`) for `$4` milliseconds. Returns those that still run. */
+    /** Renews leases (`$2`) of tasks (`$1`) for `$3` milliseconds. Returns the tasks that still run. */
     renew: `WITH ${CLOCK}, own AS MATERIALIZED (
-  SELECT * FROM unnest($1::text[], $2::text[], $3::integer[]) AS own (id, birth, run)
+  SELECT * FROM unnest($1::text[], $2::text[]) AS own (id, taken_by)
 ), free AS MATERIALIZED (
-  SELECT id FROM ${rows} AS task JOIN own USING (id, birth, run) WHERE status = 1 AND ${live}
+  SELECT id FROM ${rows} AS task JOIN own USING (id, taken_by) WHERE ${runs}
   ORDER BY id FOR UPDATE OF task SKIP LOCKED
 ), renewed AS (
-  UPDATE ${rows} AS task SET lease_until = ${SAME_NOW} + $4::float8, turn = NULL
+  UPDATE ${rows} AS task SET lease_until = ${SAME_NOW} + $3::float8, turn = NULL
   FROM free WHERE task.id = free.id RETURNING task.id
 )
 SELECT id, id IN (SELECT id FROM renewed) AS is_renewed
-FROM ${rows} AS task JOIN own USING (id, birth, run) WHERE status = 1 AND ${live}`,
+FROM ${rows} AS task JOIN own USING (id, taken_by) WHERE ${runs}`,
   }
 }
