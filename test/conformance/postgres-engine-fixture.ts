@@ -54,7 +54,7 @@ export function serverFixture(url: string, settings: EngineSettings, options: Op
       }
       return { transaction: client, commit: () => end('COMMIT'), rollback: () => end('ROLLBACK') }
     },
-    snapshot: () => snapshotOf((text) => own.query(text), schema),
+    snapshot: () => snapshotOf(own, schema),
     close: async () => {
       await Promise.all(ends.map((end) => end()))
       await own.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
@@ -64,15 +64,13 @@ export function serverFixture(url: string, settings: EngineSettings, options: Op
 }
 
 /** Copies the tables of the tasks. The result puts the copies back. */
-async function snapshotOf(
-  query: (text: string) => Promise<unknown>, schema: string,
-): Promise<() => Promise<void>> {
+async function snapshotOf(pool: pg.Pool, schema: string): Promise<() => Promise<void>> {
   const tables = ['task_rows', 'task_callers', 'task_pools', 'task_begins'].map((name) => `${schema}.${name}`)
-  for (const table of tables) await query(`CREATE TABLE ${table}_copy AS TABLE ${table}`)
+  for (const table of tables) await pool.query(`CREATE TABLE ${table}_copy AS TABLE ${table}`)
   return async () => {
     // In one statement, which commits by itself.
     const inserts = tables.map((table) => `INSERT INTO ${table} TABLE ${table}_copy;`).join(' ')
-    await query(`DO $$ BEGIN TRUNCATE ${tables.join()}; ${inserts} END $$`)
+    await pool.query(`DO $$ BEGIN TRUNCATE ${tables.join()}; ${inserts} END $$`)
   }
 }
 
