@@ -6,7 +6,7 @@ import { TaskService, type PoolCounts, type TasksHealth } from './core/task-serv
 import {
   ServedTasks, type OwnedTasks, type SubmitArguments, type TaskHandle,
 } from './owned-tasks.js'
-import type { TasksOptions } from './tasks-options.js'
+import type { TasksOptions } from './core/tasks-options.js'
 import { noteClosed, noteOpened } from '../runtime/stopping.js'
 
 /**

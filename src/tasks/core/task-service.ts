@@ -13,7 +13,7 @@ import { reportingTo } from '../record/diagnostics.js'
 import { isTaskId } from '../record/details.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
 import { toInput, DirectRuns } from '../run/run.js'
-import { readTasksOptions, type TasksOptions, type TasksSettings } from '../tasks-options.js'
+import { readTasksOptions, type TasksOptions, type TasksSettings } from './tasks-options.js'
 import {
   acceptTask, startOf, type AcceptedTask, type OwnedSubmitOptions, type Submission,
 } from './accept-task.js'

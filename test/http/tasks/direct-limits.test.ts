@@ -6,7 +6,7 @@ import { memory } from '../../../adapters/memory/index.js'
 import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
 import { defineTask, type AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
+import type { TasksOptions } from '../../../src/tasks/core/tasks-options.js'
 import { deferred, eventually, keepAlive, within } from '../../kit/wait.js'
 
 type Options = Partial<TasksOptions> & { readonly syncTimeoutMs?: number, readonly parts?: ReturnType<typeof memory> }

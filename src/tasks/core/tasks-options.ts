@@ -1,12 +1,12 @@
-import type { RunLimits, StartsPer, TaskEngine } from '../engine/engine.js'
+import type { RunLimits, StartsPer, TaskEngine } from '../../engine/engine.js'
 import {
   bytes, duration, func, hasMethod, oneOf, readOptions, value, whole, type Filled, type OptionTable,
-} from '../runtime/options.js'
-import type { Blobs } from '../stores/blobs.js'
-import type { Store } from '../stores/store.js'
-import type { Callbacks } from './core/task-core.js'
-import { DEFAULT_POOL, POOL_NAME, type AnyTaskDefinition, type Definitions } from './definition/define.js'
-import type { Tracing } from './definition/tracing.js'
+} from '../../runtime/options.js'
+import type { Blobs } from '../../stores/blobs.js'
+import type { Store } from '../../stores/store.js'
+import type { Callbacks } from './task-core.js'
+import { DEFAULT_POOL, POOL_NAME, type AnyTaskDefinition, type Definitions } from '../definition/define.js'
+import type { Tracing } from '../definition/tracing.js'
 
 /** Options of `createTasks`. */
 export interface TasksOptions<D extends Definitions = Definitions> {
