@@ -20,7 +20,7 @@ export {
 } from './tasks/definition/define.js'
 export type { Checkpoint, TaskContext, TaskFile, TaskFiles } from './tasks/definition/run-context.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
-export type { PoolCounts, TasksHealth } from './tasks/core/task-service.js'
+export type { PoolCounts, TasksHealth } from './tasks/core/task-core.js'
 export type { ListOptions, TaskPage } from './tasks/lists.js'
 export type { OwnedTasks, SubmitArguments, TaskHandle } from './tasks/owned-tasks.js'
 export type { TasksOptions } from './tasks/core/tasks-options.js'
