@@ -35,7 +35,7 @@ function deadPaths(page: string, text: string): string[] {
   return [...links, ...code].filter((path) => !exists(path.replace(/\/$/, '')))
 }
 
-const words = (text: string) => text.split(/[\s`'"(),;]+/)
+const words = (text: string) => text.split(/[\s`'"(),;:]+/)
 /** A path from the top of the repository. */
 const isPath = (word: string) => word.includes('/') && folders.has(word.split('/', 1)[0])
 /** The end of a path, such as `task.ts` or `engine/task.ts`. */
