@@ -15,7 +15,6 @@ import { createArgument, pageArgument, toTask, type Row } from './rows.js'
 import {
   COUNTS, CREATE, DELETE, NOW, PAUSE, PAUSED, PROBE, READ, READ_BY_KEY,
 } from './task-scripts.js'
-import { Turns } from './turns.js'
 import { Worker } from './worker.js'
 
 /** Options of `RedisTaskEngine`. */
@@ -59,7 +58,6 @@ export class RedisTaskEngine implements TaskEngine {
   readonly durable = true
   readonly hasTransactions = false
   private readonly connection: Connection
-  private readonly turns: Turns
   private readonly worker: Worker
   /** Time of Redis minus that of the monotonic clock, and until when it is used by the latter. */
   private clockOffset = 0
@@ -71,8 +69,8 @@ export class RedisTaskEngine implements TaskEngine {
     const { client, namespace, timeoutMs, leaseMs, maxEntriesPerOwner, maxBytesPerOwner } =
       readOptions('RedisTaskEngine', options, REDIS_TASK_ENGINE)
     const connection = this.connection = new Connection(client, timeoutMs, `{${namespace}}:engine:`)
-    this.turns = new Turns(connection, { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner })
-    this.worker = new Worker(connection, this.turns, leaseMs)
+    const share = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
+    this.worker = new Worker(connection, leaseMs, share)
   }
 
   create(task: NewTask, { transaction }: CreateOptions = {}): Promise<Created> {
@@ -111,7 +109,7 @@ export class RedisTaskEngine implements TaskEngine {
   }
 
   change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
-    return this.turns.change(ref, expected, change)
+    return this.worker.change(ref, expected, change)
   }
 
   delete({ id, birth }: TaskRef, version: number): Promise<StoredTask | undefined> {
@@ -169,7 +167,7 @@ export class RedisTaskEngine implements TaskEngine {
   ): Promise<T> {
     return this.connection.run(verb, script, args, (reply: readonly [Numeric | null, ...unknown[]]) => {
       const [due, ...result] = reply
-      if (due !== null) this.turns.onDue(Math.max(Number(due), 0))
+      this.worker.noteDue(due)
       return read(result as unknown as Result)
     })
   }

@@ -98,11 +98,8 @@ export function changeArguments(
 }
 
 /** Returns limits as scripts read them. */
-export function limitsArgument(limits: RunLimits): object {
-  const { maxRunning, startsPer, maxPerCaller, maxPerCallerOf } = limits
-  return {
-    maxRunning, startsPer, maxPerCaller, maxPerCallerOf: maxPerCallerOf && Object.fromEntries(maxPerCallerOf),
-  }
+export function limitsArgument(limits: RunLimits | undefined): object | undefined {
+  return limits && { ...limits, maxPerCallerOf: limits.maxPerCallerOf && Object.fromEntries(limits.maxPerCallerOf) }
 }
 
 export function pageArgument(query: TaskQuery): string {

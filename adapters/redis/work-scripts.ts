@@ -279,9 +279,9 @@ return renewals
 /**
  * Finds what is due: 200 tasks of one kind at most. It begins with a removal, because a full server allows
  * only such scripts. A callback and a removal of files is tried again after a minute. ARGV: 1 as JSON: the
- * worker, its maximum numbers of callbacks and removals, and for each pool its name, its limits and where
- * to look for held tasks. Result: callbacks; tasks whose files are to be removed; the runs of this worker;
- * and for each pool: `ready` if tasks wait in it, `paused` or nothing, and where to look next.
+ * worker, its maximum numbers of callbacks and removals, and the name and limits of each pool. Result:
+ * callbacks; tasks whose files are to be removed; the runs of this worker; and for each pool: `ready` if
+ * tasks wait in it, `paused` or nothing.
  */
 export const LOOK = taskScript(`${DELAYS}
 ${SHARES}
@@ -302,7 +302,7 @@ for _, pool in ipairs(pools) do
   end
 end
 
-local callbacks, removals, own, found = {}, {}, {}, {}
+local callbacks, removals, own, states = {}, {}, {}, {}
 each('cb', q.callbacks, function(t)
   if not FINAL[t[STATUS]] then return call('ZREM', base .. 'cb', t[ID]) end
   t[CALLBACK_RUN], t[CALLBACK_AT] = t[CALLBACK_RUN] + 1, again
@@ -316,20 +316,19 @@ each('gone', q.removals, function(t)
   removals[#removals + 1] = reply(row)
 end)
 
-local function releaseHeld(pool, limits, from)
-  local sums
-  for _ = 1, 100 do
-    local held = call('ZRANGEBYLEX', base .. 'held:' .. pool, from, '+', 'LIMIT', 0, 1)[1]
-    if not held then return '-' end
+-- A share without room has a run, so there are not many.
+local function releaseHeld(pool, limits)
+  local sums, from
+  for _ = 1, 1000 do
+    local held = call('ZRANGEBYLEX', base .. 'held:' .. pool, from or '-', '+', 'LIMIT', 0, 1)[1]
+    if not held then return end
     sums = sums or sharesIn(pool)
-    local caller, name = string.match(held, '^([^%z]*)%z([^%z]*)')
-    local share = caller .. '\\0' .. name .. '\\0'
+    local share, name = string.match(held, '^([^%z]*%z([^%z]*)%z)')
     for _ = 1, math.min(roomIn(share, name, limits, sums), 100) do
       if not release(pool, share) then break end
     end
-    from = '(' .. caller .. '\\0' .. name .. '\\1'
+    from = '(' .. string.sub(share, 1, -2) .. '\\1'
   end
-  return from
 end
 
 local function note(set)
@@ -337,17 +336,17 @@ local function note(set)
   if at and at ~= 'inf' then wake(tonumber(at)) end
 end
 for n, pool in ipairs(q.pools) do
-  local from = releaseHeld(pool.name, pool.limits or {}, pool.from)
+  releaseHeld(pool.name, pool.limits or {})
   for _, run in ipairs(call('ZRANGEBYSCORE', base .. 'run:' .. pool.name, '-inf', '(inf')) do
     if string.find(run, '\\0' .. q.worker .. '.', 1, true) then own[#own + 1] = run end
   end
   local first = call('ZRANGE', base .. 'ready:' .. pool.name, 0, 0)[1]
-  found[n] = {first == '!' and 'paused' or first and 'ready' or '', from}
+  states[n] = first == '!' and 'paused' or first and 'ready' or ''
 end
 for _, pool in ipairs(pools) do
   note('delayed:' .. pool)
   note('run:' .. pool)
 end
 if q.callbacks > 0 then note('cb') end
-return done(callbacks, removals, own, found)
+return done(callbacks, removals, own, states)
 `)

@@ -1,39 +1,57 @@
 import { hasWorker, type WorkHandlers, type WorkOptions } from '../../src/engine/engine.js'
 import { LeasedWork } from '../../src/engine/leased-work.js'
 import type { LeasedRun, Renewal } from '../../src/engine/runs.js'
+import type { Changed, Expected, TaskChange, TaskRef } from '../../src/engine/task.js'
 import { newId } from '../../src/runtime/random-id.js'
-import { clearTimeout, setTimeout } from '../../src/runtime/timers.js'
+import { setImmediate } from '../../src/runtime/timers.js'
+import type { ShareLimits } from '../../src/stores/share-limits.js'
+import type { Numeric } from './client.js'
 import type { Connection } from './connection.js'
-import { limitsArgument, runName, toRun, toTask, type Row, type RunRow } from './rows.js'
+import {
+  changeArguments, limitsArgument, runName, toRun, toTask, type Row, type RunRow,
+} from './rows.js'
 import { REMOVED } from './task-scripts.js'
-import type { PoolTake, Take, Turns } from './turns.js'
-import { LOOK, RENEW } from './work-scripts.js'
+import { LOOK, RENEW, TURN } from './work-scripts.js'
 
-/** Maximum number of runs that one turn begins in one pool. */
-const MAX_TAKEN = 50
+/** Maximum number of changes in one turn, and of runs that it begins in one pool. */
+const [MAX_CHANGES, MAX_TAKEN] = [50, 50]
 /** Delay of the look after a turn without a reply, which may have begun runs, in milliseconds. */
 const LOST_MS = 100
-/** Time that a run waits for the place of the run before, in milliseconds. */
-const PLACE_MS = 1000
 
-/** What a process knows of a pool that it works for. */
+/** A pool that this process works for. */
 class Pool {
   /** `true` if tasks may wait. */
   isWaiting = true
   /** Number of notices that tasks wait. */
   notices = 0
-  /** Runs that have begun, and wait for the place of a run that ends. */
-  readonly begun: LeasedRun[] = []
-  /** Where the next look for held tasks begins. */
-  from = '-'
+  /** Runs that have begun in the place of another one, whose end is stored and whose handler works still. */
+  begun: LeasedRun[] = []
 
   constructor(readonly name: string, readonly limits: object | undefined) {}
 }
 
+/** A change that waits for the next turn. */
+interface Waiting {
+  readonly args: readonly [text: string, checkpoint: string]
+  /** Pool of the run of this process that the change ends. */
+  readonly endsIn: string | undefined
+  readonly resolve: (outcome: Outcome) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Runs to begin in one pool. `free` is the number of places that were acquired for them. */
+interface Wanted {
+  readonly pool: Pool
+  readonly free: number
+  readonly count: number
+  readonly notices: number
+}
+
 /**
- * Hands out what is due. Runs begin in turns: when a place is free, and together with the end of the run
- * before. A look finds everything else, and compares the runs of this process with those that Redis has
- * for it: those that it does not know have begun in a turn whose reply was lost, and are given back.
+ * Makes changes and begins runs, in turns: one script makes the changes of one turn of the event loop, and
+ * begins runs in free places, and in those of the runs that it ends. A look finds what else is due, and
+ * gives back the runs that Redis has for this process and that the process does not perform, because the
+ * reply to their begin was lost.
  */
 export class Worker {
   /** Random name of the process, with which its leases begin. */
@@ -44,19 +62,14 @@ export class Worker {
   private readonly runs = new Map<string, LeasedRun>()
   /** Leases of turns that have no outcome yet. */
   private readonly pending = new Set<string>()
+  private waiting: Waiting[] = []
+  private isTurning = false
   private stops: (() => void)[] = []
 
   constructor(
-    private readonly connection: Connection, private readonly turns: Turns,
-    private readonly leaseMs: number,
-  ) {
-    turns.onDue = (ms) => this.work?.lookIn(ms)
-    turns.poolOf = (lease, id) => {
-      for (const { task, lease: own } of this.runs.values()) if (own === lease && task.id === id) return task.pool
-      return undefined
-    }
-    turns.takes = (ending) => this.takes(ending)
-  }
+    private readonly connection: Connection, private readonly leaseMs: number,
+    private readonly share: ShareLimits,
+  ) {}
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.work) throw hasWorker('redis')
@@ -69,17 +82,13 @@ export class Worker {
       this.stops.push(this.connection.watches.add(this.connection.base + channel, listener).remove)
     }
     for (const name of places.pools.keys()) {
-      const own = limits?.get(name)
-      const pool = new Pool(name, own && limitsArgument(own))
+      const pool = new Pool(name, limitsArgument(limits?.get(name)))
       this.pools.set(name, pool)
       listen(`r:${name}`, () => { this.noteReady(pool) })
     }
     listen('due', () => { work.lookIn(0) })
     listen(`k:${this.id}`, () => { void work.leases.renew() })
-    places.onFree((name) => {
-      const pool = this.pools.get(name)
-      if (pool) this.pump(pool)
-    })
+    places.onFree((name) => { this.pump(this.pools.get(name)) })
     work.lookIn(0)
   }
 
@@ -88,103 +97,125 @@ export class Worker {
     for (const stop of this.stops) stop()
   }
 
+  change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
+    const args = changeArguments(ref, expected, change, newId())
+    return this.connection.call('change', () => new Promise<Outcome>((resolve, reject) => {
+      const endsIn = change.status && 'lease' in expected ? this.poolOf(ref, expected.lease) : undefined
+      this.waiting.push({ args, endsIn, resolve, reject })
+      this.turn()
+    }), ([outcome, row]) => {
+      if (outcome === 'caller_full') return { outcome }
+      if (outcome === 'changed') return { outcome, task: toTask(row, change) }
+      return { outcome, task: row ? toTask(row) : undefined }
+    })
+  }
+
+  /** Notes the time until something is due, in a reply. */
+  noteDue(ms: Numeric | null): void {
+    if (ms !== null) this.work?.lookIn(Math.max(Number(ms), 0))
+  }
+
+  private poolOf({ id }: TaskRef, lease: string): string | undefined {
+    for (const run of this.runs.values()) if (run.lease === lease && run.task.id === id) return run.task.pool
+    return undefined
+  }
+
   private noteReady(pool: Pool): void {
     pool.notices++
     pool.isWaiting = true
     this.pump(pool)
   }
 
-  /** Takes from a pool in the next turn, if tasks wait and a place is free. */
-  private pump({ name, isWaiting }: Pool): void {
-    const { work } = this
-    if (isWaiting && work && !work.isClosing && work.options.places.freeIn(name) > 0) this.turns.wake()
+  /** Takes from a pool in the next turn, if tasks may wait and a place is free. */
+  private pump(pool: Pool | undefined): void {
+    if (pool?.isWaiting === true && (this.work?.options.places.freeIn(pool.name) ?? 0) > 0) this.turn()
   }
 
-  /** @param ending - number of runs that end in the turn, by pool */
-  private takes(ending: ReadonlyMap<string, number>): Take | undefined {
-    const { work } = this
-    if (!work || work.isClosing) return undefined
-    const wanted: { readonly pool: Pool, readonly free: number, readonly count: number, readonly notices: number }[] = []
-    for (const pool of this.pools.values()) {
-      if (!pool.isWaiting) continue
-      let free = 0
-      while (free < MAX_TAKEN && work.options.places.tryAcquire(pool.name)) free++
-      const count = free + (ending.get(pool.name) ?? 0)
-      if (count > 0) wanted.push({ pool, free, count, notices: pool.notices })
-    }
-    if (wanted.length === 0) return undefined
-    const lease = `${this.id}.${newId()}`
-    const leaseEnd = performance.now() + this.leaseMs
-    const pools = wanted.map(({ pool: { name, limits }, count }): PoolTake => ({ name, limits, count }))
-    this.pending.add(lease)
-    const end = (rows: readonly (readonly RunRow[])[], more: readonly unknown[]): void => {
-      this.pending.delete(lease)
-      for (const [n, { pool, free, count, notices }] of wanted.entries()) {
-        const runs = (rows[n] ?? []).map((row) => toRun(row, leaseEnd))
-        if (rows.length > 0 && runs.length < count && pool.notices === notices) pool.isWaiting = false
-        this.start(pool, runs, free)
-        if (Number(more[n]) === 1) this.noteReady(pool)
-      }
-    }
-    return {
-      lease, leaseMs: this.leaseMs, pools,
-      settle: (reply) => work.track(async () => {
-        try {
-          const { runs, more } = await reply
-          work.noteSuccess('take')
-          end(runs, more)
-        } catch (error) {
-          end([], [])
-          work.noteFailure('take', error)
-          work.lookIn(LOST_MS)
-        }
-      }),
-    }
-  }
-
-  /** @param acquired - number of places that these runs have */
-  private start(pool: Pool, runs: readonly LeasedRun[], acquired: number): void {
-    const { work } = this
-    if (!work) return
-    const { places } = work.options
-    for (const run of runs) {
-      this.runs.set(runName(run), run)
-      if (acquired > 0) {
-        acquired--
-        this.perform(pool, run, work)
-      } else if (places.tryAcquire(pool.name)) {
-        this.perform(pool, run, work)
-      } else {
-        this.await(pool, run)
-      }
-    }
-    for (; acquired > 0; acquired--) places.release(pool.name)
-    this.pump(pool)
-  }
-
-  /** Lets a run wait for the place of the run before. Gives it back if that does not end. */
-  private await(pool: Pool, run: LeasedRun): void {
-    pool.begun.push(run)
-    setTimeout(() => {
-      const at = pool.begun.indexOf(run)
-      if (at < 0) return
-      pool.begun.splice(at, 1)
-      this.runs.delete(runName(run))
-      this.giveBack(run.task.id, run.task.birth, run.lease)
-    }, PLACE_MS).unref()
-  }
-
-  private perform(pool: Pool, run: LeasedRun, work: LeasedWork): void {
-    void work.perform(run).finally(() => {
-      this.runs.delete(runName(run))
-      const next = pool.begun.shift()
-      if (next) this.perform(pool, next, work)
-      else work.options.places.release(pool.name)
+  private turn(): void {
+    if (this.isTurning) return
+    this.isTurning = true
+    setImmediate(() => {
+      this.isTurning = false
+      do this.send(this.waiting.splice(0, MAX_CHANGES))
+      while (this.waiting.length > 0)
     })
   }
 
-  private giveBack(id: string, birth: string, lease: string): void {
-    this.turns.change({ id, birth }, { lease }, { status: 'queued', isGivenBack: true }).catch(() => undefined)
+  private send(changes: readonly Waiting[]): void {
+    const wanted = this.acquire(changes)
+    if (changes.length === 0 && wanted.length === 0) return
+    const lease = wanted.length > 0 ? `${this.id}.${newId()}` : undefined
+    const leaseEnd = performance.now() + this.leaseMs
+    const head = JSON.stringify({
+      ...this.share, lease, leaseMs: this.leaseMs,
+      pools: wanted.map(({ pool: { name, limits }, count }) => ({ name, limits, count })),
+    })
+    const reply = this.connection.send<TurnReply>(TURN, [head, ...changes.flatMap(({ args }) => args)])
+    reply.then(([due, outcomes]) => {
+      this.noteDue(due)
+      for (const [n, { resolve, reject }] of changes.entries()) {
+        const outcome = outcomes[n] as Outcome | Failure
+        if (outcome[0] === 'error') reject(Object.assign(new Error(outcome[1]), { name: 'ReplyError' }))
+        else resolve(outcome)
+      }
+    }, (error: unknown) => { for (const { reject } of changes) reject(error) })
+    if (lease !== undefined) void this.work?.track(() => this.take(reply, wanted, lease, leaseEnd))
+  }
+
+  /** Acquires places in the pools in which tasks may wait. A run that a change ends has one already. */
+  private acquire(changes: readonly Waiting[]): readonly Wanted[] {
+    const { work } = this
+    if (!work || work.isClosing) return []
+    return [...this.pools.values()].flatMap((pool) => {
+      let free = 0
+      if (!pool.isWaiting) return []
+      while (free < MAX_TAKEN && work.options.places.tryAcquire(pool.name)) free++
+      const count = free + changes.filter(({ endsIn }) => endsIn === pool.name).length
+      return count === 0 ? [] : [{ pool, free, count, notices: pool.notices }]
+    })
+  }
+
+  /** Performs the runs that a turn has begun. */
+  private async take(
+    reply: Promise<TurnReply>, wanted: readonly Wanted[], lease: string, leaseEnd: number,
+  ): Promise<void> {
+    const work = this.work as LeasedWork
+    this.pending.add(lease)
+    try {
+      const [, , runs, more] = await this.connection.call('take', () => reply, (found) => found)
+      work.noteSuccess('take')
+      for (const [n, { pool, free, count, notices }] of wanted.entries()) {
+        const begun = (runs[n] ?? []).map((row) => toRun(row, leaseEnd))
+        for (const [at, run] of begun.entries()) {
+          if (at < free || work.options.places.tryAcquire(pool.name)) this.perform(pool, run)
+          else pool.begun.push(run)
+        }
+        for (let at = begun.length; at < free; at++) work.options.places.release(pool.name)
+        if (Number(more[n]) === 1) this.noteReady(pool)
+        else if (begun.length < count && notices === pool.notices) pool.isWaiting = false
+        else this.pump(pool)
+      }
+    } catch (error) {
+      work.noteFailure('take', error)
+      work.lookIn(LOST_MS)
+      for (const { pool, free } of wanted) {
+        for (let at = 0; at < free; at++) work.options.places.release(pool.name)
+      }
+    } finally {
+      this.pending.delete(lease)
+    }
+  }
+
+  private perform(pool: Pool, run: LeasedRun): void {
+    const work = this.work as LeasedWork
+    const name = runName(run)
+    this.runs.set(name, run)
+    void work.perform(run).finally(() => {
+      this.runs.delete(name)
+      const next = pool.begun.shift()
+      if (next) this.perform(pool, next)
+      else work.options.places.release(pool.name)
+    })
   }
 
   private renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {
@@ -193,15 +224,16 @@ export class Worker {
   }
 
   private async look(work: LeasedWork): Promise<void> {
+    const { places } = work.options
     const pools = [...this.pools.values()]
     const known = new Set(this.runs.keys())
     const query = JSON.stringify({
       worker: this.id, callbacks: work.freeCallbacks, removals: work.freeRemovals,
-      pools: pools.map(({ name, limits, from }) => ({ name, limits, from })),
+      pools: pools.map(({ name, limits }) => ({ name, limits })),
     })
-    const [due, callbacks, removals, own, found] =
-      await this.connection.run('look', LOOK, [query], (reply: Found) => reply)
-    if (due !== null) work.lookIn(Math.max(Number(due), 0))
+    const [due, callbacks, removals, own, states] =
+      await this.connection.run('look', LOOK, [query], (reply: LookReply) => reply)
+    this.noteDue(due)
     for (const row of callbacks) void work.callBack(toTask(row))
     for (const row of removals) {
       const task = toTask(row)
@@ -211,20 +243,25 @@ export class Worker {
     }
     for (const name of own) {
       const [id = '', birth = '', lease = ''] = name.split('\0')
-      if (!known.has(name) && !this.runs.has(name) && !this.pending.has(lease)) this.giveBack(id, birth, lease)
+      if (known.has(name) || this.runs.has(name) || this.pending.has(lease)) continue
+      // A run that still waits for its place goes to whoever has one.
+      for (const pool of pools) pool.begun = pool.begun.filter((run) => runName(run) !== name)
+      this.change({ id, birth }, { lease }, { status: 'queued', isGivenBack: true }).catch(() => undefined)
     }
-    work.options.places.setPaused(pools.filter((_, n) => found[n]?.[0] === 'paused').map(({ name }) => name))
-    for (const [n, pool] of pools.entries()) {
-      pool.from = found[n]?.[1] ?? '-'
-      if (found[n]?.[0] === 'ready') this.noteReady(pool)
-    }
+    places.setPaused(pools.filter((_, n) => states[n] === 'paused').map(({ name }) => name))
+    for (const [n, pool] of pools.entries()) if (states[n] === 'ready') this.noteReady(pool)
     // Otherwise a take decides.
-    const { places } = work.options
     if (!pools.some(({ name, isWaiting }) => isWaiting && places.freeIn(name) > 0)) work.noteSuccess('take')
   }
 }
 
-type Found = readonly [
-  due: string | number | null, callbacks: readonly Row[], removals: readonly Row[], own: readonly string[],
-  pools: readonly (readonly [state: string, from: string])[],
+type Outcome = readonly ['changed', Row] | readonly ['conflict', Row?] | readonly ['caller_full', null?]
+type Failure = readonly ['error', message: string]
+type TurnReply = readonly [
+  due: Numeric | null, outcomes: readonly (Outcome | Failure)[], runs: readonly (readonly RunRow[])[],
+  more: readonly Numeric[],
+]
+type LookReply = readonly [
+  due: Numeric | null, callbacks: readonly Row[], removals: readonly Row[], own: readonly string[],
+  states: readonly string[],
 ]

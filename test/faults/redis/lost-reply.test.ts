@@ -25,7 +25,7 @@ describe('runs whose begin or end has lost its reply are begun again within two 
       keepAlive(t)
       const namespace = `lost-${String(Object.keys(CLIENTS).indexOf(name))}`
       const proxy = await TcpProxy.to(server.port)
-      const client = new Redis(proxy.port, options)
+      const client = new Redis({ port: proxy.port, ...options })
       client.on('error', () => undefined)
       const direct = new Redis(server.url)
       const worker = redis({ client, namespace, leaseMs }).engine
