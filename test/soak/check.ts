@@ -131,9 +131,9 @@ async function keysOf(url: string): Promise<Left> {
       }
     }
     const { 'task h': tasks = 0, ...others } = counts
-    const keyed = await redis.hlen('{longhaul}:task:keys')
+    const keyed = await redis.hlen('{longhaul}:engine:keys')
     if (keyed > tasks) wrong.push(`${String(keyed)} keys of ${String(tasks)} tasks`)
-    const expiring = await redis.zcard('{longhaul}:task:exp')
+    const expiring = await redis.zcount('{longhaul}:engine:exp', '-inf', '(+inf')
     if (expiring !== tasks) wrong.push(`${String(expiring)} of ${String(tasks)} tasks expire`)
     // A queue has some ten keys of its own; each job that is left would be one more.
     for (const [kind, count] of Object.entries(others)) if (kind.startsWith('{') && count > 12) wrong.push(`${String(count)} keys of ${kind}`)
