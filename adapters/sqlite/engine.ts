@@ -12,7 +12,9 @@ import type { ShareLimits } from '../../src/stores/share-limits.js'
 import type { Database } from './database.js'
 import { ForeignWatches } from './foreign-watches.js'
 import { readCounts, readPage } from './pages.js'
-import { applyChange, holds, isFinal, isQueued, newRow, toTask, type TaskRow } from './rows.js'
+import {
+  applyChange, holds, isActive, isFinal, isQueued, isWaiting, newRow, toTask, type TaskRow,
+} from './rows.js'
 import { Tasks } from './tasks.js'
 import { Worker } from './worker.js'
 
@@ -91,6 +93,14 @@ export class SqliteTaskEngine implements TaskEngine {
     return this.database.read('counts', () => readCounts(this.database, pool))
   }
 
+  setPaused(pool: string, isPaused: boolean): Promise<void> {
+    return this.database.write('change', () => { this.worker.setPaused(pool, isPaused) })
+  }
+
+  pausedPools(): Promise<readonly string[]> {
+    return this.database.read('read', () => this.tasks.pausedPools())
+  }
+
   now(): Promise<number> {
     return this.database.read('now', () => this.database.now)
   }
@@ -111,12 +121,14 @@ export class SqliteTaskEngine implements TaskEngine {
 
   private createNow(task: NewTask): Created {
     const { tasks, database: { now } } = this
-    const { id, key, caller = '', limit, start } = task
+    const { id, key, caller = '', limit, start, unique } = task
     const other = tasks.live(id) ?? (key === undefined ? undefined : tasks.liveByKey(key))
     if (other) return { outcome: other.birth === task.birth ? 'created' : 'exists', task: toTask(other) }
-    if (!tasks.hasRoom(caller, limit)) return { outcome: 'caller_full' }
-    tasks.removeExpired(id, key)
     const at = start === undefined ? now : 'at' in start ? start.at : now + start.delayMs
+    const holder = unique && tasks.liveByUnique(unique.key)
+    if (holder) return this.meet(holder, task, at)
+    if (!tasks.hasRoom(caller, limit)) return { outcome: 'caller_full' }
+    tasks.removeExpired(task)
     const row = newRow(task, now, at > now ? at : undefined)
     if (at <= now) row.turn = tasks.turnOf(row)
     const inserted = tasks.insert(row, task.input.text)
@@ -124,25 +136,55 @@ export class SqliteTaskEngine implements TaskEngine {
     return { outcome: 'created', task: toTask(inserted) }
   }
 
+  /** A new task has the business key of an unfinished one. */
+  private meet(before: TaskRow, task: NewTask, at: number): Created {
+    const { tasks, database: { now } } = this
+    if (task.unique?.ifExists === 'return' || Number(before.run) > 0) {
+      return { outcome: 'exists', task: toTask(before) }
+    }
+    const { pool, priority, startAt, dueAt, expiresAt, details, hasFiles } = newRow(
+      task, now, at > now ? at : undefined,
+    )
+    const row: TaskRow = {
+      ...before, pool, priority, startAt, dueAt, expiresAt, details, turn: null, held: null,
+      hasFiles: Math.max(hasFiles, Number(before.hasFiles)), version: Number(before.version) + 1,
+    }
+    const isSame = pool === before.pool && priority === Number(before.priority)
+    if (at <= now && isSame && isWaiting(before)) {
+      // The task keeps its place.
+      Object.assign(row, { turn: before.turn, held: before.held, dueAt: before.dueAt })
+    } else if (at <= now) {
+      row.turn = tasks.turnOf(row)
+    }
+    tasks.replace(row, task.input.text)
+    this.worker.noteDue(at - now)
+    return { outcome: 'replaced', task: toTask(row) }
+  }
+
   private changeNow({ id, birth }: TaskRef, expected: Expected, change: TaskChange): Changed {
     const { tasks, worker, database: { now } } = this
     const before = tasks.live(id)
     if (before?.birth !== birth) return { outcome: 'conflict', task: undefined }
     if (!holds(before, expected, change)) return { outcome: 'conflict', task: toTask(before) }
-    const { status, pool, delayMs = 0, callbackMs, limit } = change
+    const { status, delayMs = 0, callbackMs, limit } = change
     if (status === 'queued' && isFinal(before) && !tasks.hasRoom(before.caller, limit)) {
       return { outcome: 'caller_full' }
     }
     const row = { ...before }
     applyChange(row, expected, change, now)
-    const isReady = isQueued(row) && (status === undefined ? row.turn !== null : delayMs <= 0)
-    // A task that changes its pool waits at the end of the other one.
-    if (isReady && (status !== undefined || pool !== undefined)) row.turn = tasks.turnOf(row)
+    const hasMoved = row.pool !== before.pool
+    if (isActive(before) && (status !== undefined || hasMoved)) tasks.onRunEnd(before)
+    const isReady = status === undefined ? isWaiting(row) && hasMoved : isQueued(row) && delayMs <= 0
+    if (isReady) {
+      // A task that changes its pool waits at the end of the other one.
+      row.turn = tasks.turnOf(row)
+      row.held = null
+    }
     tasks.updateChanged(row, before, change)
     const task = toTask(row)
-    if (status !== undefined) worker.noteStatus(task, 'run' in expected)
+    if (status !== undefined) worker.noteStatus(task, 'lease' in expected)
     if (status === 'queued') worker.noteDue(delayMs)
-    else if (isReady && pool !== undefined) worker.noteDue(0)
+    else if (isReady) worker.noteDue(0)
     if (typeof callbackMs === 'number') worker.noteDue(callbackMs)
     return { outcome: 'changed', task }
   }

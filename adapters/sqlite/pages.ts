@@ -90,13 +90,14 @@ ORDER BY createdAt ${direction}, id ${direction} LIMIT ?`, ...values, limit,
 export function readCounts(database: Database, pool: string): PoolCounts {
   const { now } = database
   const ready = count(database, pool, [READY, 'turn IS NOT NULL'])
-  const due = count(database, pool, [DUE, 'turn IS NULL AND status = 0 AND dueAt <= ?', now])
-  const delayed = count(database, pool, [DUE, 'turn IS NULL AND status = 0 AND dueAt > ?', now])
+  const held = count(database, pool, ['longhaul_tasks_held', 'held IS NOT NULL'])
+  const due = count(database, pool, [DUE, 'turn IS NULL AND held IS NULL AND status = 0 AND dueAt <= ?', now])
+  const delayed = count(database, pool, [DUE, 'turn IS NULL AND held IS NULL AND status = 0 AND dueAt > ?', now])
   const running = count(database, pool, ['longhaul_tasks_lease', 'status = 1 AND leaseUntil >= ?', now])
-  const waiting = ready.count + due.count
+  const waiting = ready.count + held.count + due.count
   return {
     running: running.count, waiting, delayed: delayed.count,
-    ...waiting > 0 && { oldestWaitingMs: Math.max(now - Math.min(ready.since, due.since), 0) },
+    ...waiting > 0 && { oldestWaitingMs: Math.max(now - Math.min(ready.since, held.since, due.since), 0) },
   }
 }
 

@@ -35,9 +35,12 @@ export interface TaskRow {
   callbackRun: number
   callbackAt: number | null
   limitGroup: string | null
+  uniqueKey: string | null
   hasFiles: number
   dueAt: number | null
   turn: number | null
+  held: string | null
+  lease: string | null
   leaseUntil: number | null
   bytes: number
   fileBytes: number
@@ -48,8 +51,8 @@ export interface TaskRow {
 /** Columns that a change may set. */
 const CHANGED = [
   'pool', 'status', 'listed', 'version', 'run', 'attempt', 'crashes', 'startAt', 'startedAt',
-  'runStartedAt', 'finishedAt', 'expiresAt', 'callbackRun', 'callbackAt', 'limitGroup', 'hasFiles',
-  'dueAt', 'turn', 'leaseUntil', 'bytes', 'fileBytes', 'details', 'result',
+  'runStartedAt', 'finishedAt', 'expiresAt', 'callbackRun', 'callbackAt', 'limitGroup', 'uniqueKey', 'hasFiles',
+  'dueAt', 'turn', 'held', 'lease', 'leaseUntil', 'bytes', 'fileBytes', 'details', 'result',
 ] as const satisfies readonly (keyof TaskRow)[]
 const INSERTED = [
   'id', 'birth', 'key', 'owner', 'caller', 'name', 'priority', 'createdAt', ...CHANGED,
@@ -84,15 +87,15 @@ export function toTask(row: TaskRow): StoredTask {
 
 /** @param startAt - start of the first run, if it is later */
 export function newRow(task: NewTask, now: number, startAt: number | undefined): Omit<TaskRow, 'rowid'> {
-  const { id, birth, key, owner, caller, name, pool, priority, limit, keepMs, hasFiles } = task
+  const { id, birth, key, owner, caller, name, pool, priority, limit, keepMs, hasFiles, unique } = task
   const dueAt = startAt ?? now
   return {
     id, birth, key: key ?? null, owner: owner ?? '', caller: caller ?? '', name, pool, priority,
     status: 0, listed: 0, version: 1, run: 0, attempt: 0, crashes: 0, createdAt: now,
     startAt: startAt ?? null, startedAt: null, runStartedAt: null, finishedAt: null,
     expiresAt: dueAt + keepMs, callbackRun: 0, callbackAt: null,
-    limitGroup: caller === undefined ? null : limit?.group ?? null, hasFiles: hasFiles ? 1 : 0,
-    dueAt, turn: null, leaseUntil: null, bytes: 0, fileBytes: 0,
+    limitGroup: caller === undefined ? null : limit?.group ?? null, uniqueKey: unique?.key ?? null,
+    hasFiles: hasFiles ? 1 : 0, dueAt, turn: null, held: null, lease: null, leaseUntil: null, bytes: 0, fileBytes: 0,
     details: JSON.stringify(task.details), result: null,
   }
 }
@@ -109,10 +112,20 @@ export function isRunning(row: TaskRow): boolean {
   return Number(row.status) === 1
 }
 
+/** Returns whether a task runs with a lease that was not found over. */
+export function isActive(row: TaskRow): boolean {
+  return isRunning(row) && !isWaiting(row)
+}
+
+/** Returns whether a task waits for a run, ready or held. */
+export function isWaiting({ turn, held }: TaskRow): boolean {
+  return turn !== null || held !== null
+}
+
 /** Returns whether the expectation of a change holds, and whether the change is possible. */
 export function holds(row: TaskRow, expected: Expected, { status }: TaskChange): boolean {
   if (status === 'queued' && STATUSES[Number(row.status)] === 'completed') return false
-  if ('run' in expected) return Number(row.run) === expected.run && isRunning(row)
+  if ('lease' in expected) return row.lease === expected.lease
   if ('version' in expected) return Number(row.version) === expected.version
   return Number(row.callbackRun) === expected.callbackRun && isFinal(row)
 }
@@ -142,8 +155,11 @@ export function applyChange(row: TaskRow, expected: Expected, change: TaskChange
   if (status !== undefined) {
     row.status = STATUSES.indexOf(status)
     row.listed = row.status
+    row.lease = null
     row.leaseUntil = null
     row.turn = null
+    row.held = null
+    if (isFinalStatus(status)) row.uniqueKey = null
     if (isFinalStatus(status) && !wasFinal) row.finishedAt = now
     row.dueAt = status === 'queued' ? now + (change.delayMs ?? 0) : null
   }

@@ -7,9 +7,13 @@ export const SCHEMA_VERSION = 1
  * list. A task without owner or caller has the empty string.
  *
  * - dueAt, turn: when a queued task is due; its place among the tasks that wait for a run, or NULL.
- * - leaseUntil: end of the lease of a running task.
+ * - held: the share of the caller that holds the task: the name of its definition, or '' for the pool.
+ * - uniqueKey: business key of an unfinished task.
+ * - lease, leaseUntil: token and end of the lease of a running task.
  * - bytes, fileBytes: what the task keeps in this file, and outside of it.
  * - longhaul_removals: tasks that are gone and have files, by the next attempt to remove these.
+ * - longhaul_pauses: the paused pools.
+ * - longhaul_starts: the newest begins of runs in pools with a rate, numbered in their order.
  * - longhaul_shares: number and bytes of what counts for an owner. Kinds: t (final tasks), f (files of
  *   final tasks), e (entries of the store).
  */
@@ -20,22 +24,26 @@ CREATE TABLE longhaul_tasks (
   status INTEGER NOT NULL, listed INTEGER NOT NULL, version INTEGER NOT NULL, run INTEGER NOT NULL,
   attempt INTEGER NOT NULL, crashes INTEGER NOT NULL, createdAt REAL NOT NULL, startAt REAL,
   startedAt REAL, runStartedAt REAL, finishedAt REAL, expiresAt REAL NOT NULL,
-  callbackRun INTEGER NOT NULL, callbackAt REAL, limitGroup TEXT, hasFiles INTEGER NOT NULL,
-  dueAt REAL, turn INTEGER, leaseUntil REAL, bytes INTEGER NOT NULL, fileBytes INTEGER NOT NULL,
-  details TEXT NOT NULL, result TEXT
+  callbackRun INTEGER NOT NULL, callbackAt REAL, limitGroup TEXT, uniqueKey TEXT,
+  hasFiles INTEGER NOT NULL, dueAt REAL, turn INTEGER, held TEXT, lease TEXT, leaseUntil REAL,
+  bytes INTEGER NOT NULL, fileBytes INTEGER NOT NULL, details TEXT NOT NULL, result TEXT
 );
 CREATE UNIQUE INDEX longhaul_tasks_id ON longhaul_tasks (id);
 CREATE UNIQUE INDEX longhaul_tasks_key ON longhaul_tasks (key) WHERE key IS NOT NULL;
+CREATE UNIQUE INDEX longhaul_tasks_unique ON longhaul_tasks (uniqueKey) WHERE uniqueKey IS NOT NULL;
 CREATE INDEX longhaul_tasks_name ON longhaul_tasks (name, listed, createdAt, id);
 CREATE INDEX longhaul_tasks_owner ON longhaul_tasks (owner, name, listed, createdAt, id);
 CREATE INDEX longhaul_tasks_expiry ON longhaul_tasks (expiresAt);
 CREATE INDEX longhaul_tasks_turn ON longhaul_tasks (pool, priority, turn, dueAt)
   WHERE turn IS NOT NULL;
-CREATE INDEX longhaul_tasks_caller_turn ON longhaul_tasks (pool, priority, caller, turn)
+CREATE INDEX longhaul_tasks_caller_turn ON longhaul_tasks (pool, caller, priority, turn)
   WHERE turn IS NOT NULL;
-CREATE INDEX longhaul_tasks_due ON longhaul_tasks (pool, dueAt, turn, status)
-  WHERE turn IS NULL AND status = 0;
-CREATE INDEX longhaul_tasks_lease ON longhaul_tasks (pool, leaseUntil) WHERE status = 1;
+CREATE INDEX longhaul_tasks_due ON longhaul_tasks (pool, dueAt, turn, held, status)
+  WHERE turn IS NULL AND held IS NULL AND status = 0;
+CREATE INDEX longhaul_tasks_held ON longhaul_tasks (pool, caller, held, priority, dueAt)
+  WHERE held IS NOT NULL;
+CREATE INDEX longhaul_tasks_lease ON longhaul_tasks
+  (pool, leaseUntil, turn, held, status, caller, name) WHERE status = 1;
 CREATE INDEX longhaul_tasks_callback ON longhaul_tasks (callbackAt) WHERE callbackAt IS NOT NULL;
 CREATE INDEX longhaul_tasks_limit ON longhaul_tasks (caller, limitGroup)
   WHERE status < 2 AND limitGroup IS NOT NULL;
@@ -50,6 +58,10 @@ CREATE TABLE longhaul_removals (
   row TEXT PRIMARY KEY, at REAL NOT NULL, task TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX longhaul_removals_at ON longhaul_removals (at);
+CREATE TABLE longhaul_pauses (pool TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE longhaul_starts (
+  pool TEXT NOT NULL, n INTEGER NOT NULL, at REAL NOT NULL, PRIMARY KEY (pool, n)
+) WITHOUT ROWID;
 CREATE TABLE longhaul_shares (
   kind TEXT NOT NULL, owner TEXT NOT NULL, count INTEGER NOT NULL, bytes INTEGER NOT NULL,
   PRIMARY KEY (kind, owner)

@@ -1,9 +1,9 @@
-import type { CallerLimit, TaskChange } from '../../src/engine/task.js'
+import type { CallerLimit, NewTask, TaskChange } from '../../src/engine/task.js'
 import { WatchList } from '../../src/runtime/notices.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import type { Database } from './database.js'
 import {
-  INSERT, insertedValues, isFinal, toTask, UPDATE, updatedValues, type TaskRow,
+  INSERT, insertedValues, isActive, isFinal, toTask, UPDATE, updatedValues, type TaskRow,
 } from './rows.js'
 import { addToShare, MAX_REMOVED } from './shares.js'
 
@@ -22,6 +22,8 @@ export interface Texts {
  */
 export class Tasks {
   readonly watches = new WatchList()
+  /** Called in the transaction in which an active run ends. Its task has no turn yet. */
+  onRunEnd: (row: TaskRow) => void = () => undefined
 
   constructor(private readonly database: Database, private readonly limits: ShareLimits) {
     database.addExpirer((limit) => this.expire(limit))
@@ -34,6 +36,22 @@ export class Tasks {
 
   liveByKey(key: string): TaskRow | undefined {
     return this.database.first(`${SELECT} WHERE key = ? AND expiresAt > ?`, key, this.database.now)
+  }
+
+  liveByUnique(key: string): TaskRow | undefined {
+    const { database } = this
+    return database.first(`${SELECT} WHERE uniqueKey = ? AND expiresAt > ?`, key, database.now)
+  }
+
+  /** Returns the first ready tasks of a pool, unless it is paused. */
+  ready(pool: string, limit: number): TaskRow[] {
+    return this.database.all(READY, pool, this.database.now, pool, limit)
+  }
+
+  /** Returns the names of the paused pools, by code unit. */
+  pausedPools(): string[] {
+    const rows = this.database.all<{ readonly pool: string }>('SELECT pool FROM longhaul_pauses')
+    return rows.map(({ pool }) => pool).sort()
   }
 
   /** Returns what changes whenever clients can see a change of a task. */
@@ -61,9 +79,12 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
     return Number(row?.count) < limit.max
   }
 
-  /** Removes expired tasks that still have an id or a key. */
-  removeExpired(id: string, key: string | undefined): void {
-    const rows = this.database.all<TaskRow>(`${SELECT} WHERE id = ? OR key = ?`, id, key ?? null)
+  /** Removes expired tasks that still have a name of a new task. */
+  removeExpired({ id, key, unique }: NewTask): void {
+    const sql = `${SELECT} WHERE id = ? OR key = ?`
+    const rows = unique === undefined
+      ? this.database.all<TaskRow>(sql, id, key ?? null)
+      : this.database.all<TaskRow>(`${sql} OR uniqueKey = ?`, id, key ?? null, unique.key)
     for (const row of rows) this.remove(row)
   }
 
@@ -79,6 +100,15 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
   /** Writes a row that was not final before, or whose share does not change. */
   update(row: TaskRow): void {
     this.database.run(UPDATE, ...updatedValues(row))
+  }
+
+  /** Gives a task that has never begun other work. */
+  replace(row: TaskRow, input: string): void {
+    const { database } = this
+    database.run('UPDATE longhaul_tasks SET priority = ? WHERE rowid = ?', row.priority, row.rowid)
+    database.run('UPDATE longhaul_texts SET input = ? WHERE task = ?', input, row.rowid)
+    this.update(row)
+    this.notify(row.id)
   }
 
   /** Writes a row after a change. Its caller then loses what is over its share. */
@@ -101,6 +131,7 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
   remove(row: TaskRow): void {
     const { database } = this
     if (isFinal(row)) this.count(row, -1)
+    else if (isActive(row)) this.onRunEnd(row)
     database.run('DELETE FROM longhaul_tasks WHERE rowid = ?', row.rowid)
     database.run('DELETE FROM longhaul_texts WHERE task = ?', row.rowid)
     if (Number(row.hasFiles) === 1) {
@@ -185,3 +216,6 @@ ${needsFiles ? 'AND fileBytes > 0' : ''} ORDER BY finishedAt, rowid LIMIT 1`, ca
 }
 
 export const SELECT = 'SELECT * FROM longhaul_tasks'
+const READY = `${SELECT} WHERE turn IS NOT NULL AND pool = ? AND expiresAt > ?
+AND NOT EXISTS (SELECT 1 FROM longhaul_pauses WHERE pool = ?)
+ORDER BY priority, turn, dueAt, rowid LIMIT ?`

@@ -2,8 +2,11 @@ import { hasWorker, type WorkHandlers, type WorkOptions } from '../../src/engine
 import { LeasedWork } from '../../src/engine/leased-work.js'
 import { LeasedRun, type Renewal } from '../../src/engine/runs.js'
 import type { StoredTask } from '../../src/engine/task.js'
+import { newId } from '../../src/runtime/random-id.js'
 import type { Database } from './database.js'
-import { isRunning, toTask, type TaskRow } from './rows.js'
+import { findDue } from './due.js'
+import { isActive, isRunning, toTask, type TaskRow } from './rows.js'
+import { RunLimiter } from './run-limits.js'
 import { SELECT, type Tasks } from './tasks.js'
 
 /** Maximum number of tasks that become ready, or begin, in one transaction. */
@@ -28,14 +31,23 @@ export class Worker {
   private working: Working | undefined
   /** Something may be due. */
   private isWanted = false
+  /** The next transaction releases tasks that are held. */
+  private hasHeld = false
   /** Pools in which tasks may wait for a place. */
   private readonly waiting = new Set<string>()
+  private readonly limiter: RunLimiter
   private stop = (): void => undefined
 
   constructor(
     private readonly database: Database, private readonly tasks: Tasks,
     private readonly leaseMs: number,
   ) {
+    this.limiter = new RunLimiter(database, tasks)
+    tasks.onRunEnd = (row) => {
+      if (!this.limiter.isLimited(row.pool)) return
+      this.limiter.release(row)
+      this.noteDue(0)
+    }
     database.setLastStep({
       run: () => { if (this.isWanted) this.handOut() },
       failed: (error) => { this.working?.work.noteFailure('take', error) },
@@ -49,7 +61,9 @@ export class Worker {
       renew: (runs) => this.database.write('renew', () => runs.map((run) => this.renew(run))),
       look: () => this.look(),
     })
-    this.working = { work, pools: [...options.places.pools.keys()], runs: new Map() }
+    const pools = [...options.places.pools.keys()]
+    this.working = { work, pools, runs: new Map() }
+    this.limiter.begin(pools, options.limits)
     options.places.onFree((pool) => {
       if (work.isClosing || !this.waiting.has(pool)) return
       this.isWanted = true
@@ -73,6 +87,17 @@ export class Worker {
     this.database.after(() => { this.working?.work.leases.note(task, isOwn) })
   }
 
+  /** In a transaction: pauses a pool, or ends its pause. */
+  setPaused(pool: string, isPaused: boolean): void {
+    const { database, tasks } = this
+    database.run(isPaused ? PAUSE : RESUME, pool)
+    const paused = tasks.pausedPools()
+    database.after(() => {
+      this.working?.work.options.places.setPaused(paused)
+      if (!isPaused) this.working?.work.lookIn(0)
+    })
+  }
+
   async close(drainMs: number): Promise<void> {
     await this.working?.work.close(drainMs)
     this.stop()
@@ -80,35 +105,17 @@ export class Worker {
 
   /** Reads whether anything is due, and only then writes: each write makes other processes look. */
   private async look(): Promise<void> {
-    const { isDue, nextMs } = await this.database.read('look', () => this.find())
-    if (isDue) {
+    const { pools, work } = this.working as Working
+    const { isNow, hasHeld, nextMs } = await this.database.read('look', () => {
+      work.options.places.setPaused(this.tasks.pausedPools())
+      return findDue(this.database, this.limiter, pools, work)
+    })
+    if (isNow) {
       this.isWanted = true
+      this.hasHeld = hasHeld
       await this.database.write('take', () => undefined)
     }
     if (nextMs !== undefined) this.working?.work.lookIn(Math.max(nextMs, 1))
-  }
-
-  private find(): { readonly isDue: boolean, readonly nextMs: number | undefined } {
-    const { database, working } = this
-    const { work, pools } = working as Working
-    const { now } = database
-    const at = (sql: string, ...values: string[]): number => (
-      database.first<{ readonly at: number | null }>(sql, ...values)?.at ?? Infinity
-    )
-    const times = pools.map((pool) => at(DELAYED, pool))
-    const leases = pools.map((pool) => at(LEASED, pool))
-    if (work.freeCallbacks > 0) times.push(at(CALLBACK))
-    if (work.freeRemovals > 0) times.push(at('SELECT min(at) AS at FROM longhaul_removals'))
-    times.push(...leases.map((end) => end + 1))
-    const hasWaiting = pools.some((pool) => (
-      work.options.places.freeIn(pool) > 0 && database.first(WAITING, pool) !== undefined
-    ))
-    const hasExpired = at('SELECT min(expiresAt) AS at FROM longhaul_tasks') <= now
-    const next = Math.min(...times)
-    return {
-      isDue: hasWaiting || hasExpired || next <= now,
-      nextMs: next > now && next < Infinity ? next - now : undefined,
-    }
   }
 
   /** Begins what is due, in a transaction. */
@@ -117,9 +124,11 @@ export class Worker {
     if (working === undefined || working.work.isClosing) return
     database.after(() => {
       this.isWanted = false
+      this.hasHeld = false
       working.work.noteSuccess('take')
     })
     this.tasks.expire(MAX_READY)
+    if (this.hasHeld) this.limiter.releaseHeld()
     for (const pool of working.pools) {
       this.makeReady(pool)
       this.take(pool, working)
@@ -132,17 +141,21 @@ export class Worker {
   private makeReady(pool: string): void {
     const { database, tasks, working } = this
     const due = database.all<TaskRow>(
-      `${SELECT} WHERE pool = ? AND turn IS NULL AND status = 0 AND dueAt <= ? ORDER BY dueAt LIMIT ?`,
-      pool, database.now, MAX_READY,
+      `${SELECT} WHERE pool = ? AND turn IS NULL AND held IS NULL AND status = 0 AND dueAt <= ?
+ORDER BY dueAt LIMIT ?`, pool, database.now, MAX_READY,
     )
     const lost = database.all<TaskRow>(
-      `${SELECT} WHERE pool = ? AND status = 1 AND turn IS NULL AND leaseUntil < ? LIMIT ?`,
-      pool, database.now, MAX_READY,
+      `${SELECT} WHERE pool = ? AND status = 1 AND turn IS NULL AND held IS NULL AND leaseUntil < ?
+LIMIT ?`, pool, database.now, MAX_READY,
     )
     for (const row of [...due, ...lost]) {
       // The clock of the machine was set forward: the run is here.
-      if (working?.runs.get(row.id)?.task.birth === row.birth) row.leaseUntil = database.now + this.leaseMs
-      else row.turn = tasks.turnOf(row)
+      if (working?.runs.get(row.id)?.lease === row.lease) {
+        row.leaseUntil = database.now + this.leaseMs
+      } else {
+        if (isRunning(row)) tasks.onRunEnd(row)
+        row.turn = tasks.turnOf(row)
+      }
       tasks.update(row)
     }
     if (due.length + lost.length >= MAX_READY) this.wantAgain()
@@ -168,11 +181,10 @@ export class Worker {
       release()
     })
     if (count === 0) return
-    const rows = database.all<TaskRow>(
-      `${SELECT} WHERE turn IS NOT NULL AND pool = ? AND expiresAt > ?
-ORDER BY priority, turn, dueAt, rowid LIMIT ?`, pool, database.now, count,
-    )
-    for (const row of rows) runs.push(this.beginRun(row))
+    const hasMore = this.limiter.take(pool, count, (row) => { runs.push(this.beginRun(row)) })
+    if (hasMore) this.wantAgain()
+    const delayMs = this.limiter.startDelay(pool)
+    if (delayMs > 0) this.noteDue(delayMs)
   }
 
   private beginRun(row: TaskRow): LeasedRun {
@@ -180,6 +192,7 @@ ORDER BY priority, turn, dueAt, rowid LIMIT ?`, pool, database.now, count,
     const { now } = database
     const crashed = isRunning(row) ? toTask(row) : undefined
     const { input, checkpoint } = this.tasks.texts(row)
+    const lease = newId()
     row.crashes = Number(row.crashes) + (crashed ? 1 : 0)
     row.status = 1
     row.turn = null
@@ -188,12 +201,14 @@ ORDER BY priority, turn, dueAt, rowid LIMIT ?`, pool, database.now, count,
     row.attempt = Number(row.attempt) + 1
     row.startedAt ??= now
     row.runStartedAt = now
+    row.lease = lease
     row.leaseUntil = now + leaseMs
     this.tasks.update(row)
     this.tasks.notify(row.id)
-    return new LeasedRun(
-      toTask(row), input, checkpoint ?? undefined, crashed, performance.now() + leaseMs,
-    )
+    return new LeasedRun({
+      task: toTask(row), lease, input, checkpoint: checkpoint ?? undefined, crashed,
+      leaseEnd: performance.now() + leaseMs,
+    })
   }
 
   private perform(run: LeasedRun, pool: string, { work, runs }: Working): void {
@@ -246,11 +261,14 @@ ORDER BY priority, turn, dueAt, rowid LIMIT ?`, pool, database.now, count,
     this.database.after(() => { this.working?.work.lookIn(0) })
   }
 
-  private renew({ task: { id, birth, run } }: LeasedRun): Renewal {
+  private renew({ task: { id, birth }, lease }: LeasedRun): Renewal {
     const row = this.tasks.live(id)
-    if (row?.birth !== birth || Number(row.run) !== run || !isRunning(row)) return 'lost'
+    if (row?.birth !== birth || row.lease !== lease) return 'lost'
+    // Its lease was found over, and another run may have its place.
+    if (!isActive(row) && this.limiter.isLimited(row.pool)) return 'lost'
     row.leaseUntil = this.database.now + this.leaseMs
     row.turn = null
+    row.held = null
     this.tasks.update(row)
     return 'renewed'
   }
@@ -258,21 +276,19 @@ ORDER BY priority, turn, dueAt, rowid LIMIT ?`, pool, database.now, count,
   /** Aborts runs that another process has ended. */
   private checkRuns(): void {
     const { runs, work: { leases } } = this.working as Working
-    const read = (): (TaskRow | undefined)[] => [...runs.keys()].map((id) => this.tasks.live(id))
-    this.database.read('read', read).then((rows) => {
-      for (const row of rows) if (row) leases.note(toTask(row), false)
-      const isSame = [...runs.values()].every(({ task: { birth } }) => (
-        rows.some((row) => row?.birth === birth)
+    const read = (): [LeasedRun, TaskRow | undefined][] => (
+      [...runs.values()].map((run) => [run, this.tasks.live(run.task.id)])
+    )
+    this.database.read('read', read).then((pairs) => {
+      for (const [, row] of pairs) if (row) leases.note(toTask(row), false)
+      const isLost = pairs.some(([{ task: { birth }, lease }, row]) => (
+        row?.birth !== birth || isRunning(row) && row.lease !== lease
       ))
-      // A renewal finds a run whose task is gone.
-      if (!isSame) void leases.renew()
+      // A renewal finds a run whose task is gone, or runs elsewhere.
+      if (isLost) void leases.renew()
     }, () => undefined)
   }
 }
 
-const WAITING = 'SELECT 1 FROM longhaul_tasks WHERE turn IS NOT NULL AND pool = ? LIMIT 1'
-const DELAYED = `SELECT min(dueAt) AS at FROM longhaul_tasks
-WHERE pool = ? AND turn IS NULL AND status = 0`
-const LEASED = `SELECT min(leaseUntil) AS at FROM longhaul_tasks
-WHERE pool = ? AND status = 1 AND turn IS NULL`
-const CALLBACK = 'SELECT min(callbackAt) AS at FROM longhaul_tasks WHERE callbackAt IS NOT NULL'
+const PAUSE = 'INSERT OR IGNORE INTO longhaul_pauses (pool) VALUES (?)'
+const RESUME = 'DELETE FROM longhaul_pauses WHERE pool = ?'

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { EngineFixture, EngineProcess, EngineSettings } from 'longhaul/conformance'
-import type { SqliteDatabase } from '../../adapters/sqlite/client.js'
+import type { SqliteDatabase, SqliteValue } from '../../adapters/sqlite/client.js'
 import { Database } from '../../adapters/sqlite/database.js'
 import { SqliteTaskEngine } from '../../adapters/sqlite/engine.js'
 import { openSqlite, type OpenSqlite } from '../servers/sqlite.js'
@@ -30,10 +30,36 @@ export function sqliteFixture(folder: string, settings: EngineSettings): EngineF
         kill: () => { link.isCut = true },
       } satisfies EngineProcess
     },
+    snapshot: async () => snapshot(path),
     close: async () => {
       await Promise.all(ends.map((end) => end()))
       for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
     },
+  }
+}
+
+/** Copies all tables. The result puts the copies back. */
+function snapshot(path: string): () => Promise<void> {
+  const copying = openSqlite(path)
+  const tables = copying.prepare('SELECT name FROM sqlite_master WHERE type = \'table\' AND name LIKE \'longhaul%\'')
+    .all() as { readonly name: string }[]
+  const copies = tables.map(({ name }) => ({
+    name, rows: copying.prepare(`SELECT * FROM ${name}`).all() as Record<string, SqliteValue>[],
+  }))
+  copying.close()
+  return async () => {
+    const database = openSqlite(path)
+    database.exec('BEGIN IMMEDIATE')
+    for (const { name, rows } of copies) {
+      database.exec(`DELETE FROM ${name}`)
+      for (const row of rows) {
+        const columns = Object.keys(row)
+        database.prepare(`INSERT INTO ${name} (${columns.join()}) VALUES (${columns.map(() => '?').join()})`)
+          .run(...Object.values(row))
+      }
+    }
+    database.exec('COMMIT')
+    database.close()
   }
 }
 
