@@ -39,7 +39,7 @@ export function sqliteFixture(folder: string, settings: EngineSettings): EngineF
 }
 
 /** Copies all tables. The result puts the copies back. */
-function snapshot(path: string): () => Promise<void> {
+export function snapshot(path: string): () => Promise<void> {
   const copying = openSqlite(path)
   const tables = copying.prepare('SELECT name FROM sqlite_master WHERE type = \'table\' AND name LIKE \'longhaul%\'')
     .all() as { readonly name: string }[]

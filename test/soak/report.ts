@@ -6,9 +6,9 @@ const mib = (bytes: number): string => `${(bytes / 1_048_576).toFixed(0)} MiB`
 const row = (...cells: readonly (string | number)[]): string => `| ${cells.join(' | ')} |`
 
 /** The report of one engine, as a part of docs/soak.md. */
-export function toMarkdown({ engine, seconds, seed, perSecond, broken, ledger, blows, runs, left, callbacks, before, after }: SoakReport): string {
+export function toMarkdown({ engine, seconds, seed, perSecond, broken, ledger, blows, runs, history, lostBegins, left, callbacks, before, after }: SoakReport): string {
   const counts = new Map<string, number>()
-  for (const { blow } of blows) counts.set(blow, (counts.get(blow) ?? 0) + 1)
+  for (const { fault } of blows) counts.set(fault, (counts.get(fault) ?? 0) + 1)
   const finals = new Map<string, number>()
   for (const { final = 'unknown' } of ledger.promised.values()) {
     const state = final.split(' ')[0] ?? ''
@@ -30,6 +30,11 @@ ${row('runs begun of one task: tasks', `${list([...runs].sort(([one], [other]) =
 ${row('submissions without a 202 whose record may be there', ledger.unsure)}
 ${row('Idempotency-Keys, one task each', ledger.keys.size)}
 ${row('tasks whose callback was heard; repeated deliveries', `${String(callbacks.heard)}; ${String(callbacks.repeated)}`)}
+${row('runs begun; their changes; of these, refused', `${String(history.begins)}; ${String(history.writes)}; ${String(history.refusedWrites)}`)}
+${row('runs begun in the pool with limits; pauses of it', `${String(history.limitedBegins)}; ${String(history.pauses)}`)}
+${row('new owners; most tasks of others that one waited for', `${String(history.newcomers)}; ${String(history.mostOthers)}`)}
+${row('tasks with a business key; replaced inputs', `${String(history.keyedTasks)}; ${String(history.replacements)}`)}
+${row('begins that the server was made to lose', lostBegins)}
 ${row('faults', list(counts))}
 ${row('slowest answer of any kind, long polls and streams included', `${(ledger.slowestMs / 1000).toFixed(1)} s`)}
 ${row('left on the server', list(Object.entries(left)))}

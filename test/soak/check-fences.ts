@@ -1,0 +1,59 @@
+import { groupBy, ofKind, type Begin, type HistoryEvent, type Violation, type Write } from './history.js'
+
+/**
+ * Finds writes of runs that no longer owned their task. A change that was made for a run was made after the
+ * run asked for it. So it is wrong if a later run had begun before.
+ */
+export function checkFences(events: readonly HistoryEvent[]): Violation[] {
+  const writes = groupBy(ofKind(events, 'write'), ({ task }) => task)
+  const violations: Violation[] = []
+  for (const [task, begins] of groupBy(ofKind(events, 'begin'), ({ task }) => task)) {
+    for (const write of writes.get(task) ?? []) {
+      const own = begins.find(({ lease }) => lease === write.lease)
+      if (write.outcome !== 'changed' || !own) continue
+      const later = begins.find((begin) => isLater(begin, own) && begin.at < write.at)
+      if (!later) continue
+      violations.push({ what: 'a run wrote after a later one had begun', events: [own, later, write] })
+    }
+  }
+  return violations
+}
+
+/**
+ * Finds runs that had the same token or number, and runs that did not start from the last checkpoint. Both
+ * are right only if the server has lost what it had acknowledged.
+ */
+export function checkBegins(events: readonly HistoryEvent[]): Violation[] {
+  const saves = groupBy(ofKind(events, 'write').filter(isSave), ({ task }) => task)
+  const violations: Violation[] = []
+  for (const [task, begins] of groupBy(ofKind(events, 'begin'), ({ task }) => task)) {
+    const inOrder = begins.sort((one, other) => one.run - other.run)
+    for (const [at, begin] of inOrder.entries()) {
+      const before = inOrder.slice(0, at)
+      const twin = before.find(({ run, lease }) => run === begin.run || lease === begin.lease)
+      if (twin) violations.push({ what: 'two runs have one number or token', events: [twin, begin] })
+      const earlier = (saves.get(task) ?? []).filter(({ lease }) => before.some((run) => run.lease === lease))
+      if (startsRight(begin, earlier)) continue
+      const what = 'a run did not start from the last checkpoint'
+      violations.push({ what, events: [...before, ...earlier, begin] })
+    }
+  }
+  return violations
+}
+
+function isLater(one: Begin, other: Begin): boolean {
+  return one.run > other.run || (one.run === other.run && one.at > other.at)
+}
+
+function isSave({ checkpoint, outcome }: Write): boolean {
+  return checkpoint !== undefined && outcome !== 'refused'
+}
+
+/** `saves` are those of all earlier runs. One whose outcome is unknown may count. */
+function startsRight({ checkpoint }: Begin, saves: readonly Write[]): boolean {
+  const inOrder = [...saves].sort((one, other) => one.at - other.at)
+  const last = inOrder.findLastIndex(({ outcome }) => outcome === 'changed')
+  const possible = inOrder.slice(Math.max(last, 0)).map((save) => save.checkpoint)
+  if (last === -1) possible.push(undefined)
+  return possible.includes(checkpoint)
+}
