@@ -58,7 +58,7 @@ not know throws a \`TypeError\` that lists the options it knows. An option that 
 const DEFAULT_SENTENCE = /(?:^|(?<=[.:] ))Default:? ((?:`[^`]*`|[^.`]|\.(?! |$))+)(?:\.|$) ?/
 
 /** Methods that the author of an adapter writes, not the application. */
-const OF_ADAPTERS = /^(?:Store|Blobs|TaskEngine|Places|RunSignal|(?:Memory|Redis|Folder|Postgres|Sqlite)\w+)#/
+const OF_ADAPTERS = /^Leased(?:Work|Run)$|^(?:Store|Blobs|TaskEngine|Places|RunSignal|(?:Memory|Redis|Folder|Postgres|Sqlite)\w+)#/
 
 /** Returns the text of docs/guide/options.md as the sources have it now. */
 export function optionsReference() {

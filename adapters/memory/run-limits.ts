@@ -1,21 +1,5 @@
 import type { RunLimits } from '../../src/engine/engine.js'
-import { SortedList } from './sorted-list.js'
-import type { Due } from './stored-task.js'
-
-/** The runs of one caller that a limit counts, and the tasks that it holds. */
-class Share {
-  running = 0
-  readonly held = new SortedList<Due>((one, other) => (
-    one.node.priority - other.node.priority || one.at - other.at || one.n - other.n
-  ))
-
-  /** @param key - its key in the map of shares */
-  constructor(readonly key: string, readonly max: number) {}
-
-  get isFull(): boolean {
-    return this.running >= this.max
-  }
-}
+import { Share, type Due } from './stored-task.js'
 
 /** Limits of what runs in one pool, and the ready tasks that wait for a run of their caller to end. */
 export class PoolLimits {
@@ -107,5 +91,3 @@ export class PoolLimits {
     return found
   }
 }
-
-export type { Share }

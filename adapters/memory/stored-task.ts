@@ -6,8 +6,8 @@ import {
 } from '../../src/engine/task.js'
 import { LinkedList, type Linked } from '../../src/runtime/collections.js'
 import { heapBytesOf, Json } from '../../src/runtime/json.js'
+import { SortedList } from './sorted-list.js'
 import type { OwnerShare } from './space.js'
-import type { Share } from './run-limits.js'
 import type { Listed } from './task-lists.js'
 
 /** Maximum memory of a small task in bytes, without its strings. */
@@ -248,6 +248,21 @@ export class Due implements Linked<Due> {
   constructor(
     readonly node: StoredNode, readonly queue: Queue, readonly at: number, readonly n: number,
   ) {}
+}
+
+/** The runs of one caller that a limit counts, and the tasks that it holds. */
+export class Share {
+  running = 0
+  readonly held = new SortedList<Due>((one, other) => (
+    one.node.priority - other.node.priority || one.at - other.at || one.n - other.n
+  ))
+
+  /** @param key - its key in the map of shares */
+  constructor(readonly key: string, readonly max: number) {}
+
+  get isFull(): boolean {
+    return this.running >= this.max
+  }
 }
 
 /** The waiting items of one caller. */

@@ -22,7 +22,7 @@ export interface CloseOnSignalOptions {
   readonly store?: object
   /** The blobs of the engine. */
   readonly blobs?: object
-  /** Pool of pg, or a PGlite. */
+  /** Pool of pg. */
   readonly pool?: object
   /** Client of ioredis. */
   readonly client?: object

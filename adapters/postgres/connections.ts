@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { settles, within } from '../../src/runtime/timers.js'
-import { holderOf, inUse } from './lock-folder.js'
 import { isBroken, sqlState } from './sql.js'
 
 /**
@@ -44,16 +43,6 @@ export interface PostgresClient {
   query(text: string, values?: unknown[]): Promise<{ readonly rows: unknown[] }>
 }
 
-/** The part of a `PGlite` that longhaul uses: PostgreSQL inside this process. */
-export interface PgliteClient extends PostgresClient {
-  /** Runs `work` inside a transaction. */
-  transaction<T>(work: (transaction: PostgresClient) => Promise<T>): Promise<T>
-  /** Calls `listener` for each notice on a channel. */
-  listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>>
-  /** The folder with its data, or a URL such as `memory://`. */
-  readonly dataDir?: string | undefined
-}
-
 /** Runs one statement, on the pool or in a transaction, and returns its rows. */
 export type Query = <Row>(text: string, values?: readonly unknown[]) => Promise<readonly Row[]>
 
@@ -61,67 +50,6 @@ export interface Running<T> {
   readonly result: Promise<T>
   /** Gives up, and closes the connection that is in use. */
   readonly cancel: () => void
-}
-
-/** Access to a database: a server through a pool, or PGlite. */
-export interface Connections {
-  readonly shared: boolean
-  /** Starts one statement, which commits by itself. */
-  start<Row>(text: string, values: readonly unknown[]): Running<readonly Row[]>
-  /** Runs `work` in a transaction, at most for `timeoutMs` milliseconds. */
-  transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T>
-  /** Listens to a channel on its own connection. Resolves to a function that closes it. */
-  listen(
-    channel: string, onNotice: (payload: string) => void, onLost: () => void,
-  ): Promise<() => void>
-}
-
-/** PGlite: PostgreSQL inside this process, with one session. */
-class PgliteConnections implements Connections {
-  readonly shared = false
-  /** Resolves to the id of another process that has the folder. */
-  private readonly holder: Promise<string | undefined>
-
-  constructor(private readonly pglite: PgliteClient) {
-    const folder = folderOf(pglite)
-    // Without a lock, it is not known who else has the folder.
-    this.holder = folder === undefined
-      ? Promise.resolve(undefined) : holderOf(folder).catch(() => undefined)
-  }
-
-  start<Row>(text: string, values: readonly unknown[]): Running<readonly Row[]> {
-    const result = queryOn(this.pglite)<Row>(text, values)
-    return { result, cancel: () => undefined }
-  }
-
-  /** @throws {Error} Another process has the folder. The check of the tables, the first call of all, gets it. */
-  async transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
-    const holder = await this.holder
-    if (holder !== undefined) {
-      throw new Error(
-        `${inUse(String(this.pglite.dataDir), holder)} Kill this process, which must not write, then stop `
-        + 'the other one with SIGTERM. To check before PGlite opens the folder, call lockFolder()',
-      )
-    }
-    return this.pglite.transaction((transaction) => work(queryOn(transaction)))
-  }
-
-  async listen(channel: string, onNotice: (payload: string) => void): Promise<() => void> {
-    const unlisten = await this.pglite.listen(`"${channel}"`, onNotice)
-    return () => { unlisten().catch(() => undefined) }
-  }
-}
-
-/** Returns the folder of a `PGlite`, unless it keeps its data elsewhere. */
-function folderOf({ dataDir }: PgliteClient): string | undefined {
-  const path = dataDir?.replace(/^file:\/\//, '')
-  return path === undefined || path === '' || /^[a-z-]+:\/\//.test(path) ? undefined : path
-}
-
-function queryOn(client: PostgresClient): Query {
-  return async <Row>(text: string, values: readonly unknown[] = []) => (
-    (await client.query(text, values as unknown[])).rows as Row[]
-  )
 }
 
 /** Maximum time of the statement that stops late ones, in milliseconds. */
@@ -159,23 +87,8 @@ class Use {
   text = ''
 }
 
-/** @throws {TypeError} `pool` is neither a `pg.Pool` nor a `PGlite`. */
-export function connectionsOf(
-  pool: PostgresPool | PgliteClient, preparesStatements = false,
-): Connections {
-  if (typeof (pool as PostgresPool | undefined)?.connect === 'function') {
-    return new PoolConnections(pool as PostgresPool, preparesStatements)
-  }
-  if (typeof (pool as PgliteClient | undefined)?.listen === 'function') {
-    return new PgliteConnections(pool as PgliteClient)
-  }
-  throw new TypeError(typeof (pool as { then?: unknown } | undefined)?.then === 'function'
-    ? 'postgres: pool is a promise. Await it: postgres({ pool: await PGlite.create(folder) })'
-    : 'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite')
-}
-
-export class PoolConnections implements Connections {
-  readonly shared = true
+/** Access to a server through a pool. */
+export class Connections {
   /** Number of replies so far. */
   private replies = 0
   /** Increased when a statement was cancelled and no other one had a reply meanwhile. */
@@ -183,10 +96,15 @@ export class PoolConnections implements Connections {
   /** Generation in which each connection last had a reply. */
   private readonly lastReply = new WeakMap<PostgresPoolClient, number>()
 
+  /** @throws {TypeError} `pool` is no `pg.Pool`. */
   constructor(private readonly pool: PostgresPool, private readonly preparesStatements = false) {
+    if (typeof (pool as PostgresPool | undefined)?.connect !== 'function') {
+      throw new TypeError('postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString })')
+    }
     guard(pool)
   }
 
+  /** Starts one statement, which commits by itself. */
   start<Row>(text: string, values: readonly unknown[]): Running<readonly Row[]> {
     const use = new Use()
     return {
@@ -195,6 +113,7 @@ export class PoolConnections implements Connections {
     }
   }
 
+  /** Runs `work` in a transaction, at most for `timeoutMs` milliseconds. */
   transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T> {
     const use = new Use()
     const done = this.run(use, async (client) => {
@@ -214,6 +133,7 @@ export class PoolConnections implements Connections {
     })
   }
 
+  /** Listens to a channel on its own connection. Resolves to a function that closes it. */
   async listen(
     channel: string, onNotice: (payload: string) => void, onLost: () => void,
   ): Promise<() => void> {

@@ -3,9 +3,7 @@ import {
 } from '../../src/runtime/options.js'
 import { Breaker, reasonOf } from '../../src/stores/calls.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
-import {
-  connectionsOf, type Connections, type PgliteClient, type PostgresPool, type Query, type Running,
-} from './connections.js'
+import { Connections, type PostgresPool, type Query, type Running } from './connections.js'
 import { applyMigrations, missingMigrations, quoted, SCHEMA } from './migrations.js'
 import { NoticeChannel } from './notices.js'
 import { faultOf, isLostConnection } from './sql.js'
@@ -17,8 +15,8 @@ const BACKGROUND_MS = 30_000
 
 /** Options of the access to a database. */
 export interface DatabaseOptions {
-  /** Your `pg.Pool`, or a `PGlite`. You close it yourself. */
-  readonly pool: PostgresPool | PgliteClient
+  /** Your `pg.Pool`. You close it yourself. */
+  readonly pool: PostgresPool
   /**
    * Schema of the tables: 1 to 40 of `a-z 0-9 _`. Each application on one database needs its own.
    * Default `longhaul`.
@@ -52,7 +50,6 @@ export const DATABASE_OPTIONS = {
 
 /** Access to the database for the engine, the store and the blobs: time limits, migrations at first use. */
 export class Database {
-  readonly shared: boolean
   /** Schema, quoted as an identifier. */
   readonly schema: string
   readonly channel: NoticeChannel
@@ -77,11 +74,10 @@ export class Database {
   constructor(options: DatabaseOptions) {
     this.options = readOptions('postgres', options, DATABASE_OPTIONS)
     const { pool, schema, timeoutMs, preparedStatements } = this.options
-    this.connections = connectionsOf(pool, preparedStatements)
-    this.shared = this.connections.shared
+    this.connections = new Connections(pool, preparedStatements)
     this.schema = quoted(schema)
     const breakerOf = (ms: number): Breaker => new Breaker({
-      server: 'PostgreSQL', faultOf, hasManyConnections: this.shared, timeoutMs: ms,
+      server: 'PostgreSQL', faultOf, hasManyConnections: true, timeoutMs: ms,
     })
     this.breaker = breakerOf(timeoutMs)
     this.backgrounds = breakerOf(BACKGROUND_MS)

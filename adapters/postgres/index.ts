@@ -6,7 +6,6 @@ import { PostgresStore } from './store.js'
 import { PostgresTaskEngine } from './task-engine/engine.js'
 
 export type { PostgresBlobs, PostgresStore, PostgresTaskEngine }
-export { lockFolder } from './lock-folder.js'
 export { migrate } from './migrations.js'
 export type { PostgresPool } from './connections.js'
 
@@ -40,8 +39,7 @@ export interface Postgres {
 }
 
 /**
- * Creates a task engine, a store and blobs on PostgreSQL 13 or later, over your `pg.Pool`, or on a
- * `PGlite`, which one process has for itself.
+ * Creates a task engine, a store and blobs on PostgreSQL 13 or later, over your `pg.Pool`.
  *
  * @example
  * const tasks = createTasks({ ...postgres({ pool }), definitions: [report] })

@@ -1,5 +1,5 @@
 import { readOptions, text } from '../../src/runtime/options.js'
-import { connectionsOf, type PgliteClient, type PostgresPool, type Query } from './connections.js'
+import { Connections, type PostgresPool, type Query } from './connections.js'
 
 /** Maximum time of all migrations, in milliseconds. */
 const MAX_MS = 3_600_000
@@ -211,7 +211,7 @@ export function migrationSql(
 
 /** Returns the SQL of the migrations that a database lacks; `''` for none. */
 export async function missingSql(pool: PostgresPool, schema: string): Promise<string> {
-  const missing = await connectionsOf(pool).transaction(
+  const missing = await new Connections(pool).transaction(
     (query) => missingMigrations(query, schema), MAX_MS,
   )
   return missing.length === 0 ? '' : migrationSql(schema, missing)
@@ -237,10 +237,10 @@ export interface MigrateOptions {
  * @throws {Error} With the code `55P03`: another transaction has locked a table for a second.
  */
 export async function migrate(
-  pool: PostgresPool | PgliteClient, options: MigrateOptions = {},
+  pool: PostgresPool, options: MigrateOptions = {},
 ): Promise<readonly string[]> {
   const { schema } = readOptions('migrate', options, { schema: SCHEMA })
-  const applied = await connectionsOf(pool).transaction(
+  const applied = await new Connections(pool).transaction(
     (query) => applyMigrations(query, schema), MAX_MS,
   )
   return applied.map(({ number, name }) => `${String(number)} ${name}`)

@@ -25,7 +25,6 @@ const COUNTED_AT = 'CASE WHEN $5::text IS NOT NULL THEN clock_timestamp() END'
 export const EXPIRED = `sweep_slot <= floor(extract(epoch FROM now()) / 600)::integer
   AND expires_at <= now() ORDER BY sweep_slot`
 
-/** PGlite drops a byte order mark at the start of a string, so a sign stands before key and value. */
 interface Row extends Entry {
   readonly id: string
 }
@@ -36,7 +35,7 @@ interface Row extends Entry {
  * it recognises its own write if it has sent it twice.
  */
 export class PostgresStore implements Store {
-  readonly shared: boolean
+  readonly shared = true
   private readonly sql: ReturnType<typeof statements>
   private readonly reads: TurnBatches<string, Row>
   private readonly notices: ChangeNotices
@@ -47,7 +46,6 @@ export class PostgresStore implements Store {
   /** @internal */
   constructor(private readonly database: Database, private readonly limits: ShareLimits) {
     const { schema, background } = database
-    this.shared = database.shared
     this.sql = statements(`${schema}.entries`, `${schema}.counters`)
     this.reads = new TurnBatches(MAX_KEYS, (keys) => database.repeated(this.sql.getAll, [keys]))
     this.notices = new ChangeNotices(database.channel, 'entry:')
@@ -147,8 +145,8 @@ export class PostgresStore implements Store {
   }
 
   private async read(key: string): Promise<Entry | undefined> {
-    const row = await this.reads.add(`=${key}`, key)
-    return row && { value: row.value.slice(1), revision: row.revision }
+    const row = await this.reads.add(key, key)
+    return row && { value: row.value, revision: row.revision }
   }
 
   private noteWrite(key: string, value: string, owner: string | null): void {
@@ -170,7 +168,7 @@ function ownerOf({ evictable = false, owner }: ReplaceOptions): string | null {
 
 function statements(entries: string, counters: string) {
   return {
-    getAll: `SELECT '=' || key AS id, '=' || value AS value, revision FROM ${entries}
+    getAll: `SELECT key AS id, value, revision FROM ${entries}
 WHERE key = ANY($1::text[]) AND ${LIVE}`,
     // #region create
     create: `INSERT INTO ${entries} AS old

@@ -78,7 +78,7 @@ const CHECKS = 15
 /** Longest time between two checks, in milliseconds. */
 const MAX_CHECK_MS = 5000
 
-/** What an engine with leases knows of a run that it has begun. */
+/** A run that an engine with leases has begun. */
 export interface BegunRun {
   readonly task: StoredTask
   /** Random token of this begin, which the engine stores with the task. */

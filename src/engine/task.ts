@@ -102,7 +102,7 @@ export interface Unique {
   /** In its scope: 1 to 512 characters (UTF-16 units). */
   readonly key: string
   /**
-   * What happens if an unfinished task has the key. `return`: that task stays as it is. `replace`: if it
+   * Outcome if an unfinished task has the key. `return`: that task stays as it is. `replace`: if it
    * has never begun, it gets the input, details, priority, pool, start and time of the new one, with its
    * next version; if it has begun, it stays as it is.
    */

@@ -1,20 +1,17 @@
-import { PGlite } from '@electric-sql/pglite'
 import * as runner from 'node:test'
 import { describe } from 'node:test'
 import { blobsConformance } from 'longhaul/conformance'
-import { postgres, type PostgresOptions, type PostgresPool } from 'longhaul/postgres'
+import { postgres, type PostgresPool } from 'longhaul/postgres'
 import pg from 'pg'
 import { pgBouncerForFile } from '../servers/pgbouncer.js'
 import { POSTGRES_MAJORS } from '../servers/postgres-binary.js'
 import { postgresForFile } from '../servers/postgres-server.js'
 
 /** Runs the suite with the blobs of two engines on one database. */
-function suite(title: string, anyPool: PostgresOptions['pool']): void {
-  const isServer = 'connect' in anyPool
-  const pool = anyPool as PostgresPool
+function suite(title: string, pool: PostgresPool): void {
   blobsConformance(runner, async () => ({
     blobs: postgres({ pool, timeoutMs: 15_000 }).blobs,
-    ...isServer && { second: postgres({ pool, timeoutMs: 15_000 }).blobs },
+    second: postgres({ pool, timeoutMs: 15_000 }).blobs,
   }), { title, toleranceMs: 200, timeoutMs: 20_000 })
 }
 
@@ -25,12 +22,6 @@ function poolOf(connectionString: string): pg.Pool {
 }
 
 describe('PostgresBlobs', { concurrency: 3 }, () => {
-  describe('in this process', async () => {
-    const db = await PGlite.create()
-    runner.after(() => db.close())
-    suite('on PGlite', db)
-  })
-
   for (const major of POSTGRES_MAJORS) {
     describe(`on PostgreSQL ${major}`, async () => {
       const server = await postgresForFile({ major })

@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
-import type { EngineFixture, EngineProcess, EngineSettings } from 'longhaul/conformance'
+import type { EngineFixture, EngineSettings } from 'longhaul/conformance'
 import type { EngineConformanceOptions } from '../../src/conformance/engine/context.js'
-import type { PgliteClient } from '../../adapters/postgres/connections.js'
 import { Database, type DatabaseOptions } from '../../adapters/postgres/database.js'
 import { PostgresTaskEngine } from '../../adapters/postgres/task-engine/engine.js'
 import { TcpProxy } from '../servers/tcp-proxy.js'
@@ -55,7 +54,7 @@ export function serverFixture(url: string, settings: EngineSettings, options: Op
       }
       return { transaction: client, commit: () => end('COMMIT'), rollback: () => end('ROLLBACK') }
     },
-    snapshot: () => snapshotOf((text) => own.query(text), schema),
+    snapshot: () => snapshotOf(own, schema),
     close: async () => {
       await Promise.all(ends.map((end) => end()))
       await own.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
@@ -64,62 +63,14 @@ export function serverFixture(url: string, settings: EngineSettings, options: Op
   }
 }
 
-/** Engines on one PGlite. A process that is cut off neither sends nor receives. */
-export function pgliteFixture(pglite: PgliteClient, settings: EngineSettings): EngineFixture {
-  const schema = newSchema()
-  const engines: PostgresTaskEngine[] = []
-  return {
-    snapshot: () => snapshotOf((text) => pglite.query(text), schema),
-    open: async () => {
-      const link = new Link()
-      const engine = engineOn({ pool: link.to(pglite), schema }, settings)
-      engines.push(engine)
-      await engine.now()
-      return {
-        engine, freeze: () => { link.isFrozen = true }, thaw: () => { link.isFrozen = false },
-        kill: () => { link.isCut = true },
-      } satisfies EngineProcess
-    },
-    close: async () => {
-      await Promise.all(engines.map((engine) => engine.close({ drainMs: 0 })))
-      await pglite.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
-    },
-  }
-}
-
 /** Copies the tables of the tasks. The result puts the copies back. */
-async function snapshotOf(
-  query: (text: string) => Promise<unknown>, schema: string,
-): Promise<() => Promise<void>> {
+async function snapshotOf(pool: pg.Pool, schema: string): Promise<() => Promise<void>> {
   const tables = ['task_rows', 'task_callers', 'task_pools', 'task_begins'].map((name) => `${schema}.${name}`)
-  for (const table of tables) await query(`CREATE TABLE ${table}_copy AS TABLE ${table}`)
+  for (const table of tables) await pool.query(`CREATE TABLE ${table}_copy AS TABLE ${table}`)
   return async () => {
     // In one statement, which commits by itself.
     const inserts = tables.map((table) => `INSERT INTO ${table} TABLE ${table}_copy;`).join(' ')
-    await query(`DO $$ BEGIN TRUNCATE ${tables.join()}; ${inserts} END $$`)
-  }
-}
-
-/** The way of one process to a PGlite. */
-class Link {
-  isFrozen = false
-  isCut = false
-
-  to(pglite: PgliteClient): PgliteClient {
-    return {
-      query: (text, values) => this.pass(() => pglite.query(text, values)),
-      transaction: (work) => this.pass(() => pglite.transaction(work)),
-      listen: (channel, listener) => this.pass(() => pglite.listen(channel, (payload) => {
-        if (!this.isFrozen && !this.isCut) listener(payload)
-      })),
-    }
-  }
-
-  private async pass<T>(work: () => Promise<T>): Promise<T> {
-    if (this.isCut) throw new Error('The process was killed')
-    if (this.isFrozen) return new Promise<never>(() => undefined)
-    const result = await work()
-    return this.isFrozen || this.isCut ? new Promise<never>(() => undefined) : result
+    await pool.query(`DO $$ BEGIN TRUNCATE ${tables.join()}; ${inserts} END $$`)
   }
 }
 

@@ -1,4 +1,3 @@
-import { PGlite } from '@electric-sql/pglite'
 import * as runner from 'node:test'
 import { after, describe } from 'node:test'
 import { storeConformance } from 'longhaul/conformance'
@@ -15,8 +14,6 @@ const SUITE_SHARE = { entries: 20, bytes: 16_000 }
 const server = await postgresForFile()
 const pooler = await pgBouncerForFile(server)
 await migrated(server.url)
-const pglite = await PGlite.create()
-after(() => pglite.close())
 
 describe('PostgresStore', { concurrency: 8 }, () => {
   conforms(server.url, 'on a server')
@@ -28,12 +25,6 @@ describe('PostgresStore whose database is serializable by default', () => {
   const url = new URL(server.url)
   url.searchParams.set('options', '-c default_transaction_isolation=serializable')
   conforms(url.href, 'in races')
-})
-
-describe('PostgresStore on PGlite', () => {
-  storeConformance(runner, async () => ({ store: postgres({ pool: pglite, ...SHARE }).store }), {
-    toleranceMs: 200, title: 'on PGlite', ownerShare: SUITE_SHARE,
-  })
 })
 
 function conforms(url: string, title: string, options: Partial<Omit<PostgresOptions, 'pool'>> = {}): void {

@@ -31,7 +31,7 @@ interface BlobRow {
  * while a client is slow. Each process deletes expired blobs about once a minute.
  */
 export class PostgresBlobs implements Blobs {
-  readonly shared: boolean
+  readonly shared = true
   private readonly query: Query
   private readonly sql: BlobStatements
   private readonly chunks = new SharedLimit(CONCURRENT_CHUNKS, CONCURRENT_CHUNKS)
@@ -40,7 +40,6 @@ export class PostgresBlobs implements Blobs {
 
   /** @internal */
   constructor(private readonly database: Database) {
-    this.shared = database.shared
     this.query = database.query
     this.sql = blobStatements(database.schema)
     this.sweeper = new Sweeper([() => this.sweepBatch()])

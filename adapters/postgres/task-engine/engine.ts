@@ -36,12 +36,12 @@ interface Evicted {
 }
 
 /**
- * Task engine on PostgreSQL 13 or later, or on PGlite, made by `postgres()`: one row for each task. A
+ * Task engine on PostgreSQL 13 or later, made by `postgres()`: one row for each task. A
  * task takes three statements: one creates it, one begins its run, and one ends it. Calls of one turn
  * of the event loop share statements.
  */
 export class PostgresTaskEngine implements TaskEngine {
-  readonly shared: boolean
+  readonly shared = true
   readonly durable = true
   readonly hasTransactions = true
   private readonly reads: TaskReads
@@ -59,7 +59,6 @@ export class PostgresTaskEngine implements TaskEngine {
     private readonly settings: { readonly limits: ShareLimits, readonly leaseMs: number },
   ) {
     const { schema, background } = database
-    this.shared = database.shared
     this.reads = new TaskReads(schema, database.repeated)
     this.creates = new Creates(database, this.reads)
     this.changes = new Changes(database, this.reads, (...made) => { this.noteChange(...made) })

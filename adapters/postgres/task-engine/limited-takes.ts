@@ -171,18 +171,19 @@ function takeSql(schema: string): string {
   FROM known JOIN newest USING (begun, is_paused) CROSS JOIN LATERAL (
     SELECT $7::bigint - begun + coalesce((SELECT before FROM oldest), begun) AS starts
   ) AS starts
-), ${candidatesSql(rows)}, taken AS MATERIALIZED (
-  SELECT id, caller, name, status, run_started_at FROM ${rows}
-  WHERE id = ANY(ARRAY(SELECT id FROM judged WHERE fits)) AND pool = $1 AND turn IS NOT NULL
-    AND expires_at > ${SAME_NOW} FOR UPDATE SKIP LOCKED
+), ${candidatesSql(rows)}, locked AS MATERIALIZED (
+  SELECT id, caller, name, pool, turn, status, run_started_at, expires_at FROM ${rows}
+  WHERE id = ANY(ARRAY(SELECT id FROM judged)) FOR UPDATE SKIP LOCKED
+), free AS MATERIALIZED (
+  SELECT * FROM locked JOIN judged USING (id)
+  WHERE pool = $1 AND turn IS NOT NULL AND expires_at > ${SAME_NOW}
+), taken AS MATERIALIZED (
+  SELECT id, caller, name, status, run_started_at FROM free WHERE fits
 ), begun AS (
   ${beginSql(rows)} RETURNING ${runColumns()}
 ), held AS (
-  UPDATE ${rows} SET turn = NULL, held_due_at = due_at, due_at = 'Infinity', lease_until = NULL
-  WHERE id = ANY(ARRAY(
-    SELECT id FROM ${rows} WHERE id = ANY(ARRAY(SELECT id FROM judged WHERE NOT fits))
-      AND pool = $1 AND turn IS NOT NULL FOR UPDATE SKIP LOCKED
-  )) RETURNING 1
+  UPDATE ${rows} AS task SET turn = NULL, held_due_at = due_at, due_at = 'Infinity', lease_until = NULL
+  FROM free WHERE task.id = free.id AND NOT fits
 ), ${releaseSql(rows)}, counted AS (
   UPDATE ${pools} SET begun = begun + (SELECT count(*) FROM taken)
   WHERE pool = $1 AND EXISTS (SELECT FROM taken)
@@ -218,12 +219,14 @@ function candidatesSql(rows: string): string {
 ), names AS MATERIALIZED (
   SELECT * FROM unnest($10::text[], $11::bigint[]) AS names (name, max)
 ), running AS MATERIALIZED (
-  SELECT caller, name, count(*) AS count FROM ${rows}
-  WHERE ($9::bigint IS NOT NULL OR cardinality($10::text[]) > 0) AND pool = $1 AND ${RUNS}
-    AND caller = ANY(ARRAY(
-      SELECT caller FROM candidates WHERE caller <> '' UNION SELECT unnest($12::text[])
-    ))
-  GROUP BY caller, name
+  SELECT caller, name, count FROM (
+    SELECT caller FROM candidates
+    WHERE caller <> '' AND ($9::bigint IS NOT NULL OR cardinality($10::text[]) > 0)
+    UNION SELECT unnest($12::text[])
+  ) AS callers CROSS JOIN LATERAL (
+    SELECT name, count(*) AS count FROM ${rows} AS task
+    WHERE task.pool = $1 AND task.caller = callers.caller AND ${RUNS} GROUP BY name
+  ) AS runs
 ), named AS (
   SELECT id, n, caller, caller = '' OR max IS NULL OR row_number() OVER (
     PARTITION BY caller, name ORDER BY n
@@ -247,7 +250,8 @@ function candidatesSql(rows: string): string {
 
 /**
  * Returns common table expressions that release held tasks of `$12`, by priority and age. Each name is
- * read by itself, because a name whose own share is full may hold any number of tasks.
+ * read by itself, because a name whose own share is full may hold any number of tasks. The callers come
+ * from subqueries, so that the planner assumes few of them, and does not compile the plan.
  */
 function releaseSql(rows: string): string {
   const held = `pool = $1 AND caller = freed.caller AND ${HELD} AND expires_at > ${SAME_NOW}`
@@ -258,7 +262,7 @@ function releaseSql(rows: string): string {
 ), freed AS MATERIALIZED (
   SELECT caller, greatest(least(count, $9::bigint - coalesce(
     (SELECT sum(busy.count)::bigint FROM busy WHERE busy.caller = freed.caller), 0)), 0) AS room
-  FROM unnest($12::text[], $13::bigint[]) AS freed (caller, count)
+  FROM unnest((SELECT $12::text[]), (SELECT $13::bigint[])) AS freed (caller, count)
   WHERE EXISTS (SELECT FROM state)
 ), released AS MATERIALIZED (
   SELECT first.id FROM freed CROSS JOIN LATERAL (
@@ -279,13 +283,12 @@ function releaseSql(rows: string): string {
     ) AS one
     ORDER BY one.priority, one.held_due_at LIMIT freed.room
   ) AS first
+), freeing AS MATERIALIZED (
+  SELECT id, pool, priority, caller, status, due_at, held_due_at FROM ${rows}
+  WHERE id = ANY(ARRAY(SELECT id FROM released)) FOR UPDATE SKIP LOCKED
 ), ready AS MATERIALIZED (
   SELECT *, row_number() OVER (PARTITION BY priority, caller ORDER BY held_due_at, id) - 1 AS place
-  FROM (
-    SELECT id, pool, priority, caller, held_due_at FROM ${rows}
-    WHERE id = ANY(ARRAY(SELECT id FROM released)) AND pool = $1 AND ${HELD}
-    FOR UPDATE SKIP LOCKED
-  ) AS free
+  FROM freeing WHERE pool = $1 AND ${HELD}
 ), promoted AS (
   UPDATE ${rows} AS task SET turn = ${turnSql(rows, 'ready')}, due_at = ready.held_due_at
   FROM ready WHERE task.id = ready.id RETURNING 1

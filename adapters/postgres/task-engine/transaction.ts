@@ -24,7 +24,8 @@ export function queryOf(transaction: Transaction): Query {
 
 /**
  * Checks that a transaction is open and belongs to this database. Acquires advisory locks on the names
- * of a task (id, key, caller with a limit, business key), always in one order, and waits up to 4 seconds for another open transaction that has one of them.
+ * of a task (id, key, caller with a limit, business key), always in one order, and waits up to 4 seconds
+ * for another open transaction that has one of them.
  *
  * @throws {TypeError} The transaction is not open, or belongs to another database.
  * @throws {StoreUnavailableError} The other transaction is still open.

@@ -62,7 +62,7 @@ export class Worker {
     this.work = new LeasedWork(options, handlers, {
       leaseMs,
       // Nothing else keeps the process alive while the server is down.
-      keepsAlive: database.shared,
+      keepsAlive: true,
       renew: (runs) => observed('renew', () => this.renew(runs)),
       look: () => this.look(),
     })
@@ -166,8 +166,7 @@ export class Worker {
       // Unless the pool got room after the statement.
       if (opens === this.opens) this.closed.add(pool)
     }
-    // This process has no place for them.
-    if (hasMore && rows.length === count) this.notices.send(FREE + pool)
+    if (hasMore && rows.length === count && !this.hasPlace(pool)) this.notices.send(FREE + pool)
     return rows
   }
 

@@ -52,7 +52,7 @@ export interface OwnedSubmitOptions {
    */
   readonly unique?: string | undefined
   /**
-   * What `submit` does if an unfinished task has the key `unique`. `return`: that task is returned, with
+   * Outcome if an unfinished task has the key `unique`. `return`: that task is returned, with
    * `created: false`, and nothing is changed. `replace`: if that task has never begun, it gets the input,
    * context, start and priority of this call (with `delayMs`, a burst of calls becomes one run with the last
    * input); `replaced` is then `true`. If it has begun, it is returned. Default `return`.

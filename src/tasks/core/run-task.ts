@@ -217,7 +217,7 @@ export class RunningTask implements Linked<RunningTask> {
   }
 
   private async concludeAborted(definition: AnyTaskDefinition, reason: unknown): Promise<void> {
-    const { core, task } = this
+    const { core } = this
     const failure = failureOf('task_interrupted')
     if (isWorkerClosing(reason) && core.engine.durable) {
       const details = this.history('queued', failure)

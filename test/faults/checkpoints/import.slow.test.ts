@@ -6,6 +6,7 @@ import type { UploadResult } from '../../../src/ndjson/index.js'
 import { stopAfterwards } from '../../http/kit/process.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
+import { sqliteUrl } from '../../servers/sqlite.js'
 import { completeKilled, spool } from './kills.js'
 import { openWeb } from './site.js'
 import { BATCH } from './work.js'
@@ -24,6 +25,7 @@ const expected = numbers.filter((n) => n % 97 !== 3)
 const databases = {
   Redis: async () => (await redisForFile()).url,
   PostgreSQL: postgresUrl,
+  SQLite: sqliteUrl,
 }
 /** Each test has its own database, because its workers run every task that they find there. */
 const openWebs = (open: () => Promise<string>) => (

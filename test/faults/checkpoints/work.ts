@@ -1,4 +1,4 @@
-// The work of the tests of this folder, on Redis or PostgreSQL by its address.
+// The work of the tests of this folder, on Redis, PostgreSQL or SQLite by its address.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster, Redis } from 'ioredis'
 import { defineTask, httpError, isHttpError, type TasksOptions } from 'longhaul'
@@ -10,6 +10,7 @@ import { redis } from 'longhaul/redis'
 import type { Blobs } from 'longhaul/stores'
 import pg from 'pg'
 import { z } from 'zod'
+import { openSqliteFile } from '../../servers/open-database.js'
 
 export interface Row { readonly n: number }
 
@@ -41,7 +42,29 @@ export interface EngineOptions {
 
 /** Opens the databases of a process. `folder` has the blobs where the database has none. */
 export function openSite(url: string, folder: string, options: EngineOptions = {}): Site {
+  if (url.startsWith('sqlite:')) return openSqliteSite(url, options)
   return url.startsWith('postgres') ? openPostgres(url, options) : openRedis(url, folder, options)
+}
+
+/** Rows and tasks share one connection to the file. */
+function openSqliteSite(url: string, options: EngineOptions): Site {
+  const { database, parts: { engine, store, blobs }, close } = openSqliteFile(url, options)
+  // The statements of the application wait for other processes.
+  database.exec(`PRAGMA busy_timeout = 5000; CREATE TABLE IF NOT EXISTS rows (task TEXT, n INTEGER);
+    CREATE TABLE IF NOT EXISTS cursors (task TEXT PRIMARY KEY, cursor TEXT)`)
+  const all = <R>(sql: string, taskId: string): R[] => database.prepare(sql).all(taskId) as R[]
+  const rows: Rows = {
+    async write(taskId, numbers, cursor) {
+      const [insert, move] = [database.prepare('INSERT INTO rows VALUES (?, ?)'), database.prepare('REPLACE INTO cursors VALUES (?, ?)')]
+      database.exec('BEGIN IMMEDIATE')
+      for (const n of numbers) insert.run(taskId, n)
+      move.run(taskId, cursor)
+      database.exec('COMMIT')
+    },
+    cursorOf: async (taskId) => all<{ cursor: string }>('SELECT cursor FROM cursors WHERE task = ?', taskId)[0]?.cursor,
+    of: async (taskId) => all<{ n: number }>('SELECT n FROM rows WHERE task = ? ORDER BY rowid', taskId).map(({ n }) => n),
+  }
+  return { engine: { engine, store }, blobs, rows, close }
 }
 
 function openPostgres(url: string, { name, ...options }: EngineOptions): Site {

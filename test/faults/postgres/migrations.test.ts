@@ -11,6 +11,7 @@ import { runCommand, USAGE } from '../../../adapters/postgres/command.js'
 import { MIGRATIONS, migrationSql, type Migration } from '../../../adapters/postgres/migrations.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { program } from '../../servers/program.js'
+import { Places } from '../../../src/engine/engine.js'
 import { eventually } from '../../kit/wait.js'
 
 const server = await postgresForFile()
@@ -126,6 +127,45 @@ describe('PostgreSQL migrations', () => {
     assert.deepEqual(await applied(schema), [...all, next])
   })
 
+  test('tasks of the version before keep waiting and running, and get the limits of the new version', async (t) => {
+    const schema = newSchema()
+    await server.query(migrationSql(schema, MIGRATIONS.slice(0, 1)))
+    // As that version has created a task that runs, and one that waits.
+    await server.query(`INSERT INTO ${schema}.task_rows (id, birth, owner, caller, name, pool, priority, status, run,
+  attempt, version, created_at, expires_at, sweep_at, due_at, turn, lease_until, taken_by, has_files, details, input)
+SELECT id, 'b', 'ann', 'ann', 'report', 'default', 0, status, status, status, 1 + status, 1, 1e14, 1e14, 1,
+  CASE WHEN status = 0 THEN 1 END, CASE WHEN status = 1 THEN 1e14 END, 'take', false, '{}', '1'
+FROM (VALUES ('runs', 1), ('waits', 0)) AS tasks (id, status)`)
+    const pool = new pg.Pool({ connectionString: server.url, max: 4 })
+    const { engine } = postgres({ pool, schema, timeoutMs: 20_000 })
+    t.after(async () => {
+      await engine.close({ drainMs: 0 })
+      await pool.end()
+    })
+    const begun: string[] = []
+    engine.work({
+      places: new Places(new Map([['default', 4]])), callbacks: 1,
+      limits: new Map([['default', { maxPerCaller: 1 }]]),
+    }, {
+      run: async ({ task, lease }) => {
+        begun.push(task.id)
+        await engine.change(task, { lease }, { status: 'completed' })
+      },
+      callback: async () => undefined, remove: async () => true, abandon: () => undefined,
+    })
+    await eventually(async () => {
+      const [row] = await server.query(`SELECT due_at, turn FROM ${schema}.task_rows WHERE id = 'waits'`)
+      return row?.['due_at'] === Infinity && row['turn'] === null
+    }, 20_000, 'the waiting task is held')
+    // The look of that version, which gives a turn to what is due.
+    assert.deepEqual(await server.query(`SELECT id FROM ${schema}.task_rows
+  WHERE status = 0 AND turn IS NULL AND due_at <= 1e15`), [])
+    assert.deepEqual(begun, [])
+    const ended = await engine.change({ id: 'runs', birth: 'b' }, { lease: 'take' }, { status: 'completed' })
+    assert.equal(ended.outcome, 'changed')
+    await eventually(() => begun.length === 1, 20_000, 'the waiting task begins')
+  })
+
   test('a migration that waits for a lock fails soon, so that statements behind it continue', async (t) => {
     const schema = newSchema()
     await server.query(migrationSql(schema))
@@ -155,7 +195,7 @@ describe('PostgreSQL migrations', () => {
     const store = storeOf(t, schema, { migrate: false, timeoutMs: 20_000 })
     const missing = {
       reason: 'unavailable',
-      message: /lacks the migrations 1 "tables"\..*npx longhaul migrate --print/,
+      message: /lacks the migrations 1 "tables", 2 .*npx longhaul migrate --print/,
     }
     await assert.rejects(async () => store.get('key'), missing)
     await assert.rejects(async () => store.create('key', 'value', later), missing)
@@ -171,7 +211,7 @@ describe('npx longhaul migrate', () => {
     await server.query((await command('migrate', '--print', '--schema', printed)).output)
     const first = await command('migrate', '--url', server.url, '--schema', created)
     assert.deepEqual({ ...first, output: '' }, { output: '', exitCode: 0 })
-    assert.match(first.output, /^Applied: 1 tables\n$/)
+    assert.equal(first.output, 'Applied: 1 tables, 2 limits of running work\n')
     assert.equal(await shapeOf(printed), await shapeOf(created))
     assert.deepEqual(await command('migrate', '--url', server.url, '--schema', printed), {
       output: 'No migration is missing.\n', exitCode: 0,

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createTasks, defineTask } from 'longhaul'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
-import { PoolConnections } from '../../../adapters/postgres/connections.js'
+import { Connections } from '../../../adapters/postgres/connections.js'
 
 const [, , connectionString = '', what = ''] = process.argv
 const pool = new pg.Pool({ connectionString })
@@ -21,13 +21,13 @@ const uses: Record<string, () => Promise<void>> = {
     await store.close()
   },
   transaction: () => {
-    const connections = new PoolConnections(pool)
+    const connections = new Connections(pool)
     return works(() => connections.transaction((query) => query('SELECT 1'), 5000))
   },
   listen: async () => {
     // A pool that gives no class of clients: the subscription uses a client of the pool.
     const wrapped = { connect: () => pool.connect(), on: pool.on.bind(pool) as never }
-    const connections = new PoolConnections(wrapped)
+    const connections = new Connections(wrapped)
     const ignore = (): void => undefined
     await works(() => connections.listen('channel', ignore, ignore).then((close) => { close() }))
   },

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
-import { PoolConnections } from '../../../adapters/postgres/connections.js'
+import { Connections } from '../../../adapters/postgres/connections.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { eventually } from '../../kit/wait.js'
 
@@ -89,7 +89,7 @@ describe('a pool of the application', () => {
       await client.end()
       await pool.end()
     })
-    const connections = new PoolConnections(pool)
+    const connections = new Connections(pool)
     for (let count = 0; count < 5; count++) {
       const turn = connections.transaction((query) => query('SELECT pg_advisory_xact_lock(17)'), 100)
       await assert.rejects(turn, { message: /not done within 100 ms/ })

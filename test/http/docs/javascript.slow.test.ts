@@ -13,6 +13,9 @@ import { Client } from '../kit/reference.js'
 const page = await readFile(join(root, 'docs/guide/javascript.md'), 'utf8')
 const [server = '', types = ''] = blocks(page, 'js')
 
+/** Node 22 and 24 warn that their SQLite is new. */
+const QUIET = { NODE_OPTIONS: '--disable-warning=ExperimentalWarning' }
+
 let folder: string
 before(async () => {
   folder = await projectFolder('javascript')
@@ -20,12 +23,15 @@ before(async () => {
 after(async () => { await rm(folder, { recursive: true, force: true }) })
 stopAfterwards()
 
-/** Builds the server as CommonJS, on a free port and with its data in the folder. */
+/** Builds the server as CommonJS, on a free port and with its data in the folder. On Node 20 with libsql, as the guide says. */
 async function built(): Promise<string> {
+  const [, libsql = ''] = /`(const DatabaseSync = require\('libsql'\))`/.exec(page) ?? []
+  assert.notEqual(libsql, '')
   const source = join(folder, 'source.cjs')
   const outfile = join(folder, 'server.cjs')
   await writeFile(source, server
-    .replace('\'./data\'', JSON.stringify(join(folder, 'data')))
+    .replace("'./data.db'", JSON.stringify(join(folder, 'data.db')))
+    .replace(/const .* = require\('node:sqlite'\)/, (line) => process.getBuiltinModule?.('node:sqlite') ? line : libsql)
     .replace('server.listen(3000)', `server.listen(0, '127.0.0.1', function () {
       console.log('Ready at http://127.0.0.1:' + this.address().port)
     })`))
@@ -40,13 +46,13 @@ describe('the guide to plain JavaScript', () => {
   test('a task of its server outlives a kill, and SIGTERM ends the server', async () => {
     const file = await built()
     const headers = { 'authorization': 'Bearer ann', 'prefer': 'respond-async', 'idempotency-key': 'one' }
-    const first = new ServerProcess(process.execPath, [file], {})
+    const first = new ServerProcess(process.execPath, [file], QUIET)
     const accepted = await new Client(await first.url()).ask('POST', '/reports', { body: { year: 2026 }, headers })
     assert.equal(accepted.status, 202)
     first.child.kill('SIGKILL')
     await first.exited
 
-    const second = new ServerProcess(process.execPath, [file], {})
+    const second = new ServerProcess(process.execPath, [file], QUIET)
     const client = new Client(await second.url())
     const path = accepted.headers.get('location') ?? ''
     const { json } = await client.ask('GET', path, { headers: { authorization: 'Bearer ann', prefer: 'wait=30' } })

@@ -5,7 +5,7 @@ import { ERROR_CODES } from '../../../src/http/errors.js'
 const LEAKS = [
   /\bat [\w.$<>]+ ?\(/, /\bat (?:async )?(?:file|node):/, /node_modules/, /\/(?:home|work|usr|tmp|etc|root)\//, /\.(?:ts|mjs|cjs)\b/, /\.js\b/, /\\n\s+at /,
   /(?:Type|Range|Syntax|Reference|Assertion)?Error\b:/, /\b(?:E[A-Z]{4,}|ERR_[A-Z_]+|HPE_[A-Z_]+)\b/, /127\.0\.0\.1|localhost/, /\[object |undefined|NaN/,
-  /\b(?:ioredis|bullmq|rou3|ajv|lru-cache|secure-json-parse|fast-json|standardwebhooks|ipaddr|pglite|undici|stream-json)\b/i, /secret/i,
+  /\b(?:ioredis|bullmq|rou3|ajv|lru-cache|secure-json-parse|fast-json|standardwebhooks|ipaddr|undici|stream-json)\b/i, /secret/i,
 ]
 const MEMBERS = new Set(['error', 'code', 'details', 'reason', 'summary', 'items', 'errors', 'message', 'status', 'title', 'detail', 'report', 'stopped'])
 /** Codes of the reference server's own. */

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { PGlite } from '@electric-sql/pglite'
 import { createTasks, defineTask, taskEndpoints, type SubmitTransaction } from 'longhaul'
 import { postgres } from 'longhaul/postgres'
 import { inject } from 'longhaul/testing'
@@ -63,23 +62,5 @@ describe('transactions that submit, over', () => {
     await tasks.close()
     await parts.store.close()
     await pool.end()
-  })
-
-  it('PGlite, whose only session the transaction holds', async () => {
-    const pglite = await PGlite.create()
-    const parts = postgres({ pool: pglite })
-    const tasks = createTasks({ ...parts, definitions })
-    // The tables are created in a session too, and there is only this one.
-    assert.equal((await tasks.health()).ok, true)
-    const task = await pglite.transaction((transaction) => tasks.submit(send, {}, { transaction }))
-    assert.equal((await task.wait({ timeoutMs: 5000 }))?.status, 'completed')
-    await assert.rejects(pglite.transaction(async (transaction) => {
-      await tasks.submit(send, {}, { transaction, id: 'lost' })
-      throw new Error('lost')
-    }), { message: 'lost' })
-    assert.equal(await tasks.get('lost'), undefined)
-    await tasks.close()
-    await parts.store.close()
-    await pglite.close()
   })
 })

@@ -1,7 +1,6 @@
 // What the engine accepts as a transaction of the application, and what it says of anything else.
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { PGlite } from '@electric-sql/pglite'
 import type { NewTask } from '../../../src/engine/task.js'
 import { Json } from '../../../src/runtime/json.js'
 import { postgres } from 'longhaul/postgres'
@@ -160,18 +159,5 @@ describe('a task in a transaction of the application', () => {
       await assert.rejects(client.query('SELECT 1/0'))
       await assert.rejects(create('x', client), { code: '25P02' })
     })
-  })
-
-  it('works on PGlite', async () => {
-    const pglite = await PGlite.create()
-    const local = postgres({ pool: pglite }).engine
-    await local.now()
-    await pglite.transaction(async (transaction) => {
-      await local.create(task('k'), { transaction })
-    })
-    assert.equal((await local.read('k'))?.status, 'queued')
-    await assert.rejects(local.create(task('l'), { transaction: pglite }), { message: /not open/ })
-    await local.close({ drainMs: 0 })
-    await pglite.close()
   })
 })

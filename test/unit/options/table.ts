@@ -236,6 +236,8 @@ const CONTRACT = 'longhaul calls it for every task, with options that it makes i
 
 /** Functions with options that need no check, and why. */
 export const EXEMPT: Readonly<Record<string, string>> = {
+  'longhaul/engine: LeasedWork': CONTRACT,
+  'longhaul/engine: LeasedRun': CONTRACT,
   'longhaul/memory: MemoryTaskEngine#create': CONTRACT,
   'longhaul/memory: MemoryTaskEngine#work': CONTRACT,
   'longhaul/memory: MemoryTaskEngine#close': CONTRACT,
