@@ -2,7 +2,7 @@ import type { LeasedWork } from '../../src/engine/leased-work.js'
 import type { Database } from './database.js'
 import type { RunLimiter } from './run-limits.js'
 
-/** What a look has found. */
+/** Findings of a look. */
 export interface Due {
   /** Something can begin, or become ready, in a transaction. */
   readonly isNow: boolean

@@ -18,8 +18,8 @@ import {
 import { Tasks } from './tasks.js'
 import { Worker } from './worker.js'
 
-/** Size of the input of a probe, in bytes: on a full disk there is rarely space for it. */
-const PROBE_BYTES = 1200
+/** Size of the input of a probe, in bytes: it needs several pages, as a task may. */
+const PROBE_BYTES = 12_000
 
 /**
  * Task engine in a file of SQLite, made by `sqlite()`: one row for each task. Several processes of one

@@ -66,7 +66,7 @@ export class RunLimiter {
     const running = limits && hasShares(limits) ? this.running(pool) : undefined
     let [begun, read] = [0, 0]
     while (begun < room && read < MAX_READ) {
-      const rows = this.tasks.ready(pool, room - begun)
+      const rows = this.tasks.ready(pool, Math.min(room - begun, MAX_READ - read))
       read += rows.length
       for (const row of rows) {
         if (running !== undefined && limits !== undefined) {

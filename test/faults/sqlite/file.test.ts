@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { test, type TestContext } from 'node:test'
-import { createTasks, defineTask } from 'longhaul'
+import { createTasks, defineTask, type AnyTaskDefinition } from 'longhaul'
 import { isStoreUnavailable } from 'longhaul/stores'
 import { sqlite } from 'longhaul/sqlite'
 import { eventually } from '../../kit/wait.js'
@@ -276,11 +277,19 @@ test('each statement finds its rows by an index', async (t) => {
   const statements = new Set<string>()
   const database = noting(openSqlite(path), (sql) => { statements.add(sql) })
   const { engine, store, blobs } = sqlite({ database, maxEntriesPerOwner: 1 })
-  const tasks = createTasks({ engine, store, blobs, definitions: [work] })
+  const shared = { pool: 'shared', run: (_input: object, run: { readonly signal: AbortSignal }) => once(run.signal, 'abort') }
+  const [limited, free] = [{ maxRunningPerOwner: 1 }, {}].map((limits) => (
+    defineTask({ ...shared, name: 'shared', ...limits })
+  )) as [AnyTaskDefinition, AnyTaskDefinition]
+  const pools = { shared: { maxRunning: 9, startsPer: { count: 9, ms: 1000 } } }
+  const tasks = createTasks({ engine, store, blobs, definitions: [work, limited], pools })
+  const other = sqlite({ database })
   t.after(async () => {
     await tasks.close({ drainMs: 0 })
-    await store.close()
-    await blobs.close()
+    for (const parts of [{ store, blobs }, other]) {
+      await parts.store.close()
+      await parts.blobs.close()
+    }
     database.close()
   })
   for (const text of ['one', 'two']) {
@@ -289,6 +298,14 @@ test('each statement finds its rows by an index', async (t) => {
     await store.create(text, '1', { ttlMs: 0, owner: 'ann', evictable: true })
   }
   await tasks.health()
+  for (const unique of ['one', 'two', 'two']) {
+    await tasks.submit(limited, {}, { owner: 'ann', unique, ifExists: 'replace' })
+  }
+  await eventually(async () => (await engine.counts('shared')).running === 1, 30_000, 'one runs')
+  for (const call of ['pause', 'resume'] as const) await tasks[call]('shared')
+  const unlimited = createTasks({ ...other, definitions: [free], pools: { shared: {} } })
+  await eventually(async () => (await engine.counts('shared')).running === 2, 30_000, 'two run')
+  await unlimited.close({ drainMs: 0 })
   const range = { from: 1, to: 2 ** 42, limit: 10, after: { createdAt: 2 ** 41, id: 'a' } }
   for (const order of ['newest', 'oldest'] as const) {
     for (const of of ['all', { owner: 'ann' }] as const) await engine.list({ of, order, ...range })
@@ -298,7 +315,7 @@ test('each statement finds its rows by an index', async (t) => {
       .map(({ detail }) => detail)
   ))
   assert.ok(steps.length > 30, `${String(steps.length)} steps`)
-  const isSlow = /^SCAN longhaul_(?!schema)|expiresAt>\?\)|createdAt>\? AND createdAt<\?\)/
+  const isSlow = /^SCAN longhaul_(?!schema|pauses)|expiresAt>\?\)|createdAt>\? AND createdAt<\?\)/
   assert.deepEqual(steps.filter((step) => isSlow.test(step)), [])
 })
 
