@@ -24,7 +24,7 @@ export function checkFences(events: readonly HistoryEvent[]): Violation[] {
  * are right only if the server has lost what it had acknowledged.
  */
 export function checkBegins(events: readonly HistoryEvent[]): Violation[] {
-  const saves = groupBy(ofKind(events, 'write').filter(isSave), ({ task }) => task)
+  const saves = groupBy(ofKind(events, 'write').filter(({ checkpoint }) => checkpoint !== undefined), ({ task }) => task)
   const violations: Violation[] = []
   for (const [task, begins] of groupBy(ofKind(events, 'begin'), ({ task }) => task)) {
     const inOrder = begins.sort((one, other) => one.run - other.run)
@@ -45,13 +45,14 @@ function isLater(one: Begin, other: Begin): boolean {
   return one.run > other.run || (one.run === other.run && one.at > other.at)
 }
 
-function isSave({ checkpoint, outcome }: Write): boolean {
-  return checkpoint !== undefined && outcome !== 'refused'
-}
-
-/** `saves` are those of all earlier runs. One whose outcome is unknown may count. */
+/**
+ * `saves` are those of all earlier runs. One whose outcome is unknown may count, and so may one that nobody
+ * tells of, because its process has died in the meantime.
+ */
 function startsRight({ checkpoint }: Begin, saves: readonly Write[]): boolean {
-  const inOrder = [...saves].sort((one, other) => one.at - other.at)
+  const isUntold = !saves.some((save) => save.checkpoint === checkpoint)
+  if (checkpoint !== undefined && isUntold) return true
+  const inOrder = saves.filter(({ outcome }) => outcome !== 'refused').sort((one, other) => one.at - other.at)
   const last = inOrder.findLastIndex(({ outcome }) => outcome === 'changed')
   const possible = inOrder.slice(Math.max(last, 0)).map((save) => save.checkpoint)
   if (last === -1) possible.push(undefined)

@@ -1,6 +1,6 @@
 import { checkBegins, checkFences } from './check-fences.js'
 import { checkInputs, checkKeys, type KeyedTask } from './check-keys.js'
-import { checkLimits, checkPauses } from './check-limits.js'
+import { checkLimits, checkPauses, peaksOf, type Peaks } from './check-limits.js'
 import { checkTurns, newcomersOf } from './check-turns.js'
 import { face } from './check.js'
 import { ofKind, type HistoryEvent, type Violation } from './history.js'
@@ -14,6 +14,7 @@ export interface HistoryCounts {
   readonly writes: number
   readonly refusedWrites: number
   readonly limitedBegins: number
+  readonly peaks: Peaks
   readonly pauses: number
   readonly newcomers: number
   /** Most tasks of others that began while a newcomer waited. */
@@ -27,9 +28,10 @@ export async function checkHistory(
   events: readonly HistoryEvent[], site: Site, ledger: Ledger,
 ): Promise<HistoryCounts> {
   const keyed = await keyedTasks(events, site, ledger)
+  const peaks = peaksOf(events, 'limited', LIMITS.startsPer.ms)
   const limits = { ...LIMITS, perOwnerOf: { limited: LIMITED_PER_OWNER } }
   tell(ledger, [
-    ...checkFences(events), ...checkBegins(events), ...checkLimits(events, 'limited', limits),
+    ...checkFences(events), ...checkBegins(events), ...checkLimits(peaks, limits),
     ...checkPauses(events), ...checkTurns(events, 'fair', WORKERS * FAIR_PLACES),
     ...checkKeys(keyed), ...checkInputs(events),
   ])
@@ -40,7 +42,7 @@ export async function checkHistory(
     begins: begins.length, writes: writes.length,
     refusedWrites: writes.filter(({ outcome }) => outcome === 'refused').length,
     limitedBegins: begins.filter(({ pool }) => pool === 'limited').length,
-    pauses: ofKind(events, 'pause').length, newcomers: newcomers.length,
+    peaks, pauses: ofKind(events, 'pause').length, newcomers: newcomers.length,
     mostOthers: Math.max(0, ...newcomers.map(({ others }) => others.length)),
     keyedTasks: keyed.length,
     replacements: ofKind(events, 'submission').filter(({ outcome }) => outcome === 'replaced').length,
