@@ -85,7 +85,7 @@ export async function redisServer(): Promise<SoakServer> {
 
 /** A PostgreSQL that writes each commit to its disk. It loses data as one without `synchronous_commit`. */
 export async function postgresServer(): Promise<SoakServer> {
-  const database = await startPostgres({ fsync: true, settings: { wal_writer_delay: '10s', wal_writer_flush_after: '1GB' } })
+  const database = await startPostgres({ fsync: true })
   const set = async (setting: string): Promise<void> => {
     await database.query(`alter system set ${setting}`)
     await database.query('select pg_reload_conf()')
@@ -99,10 +99,11 @@ export async function postgresServer(): Promise<SoakServer> {
     url: (port = database.port) => database.urlAt(port),
     faults: serverFaults(database, drop, (on) => set(`default_transaction_read_only = ${on ? 'on' : 'off'}`)),
     mayLose: async () => {
-      // A vacuum makes what was committed before it durable.
-      await set('autovacuum = off')
       await set('synchronous_commit = off')
       await database.query('checkpoint')
+      // Without this process, commits stay in the memory of the server.
+      const [writer] = await database.query("select pid from pg_stat_activity where backend_type = 'walwriter'")
+      process.kill(Number(writer?.['pid']), 'SIGSTOP')
       return async () => {
         await database.kill()
         await database.run()
