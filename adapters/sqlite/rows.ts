@@ -60,15 +60,32 @@ const INSERTED = [
 
 export const INSERT = `INSERT INTO longhaul_tasks (${INSERTED.join(', ')})
 VALUES (${INSERTED.map(() => '?').join(', ')}) RETURNING rowid`
-export const UPDATE = `UPDATE longhaul_tasks SET ${CHANGED.map((name) => `${name} = ?`).join(', ')}
+
+/** Writes some columns of a row. SQLite writes each index that has one of them, even if no value changes. */
+export class Update {
+  readonly sql: string
+
+  constructor(private readonly columns: readonly (keyof TaskRow)[]) {
+    this.sql = `UPDATE longhaul_tasks SET ${columns.map((name) => `${name} = ?`).join(', ')}
 WHERE rowid = ?`
+  }
+
+  values(row: TaskRow): SqliteValue[] {
+    return [...this.columns.map((name) => row[name]), row.rowid]
+  }
+}
+
+export const CHANGE = new Update(CHANGED)
+export const REPLACE = new Update([...CHANGED, 'priority'])
+/** A task gets its place among those that wait, or its lease is renewed. */
+export const PLACE = new Update(['turn', 'held', 'leaseUntil'])
+export const BEGIN = new Update([
+  'status', 'turn', 'version', 'run', 'attempt', 'crashes', 'startedAt', 'runStartedAt', 'lease', 'leaseUntil',
+])
+export const CALLBACK = new Update(['callbackRun', 'callbackAt'])
 
 export function insertedValues(row: Omit<TaskRow, 'rowid'>): SqliteValue[] {
   return INSERTED.map((name) => row[name])
-}
-
-export function updatedValues(row: TaskRow): SqliteValue[] {
-  return [...CHANGED.map((name) => row[name]), row.rowid]
 }
 
 export function toTask(row: TaskRow): StoredTask {

@@ -3,7 +3,7 @@ import { WatchList } from '../../src/runtime/notices.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import type { Database } from './database.js'
 import {
-  INSERT, insertedValues, isActive, isFinal, toTask, UPDATE, updatedValues, type TaskRow,
+  CHANGE, INSERT, insertedValues, isActive, isFinal, REPLACE, toTask, type TaskRow, type Update,
 } from './rows.js'
 import { addToShare, MAX_REMOVED } from './shares.js'
 
@@ -98,16 +98,14 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
   }
 
   /** Writes a row that was not final before, or whose share does not change. */
-  update(row: TaskRow): void {
-    this.database.run(UPDATE, ...updatedValues(row))
+  update(row: TaskRow, update: Update): void {
+    this.database.run(update.sql, ...update.values(row))
   }
 
   /** Gives a task that has never begun other work. */
   replace(row: TaskRow, input: string): void {
-    const { database } = this
-    database.run('UPDATE longhaul_tasks SET priority = ? WHERE rowid = ?', row.priority, row.rowid)
-    database.run('UPDATE longhaul_texts SET input = ? WHERE task = ?', input, row.rowid)
-    this.update(row)
+    this.database.run('UPDATE longhaul_texts SET input = ? WHERE task = ?', input, row.rowid)
+    this.update(row, REPLACE)
     this.notify(row.id)
   }
 
@@ -122,7 +120,7 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
       database.run(sql, change.checkpoint, row.rowid)
     }
     if (isFinal(row)) row.bytes = this.measure(row)
-    this.update(row)
+    this.update(row, CHANGE)
     if (isFinal(row)) this.takeSpace(row, change)
     if (row.version !== before.version) this.notify(row.id)
   }

@@ -5,7 +5,7 @@ import type { StoredTask } from '../../src/engine/task.js'
 import { newId } from '../../src/runtime/random-id.js'
 import type { Database } from './database.js'
 import { findDue } from './due.js'
-import { isActive, isRunning, toTask, type TaskRow } from './rows.js'
+import { BEGIN, CALLBACK, isActive, isRunning, PLACE, toTask, type TaskRow } from './rows.js'
 import { RunLimiter } from './run-limits.js'
 import { SELECT, type Tasks } from './tasks.js'
 
@@ -156,7 +156,7 @@ LIMIT ?`, pool, database.now, MAX_READY,
         if (isRunning(row)) tasks.onRunEnd(row)
         row.turn = tasks.turnOf(row)
       }
-      tasks.update(row)
+      tasks.update(row, PLACE)
     }
     if (due.length + lost.length >= MAX_READY) this.wantAgain()
   }
@@ -203,7 +203,7 @@ LIMIT ?`, pool, database.now, MAX_READY,
     row.runStartedAt = now
     row.lease = lease
     row.leaseUntil = now + leaseMs
-    this.tasks.update(row)
+    this.tasks.update(row, BEGIN)
     this.tasks.notify(row.id)
     return new LeasedRun({
       task: toTask(row), lease, input, checkpoint: checkpoint ?? undefined, crashed,
@@ -230,7 +230,7 @@ LIMIT ?`, pool, database.now, MAX_READY,
     for (const row of rows) {
       row.callbackRun = Number(row.callbackRun) + 1
       row.callbackAt = database.now + AGAIN_MS
-      tasks.update(row)
+      tasks.update(row, CALLBACK)
       const task = toTask(row)
       database.after(() => { void work.callBack(task) })
     }
@@ -269,7 +269,7 @@ LIMIT ?`, pool, database.now, MAX_READY,
     row.leaseUntil = this.database.now + this.leaseMs
     row.turn = null
     row.held = null
-    this.tasks.update(row)
+    this.tasks.update(row, PLACE)
     return 'renewed'
   }
 
