@@ -67,7 +67,6 @@ export default defineConfig(
   { files: ['src/runtime/timers.ts'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar] } },
   {
     files: ['adapters/**'],
-    ignores: ['adapters/redis/load-bullmq.ts'],
     rules: {
       '@typescript-eslint/no-restricted-imports': ['error', {
         paths: [{ name: 'bullmq', allowTypeImports: true, message: 'Call loadBullMQ(), so that BullMQ loads at its first use.' }]

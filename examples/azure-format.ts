@@ -1,4 +1,4 @@
-import { taskFormat, type TaskFormat, type TaskSnapshot, type TaskStatus } from 'longhaul'
+import { taskFormat, type TaskFormat, type StoredTask, type TaskStatus } from 'longhaul'
 import { header, response } from 'longhaul/openapi'
 
 /** Options of `azureFormat`. */
@@ -86,9 +86,9 @@ export function azureFormat({ origin = '', via = 'operation-location' }: AzureFo
   return {
     ...MONITOR,
     shown: (task) => {
-      if (task.state === 'failed') return { status: 422 }
-      if (task.state === 'cancelled') return { status: 409 }
-      if (task.state !== 'completed') return { status: 202 }
+      if (task.status === 'failed') return { status: 422 }
+      if (task.status === 'cancelled') return { status: 409 }
+      if (task.status !== 'completed') return { status: 202 }
       return { status: 200, text: JSON.stringify(bodyOf(task, '').result) }
     },
     describe: {
@@ -106,19 +106,19 @@ function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text
 }
 
-function toText(task: TaskSnapshot, statusPath: string): string {
+function toText(task: StoredTask, statusPath: string): string {
   const { task: kind, progress, result, files, error, createdAt, startedAt, finishedAt } = bodyOf(task, statusPath)
   return JSON.stringify({
-    id: task.id, kind, status: STATUS[task.state],
-    percentComplete: task.state === 'completed' ? 100 : percentOf(progress),
+    id: task.id, kind, status: STATUS[task.status],
+    percentComplete: task.status === 'completed' ? 100 : percentOf(progress),
     message: progress?.message, result, files,
-    error: task.state === 'cancelled' ? { code: 'task_cancelled', message: 'The task was cancelled.' } : error,
+    error: task.status === 'cancelled' ? { code: 'task_cancelled', message: 'The task was cancelled.' } : error,
     createdDateTime: createdAt, startDateTime: startedAt, endDateTime: finishedAt,
   })
 }
 
 /** Parses the default format. Its files have their URLs. */
-function bodyOf(task: TaskSnapshot, statusPath: string): Body {
+function bodyOf(task: StoredTask, statusPath: string): Body {
   return JSON.parse(taskFormat.toText(task, statusPath)) as Body
 }
 

@@ -33,6 +33,7 @@ const PARTS = [
   ['*', 'longhaul/koa', 'ipaddr.js'],
   ['*', 'longhaul/files', 'lru-cache'],
   ['*', 'longhaul/redis', 'bullmq'],
+  ['*', 'longhaul/bullmq'],
   ['*', 'longhaul/callbacks', 'ipaddr.js', 'standardwebhooks'],
   ['createClient', 'longhaul/client'],
   ['*', 'longhaul/client'],

@@ -28,8 +28,8 @@ export type { Callbacks } from './tasks/core/task-core.js'
 export type { SpooledBody } from './tasks/http/spool-body.js'
 export type { TaskFailure, TaskProgress } from './tasks/record/details.js'
 export type { TaskEvent } from './tasks/record/diagnostics.js'
-export type { TaskSnapshot } from './tasks/record/view.js'
-export type { TaskStatus } from './engine/task.js'
+export type { StoredTask, TaskStatus } from './engine/task.js'
+export { listedStatus } from './tasks/record/view.js'
 export type {
   CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask, Task,
   TaskCallback,

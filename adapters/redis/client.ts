@@ -15,8 +15,6 @@ export interface RedisClient {
   eval(script: string, keys: number, ...args: (string | number)[]): Promise<unknown>
   /** `EVALSHA sha keys …`. */
   evalsha(sha: string, keys: number, ...args: (string | number)[]): Promise<unknown>
-  /** `PUBLISH channel message`. */
-  publish(channel: string, message: string): Promise<unknown>
   /** `SUBSCRIBE channel …`; resolves once the server has confirmed. */
   subscribe(...channels: string[]): Promise<unknown>
   /** `UNSUBSCRIBE channel …`. */

@@ -11,7 +11,7 @@ export class Connection {
   private readonly breaker: Breaker
   private leftAt = -Infinity
 
-  /** @param base - first key of each script */
+  /** @param base - first key of each script, and start of all others */
   constructor(readonly client: RedisClient, readonly timeoutMs: number, readonly base: string) {
     this.watches = new Watches(client)
     this.silence = new Silence(timeoutMs)
@@ -37,9 +37,17 @@ export class Connection {
     verb: StoreEvent['verb'], script: Script, args: readonly (string | number)[],
     read: (reply: Reply) => T,
   ): Promise<T> {
-    return this.call(verb, () => (
-      runScript(this.client, script, 1, this.base, ...args) as Promise<Reply>
-    ), read)
+    return this.call(verb, () => this.send<Reply>(script, args), read)
+  }
+
+  /**
+   * Sends a script without a time limit. Its second key never exists. While the slot of the keys moves in a
+   * Cluster, Redis rejects each script of several keys of which one is absent (`TRYAGAIN`), before the
+   * script runs. So no script sees only a part of its keys, or writes on the node that has the other part.
+   */
+  send<Reply>(script: Script, args: readonly (string | number)[]): Promise<Reply> {
+    const { client, base } = this
+    return runScript(client, script, 2, base, `${base}${NEVER}`, ...args) as Promise<Reply>
   }
 
   /** Calls `listener` for each notice of a channel. Resolves once notices arrive. */
@@ -76,6 +84,9 @@ export class Connection {
     this.watches.release()
   }
 }
+
+/** End of the name of a key that never exists. */
+export const NEVER = 'never'
 
 function faultOf(error: unknown): Fault {
   const hasReplied = error instanceof Error && error.name === 'ReplyError'

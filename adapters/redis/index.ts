@@ -16,8 +16,7 @@ export interface RedisParts {
 }
 
 /**
- * Creates a task engine and a store on one Redis. The engine also needs the package `bullmq`. For
- * blobs use `FolderBlobs` of `longhaul/files`.
+ * Creates a task engine and a store on one Redis. For blobs use `FolderBlobs` of `longhaul/files`.
  *
  * @example
  * const tasks = createTasks({ ...redis({ client, namespace: 'shop' }), definitions })

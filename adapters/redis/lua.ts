@@ -2,37 +2,43 @@ import { script, type Script } from './client.js'
 
 /*
  * Parts of the scripts of the task engine. KEYS[1] is the start of all keys of one namespace, which
- * have one hash tag, so every script is safe in a Cluster. Without the key prefix of the client it is
- * also the start of the names of channels. Time is that of Redis, in milliseconds.
+ * have one hash tag. Without the key prefix of the client it is also the start of the names of channels.
+ * KEYS[2] never exists, so that a Cluster runs no script while their slot moves: see `Connection.run`.
+ * Time is that of Redis, in milliseconds.
  *
  * - h:{id}: hash of a task: input, details, result, checkpoint, and m, a JSON array of the rest, in the
  *   order of `FIELDS`. h:{id}~{birth}: a task that is gone and has files.
- * - keys: hash of idempotency keys to ids. n: hash of numbers of unfinished tasks by group, line
- *   feed and caller.
- * - exp: ids by expiry. No key has an expiry in Redis, because its id would stay in the lists.
+ * - keys and unique: hashes of idempotency keys, and of business keys, to ids. n: numbers of unfinished
+ *   tasks by group, line feed and caller.
+ * - exp: ids by expiry. No key has an expiry in Redis, because its id would stay in the lists. The names
+ *   of definitions (after a 0 and an n) and of pools (after a 0 and a p) stand there without an end.
  * - gone: rows `{id}~{birth}` by the next attempt to remove their files.
  * - cb: ids by the time of the next attempt at the callback.
- * - delayed:{pool}: ids by due time. run:{pool}: ids of tasks that run, by the end of the lease, which
- *   is infinite once a lease has ended.
- * - ready:{pool}: ids of tasks that may begin, by the microsecond in which they became ready, those
- *   whose lease has ended included. Only a task in this set can begin.
- * - tk: ids of ready tasks that have a ticket in BullMQ, by the time at which it is added again.
- * - g: hash of the number of tickets by group: pool, priority and caller.
- * - w:{group}: ids of ready tasks without a ticket.
  * - s:{caller}: ids of final tasks by the time of their end. sb: hash of their bytes by caller.
  *   f:{caller} and fb: the same for tasks with files.
  * - l:{kind}:{name} and l:{kind}:{name}\n{owner}: ids by creation. The kind is the status in lists, and
  *   `queued` for tasks that run: a begin changes no list, and run:{pool} tells what runs.
- * - defs: hash of the names of definitions, after an n, and of pools, after a p, to the maximum number
- *   of tickets of one group of the pool.
+ *
+ * A task that waits stands in one place, which m names (PLACE):
+ *
+ * - delayed:{pool}: ids by due time.
+ * - ready:{pool}: lines, in the order of bytes. A line is the tasks of one priority and caller:
+ *   `{priority}0{caller}0{microsecond}0{id}`, with bytes 0. The member `!` is first: the pool is paused.
+ *   q:{priority}:{pool}: the callers that have such a line, in the order of their turns.
+ * - held:{pool}: tasks whose caller has its share running, by share:
+ *   `{caller}0{name, or nothing}0{priority}{microsecond}0{id}`.
+ *
+ * What runs stands in run:{pool}, by the end of its lease, which is infinite once it has been found to be
+ * over: `{id}0{birth}0{lease}0{name}0{caller}`. Limits count these members, so no count can be wrong.
+ * starts:{pool}: the newest begins by microsecond, in pools with `startsPer`.
  */
 
 /** Elements of `m`. Absent strings are '', absent times are 0. rows.ts has the same order. */
 const FIELDS = [
   'ID', 'BIRTH', 'KEY', 'OWNER', 'CALLER', 'NAME', 'STATUS', 'VERSION', 'RUN', 'ATTEMPT', 'CRASHES',
   'PRIORITY', 'CREATED', 'START', 'STARTED', 'RUN_STARTED', 'FINISHED', 'EXPIRES', 'CALLBACK_RUN',
-  'CALLBACK_AT', 'POOL', 'RUN_STARTED_BEFORE', 'NONCE', 'TAKEN_BY', 'FILES', 'FILE_BYTES', 'BYTES',
-  'KIND', 'PLACE_POOL', 'COUNTED',
+  'CALLBACK_AT', 'POOL', 'LEASE', 'RUN_POOL', 'HAS_LIMITS', 'PLACE', 'PLACE_POOL', 'SINCE', 'SHARE',
+  'NONCE', 'FILES', 'FILE_BYTES', 'BYTES', 'KIND', 'COUNTED', 'UNIQUE',
 ]
 
 /** Replaces the names of fields by numbers: as variables they would cost each call some microseconds. */
@@ -59,89 +65,129 @@ end
 `
 
 /**
- * Ready tasks, and their tickets. `tickets` are those to add, and `due` is the time at which workers
- * have to look for what is due. `add` changes a number in a hash, which does not keep 0. `endReady`
- * returns whether the task was ready; the next tasks of its group get its ticket.
+ * Places of tasks that wait. `wake` notes when workers have to look for what is due, and `done` tells
+ * them. A new line, and a run that a limit counted, make workers take from the pool. Who changes the
+ * place of a task writes its `m` afterwards.
  */
-export const TICKETS = `${READS}
+const PLACES = `${READS}
 local channel = string.match(base, '.*({.*)')
-local tickets, due = {}, false
+local awake, freed, due = {}, {}, false
 
 local function wake(at)
   if not due or at < due then due = at end
 end
 
 local function done(...)
+  for pool in pairs(freed) do awake[pool] = true end
+  for pool in pairs(awake) do call('PUBLISH', channel .. 'r:' .. pool, '') end
   if due and due <= now then call('PUBLISH', channel .. 'due', '') end
-  return {#tickets > 0 and tickets, due and due - now, ...}
+  return {due and due - now, ...}
 end
 
-local function add(hash, field, by)
-  if field == '' then return end
-  if call('HINCRBY', base .. hash, field, by) <= 0 then call('HDEL', base .. hash, field) end
+local function save(t)
+  call('HSET', base .. 'h:' .. t[ID], 'm', cjson.encode(t))
 end
 
-local function mostOf(pool)
-  return tonumber(call('HGET', base .. 'defs', 'p' .. pool) or 1)
-end
-
-local function groupOf(t)
-  return t[PLACE_POOL] .. '\\n' .. t[PRIORITY] .. '\\n' .. t[CALLER]
-end
-
-local function addTicket(t, delay)
-  call('ZADD', base .. 'tk', now + (delay or 1000), t[ID])
-  tickets[#tickets + 1] = {t[PLACE_POOL], t[PRIORITY], t[NAME], t[ID], t[RUN] + 1, t[BIRTH]}
-end
-
-local function makeReady(t, most)
-  local group, pool = groupOf(t), t[PLACE_POOL]
-  call('ZADD', base .. 'ready:' .. pool, micros, t[ID])
-  if call('HINCRBY', base .. 'g', group, 1) <= (most or mostOf(pool)) then
-    addTicket(t)
-  else
-    call('HINCRBY', base .. 'g', group, -1)
-    call('ZADD', base .. 'w:' .. group, micros, t[ID])
-  end
+local function stamp()
   micros = micros + 1
+  return string.format('%016.0f', micros)
+end
+
+local function level(t)
+  return string.format('%07d', t[PRIORITY])
+end
+
+local function lineOf(t)
+  return level(t) .. '\\0' .. t[CALLER] .. '\\0'
+end
+
+local function shareOf(t, name)
+  return t[CALLER] .. '\\0' .. name .. '\\0'
+end
+
+local function heldAs(t)
+  return shareOf(t, t[SHARE]) .. level(t) .. t[SINCE] .. '\\0' .. t[ID]
+end
+
+local function runAs(t)
+  return table.concat({t[ID], t[BIRTH], t[LEASE], t[NAME], t[CALLER]}, '\\0')
+end
+
+local function starting(set, prefix, count)
+  local last = '(' .. string.sub(prefix, 1, -2) .. '\\1'
+  return call('ZRANGEBYLEX', base .. set, '[' .. prefix, last, 'LIMIT', 0, count)
+end
+
+local function makeReady(t)
+  local pool = t[POOL]
+  t[PLACE], t[PLACE_POOL] = 'ready', pool
+  call('ZADD', base .. 'ready:' .. pool, 0, lineOf(t) .. t[SINCE] .. '\\0' .. t[ID])
+  if call('ZADD', base .. 'q:' .. level(t) .. ':' .. pool, 'NX', stamp(), t[CALLER]) == 1 then
+    awake[pool] = true
+  end
+end
+
+local function schedule(t, at)
+  t[SINCE] = stamp()
+  if at <= now then return makeReady(t) end
+  t[PLACE], t[PLACE_POOL] = 'delayed', t[POOL]
+  call('ZADD', base .. 'delayed:' .. t[POOL], at, t[ID])
+  wake(at)
+end
+
+local function unplace(t)
+  local place, pool = t[PLACE], t[PLACE_POOL]
+  t[PLACE] = ''
+  if place == 'delayed' then
+    call('ZREM', base .. 'delayed:' .. pool, t[ID])
+  elseif place == 'held' then
+    call('ZREM', base .. 'held:' .. pool, heldAs(t))
+  elseif place == 'ready' then
+    call('ZREM', base .. 'ready:' .. pool, lineOf(t) .. t[SINCE] .. '\\0' .. t[ID])
+    if #starting('ready:' .. pool, lineOf(t), 1) == 0 then
+      call('ZREM', base .. 'q:' .. level(t) .. ':' .. pool, t[CALLER])
+    end
+  end
+end
+
+local function hold(t, name)
+  t[PLACE], t[SHARE] = 'held', name
+  call('ZADD', base .. 'held:' .. t[PLACE_POOL], 0, heldAs(t))
+  save(t)
+end
+
+local function release(pool, share)
+  local held = starting('held:' .. pool, share, 1)[1]
+  if not held then return false end
+  call('ZREM', base .. 'held:' .. pool, held)
+  local t = load(string.match(held, '[^%z]*$'))
+  if t then
+    makeReady(t)
+    save(t)
+  end
+  return true
+end
+
+local function freeShares(t)
+  if t[HAS_LIMITS] == 0 then return end
+  t[HAS_LIMITS] = 0
+  freed[t[RUN_POOL]] = true
+  release(t[RUN_POOL], shareOf(t, ''))
+  release(t[RUN_POOL], shareOf(t, t[NAME]))
 end
 
 local function stop(t)
-  call('PUBLISH', channel .. 'k:' .. string.match(t[TAKEN_BY], '^[^.]*'), '')
-end
-
-local function endReady(t)
-  local group, pool = groupOf(t), t[PLACE_POOL]
-  if call('ZREM', base .. 'ready:' .. pool, t[ID]) == 0 then return false end
-  local waiting = base .. 'w:' .. group
-  if call('ZREM', base .. 'tk', t[ID]) == 0 then
-    call('ZREM', waiting, t[ID])
-    return true
-  end
-  local by = -1
-  if call('EXISTS', waiting) == 1 then
-    local most = math.max(mostOf(pool) - call('HGET', base .. 'g', group) + 1, 0)
-    local next = call('ZPOPMIN', waiting, most)
-    for at = 1, #next, 2 do
-      local other = load(next[at])
-      if other then
-        addTicket(other)
-        by = by + 1
-      end
-    end
-  end
-  if by ~= 0 then add('g', group, by) end
-  return true
+  call('PUBLISH', channel .. 'k:' .. string.match(t[LEASE], '^[^.]*'), '')
 end
 `
 
 /**
  * Lists, limits and shares of callers. `unschedule` ends the wait or the run of a task. `retire` removes
  * a task; its row stays under another name if it has files. `each` calls `act` with the tasks of a sorted
- * set whose time has come. `placeOf` returns the name of the count of a caller and a limit, or nothing if
- * the caller is full; unfinished tasks that have expired do not count.
+ * set whose time has come. `placeOf` returns the name of the count of a caller and a limit, which it has
+ * raised, or nothing if the caller is full; unfinished tasks that have expired do not count.
  */
-export const CHANGES = `${TICKETS}
+export const CHANGES = `${PLACES}
 local FINAL = {completed = true, failed = true, cancelled = true}
 
 local function list(t, kind)
@@ -154,25 +200,24 @@ local function list(t, kind)
   t[KIND] = kind
 end
 
-local function schedule(t, at, most)
-  t[PLACE_POOL] = t[POOL]
-  if at <= now then return makeReady(t, most) end
-  call('HSETNX', base .. 'defs', 'p' .. t[POOL], 1)
-  call('ZADD', base .. 'delayed:' .. t[POOL], at, t[ID])
-  wake(at)
-end
-
 local function unschedule(t, isOwn)
-  local isRunning = t[STATUS] == 'processing'
-  local set = base .. (isRunning and 'run:' or 'delayed:') .. t[PLACE_POOL]
-  if call('ZREM', set, t[ID]) == 0 or isRunning then endReady(t) end
-  if isRunning and not isOwn then stop(t) end
+  unplace(t)
+  if t[STATUS] ~= 'processing' then return end
+  call('ZREM', base .. 'run:' .. t[RUN_POOL], runAs(t))
+  freeShares(t)
+  if not isOwn then stop(t) end
 end
 
 local function unshare(t, kind, field)
-  if t[CALLER] ~= '' and call('ZREM', base .. kind .. ':' .. t[CALLER], t[ID]) == 1 then
-    add(kind .. 'b', t[CALLER], -t[field])
-  end
+  if t[CALLER] == '' or call('ZREM', base .. kind .. ':' .. t[CALLER], t[ID]) == 0 then return end
+  local bytes = call('HINCRBY', base .. kind .. 'b', t[CALLER], -t[field])
+  if bytes <= 0 then call('HDEL', base .. kind .. 'b', t[CALLER]) end
+end
+
+local function giveUp(t)
+  if t[COUNTED] ~= '' then call('ZINCRBY', base .. 'n', -1, t[COUNTED]) end
+  if t[UNIQUE] ~= '' then call('HDEL', base .. 'unique', t[UNIQUE]) end
+  t[COUNTED], t[UNIQUE] = '', ''
 end
 
 local function retire(t)
@@ -182,7 +227,7 @@ local function retire(t)
     unshare(t, 'f', FILE_BYTES)
   else
     unschedule(t)
-    add('n', t[COUNTED], -1)
+    giveUp(t)
   end
   list(t, '')
   call('ZREM', base .. 'exp', id)
@@ -210,11 +255,11 @@ end
 
 local function placeOf(caller, limit)
   if caller == '' or not limit then return '' end
-  local field = limit.group .. '\\n' .. caller
-  for _ = 1, 2 do
-    if tonumber(call('HGET', base .. 'n', field) or 0) < limit.max then return field end
-    each('exp', 200, retire)
-  end
+  local counts, field = base .. 'n', limit.group .. '\\n' .. caller
+  if tonumber(call('ZINCRBY', counts, 1, field)) <= limit.max then return field end
+  each('exp', 200, retire)
+  if tonumber(call('ZSCORE', counts, field)) <= limit.max then return field end
+  call('ZINCRBY', counts, -1, field)
   return nil
 end
 `
@@ -222,19 +267,19 @@ end
 /** Expiry, and ends of delays. */
 export const DELAYS = `${CHANGES}
 local pools, names = {}, {}
-for _, field in ipairs(call('HKEYS', base .. 'defs')) do
-  local set = string.sub(field, 1, 1) == 'p' and pools or names
-  set[#set + 1] = string.sub(field, 2)
+for _, name in ipairs(call('ZRANGEBYSCORE', base .. 'exp', '+inf', '+inf')) do
+  local set = string.sub(name, 2, 2) == 'p' and pools or names
+  set[#set + 1] = string.sub(name, 3)
 end
 
 local function endDelays()
   each('exp', 200, retire)
   for _, pool in ipairs(pools) do
     each('delayed:' .. pool, 200, function(t)
-      call('ZREM', base .. 'delayed:' .. pool, t[ID])
-      makeReady(t)
+      unplace(t)
+      schedule(t, now)
       list(t, 'queued')
-      call('HSET', base .. 'h:' .. t[ID], 'm', cjson.encode(t))
+      save(t)
     end)
   end
 end

@@ -1,9 +1,10 @@
-import { LISTED_STATUSES, type TaskQuery } from '../../src/engine/engine.js'
+import { LISTED_STATUSES, type RunLimits, type TaskQuery } from '../../src/engine/engine.js'
+import { LeasedRun } from '../../src/engine/runs.js'
 import {
   isVisibleChange, type Expected, type NewTask, type StoredTask, type TaskChange, type TaskDetails,
   type TaskRef, type TaskStatus,
 } from '../../src/engine/task.js'
-import type { ShareLimits } from '../../src/stores/share-limits.js'
+import type { Numeric } from './client.js'
 
 /** A task in a reply: `m`, details and result. */
 export type Row = readonly [m: string, details: string | null, result?: string | null]
@@ -14,6 +15,7 @@ type Values = readonly [
   status: TaskStatus, version: number, run: number, attempt: number, crashes: number,
   priority: number, createdAt: number, startAt: number, startedAt: number, runStartedAt: number,
   finishedAt: number, expiresAt: number, callbackRun: number, callbackAt: number, pool: string,
+  lease: string, runPool: string,
 ]
 
 /** @param sent - the change that was made, whose details and result are not in the reply */
@@ -33,43 +35,71 @@ export function toTask([m, details, result]: Row, sent: TaskChange = {}): Stored
   }
 }
 
-/** Returns the task before its run began, if the run before crashed. */
-export function crashedBefore(runStartedAt: number, task: StoredTask): StoredTask | undefined {
-  if (runStartedAt < 0) return undefined
+/** A run in the reply to a turn. `startedBefore` is the start of the run that crashed, or -1. */
+export type RunRow = readonly [
+  m: string, details: string | null, result: string | null, input: string | null,
+  checkpoint: string | null, startedBefore: Numeric,
+]
+
+/** @param leaseEnd - by the monotonic clock */
+export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
+  const [m, details, result, input, checkpoint, startedBefore] = row
+  const task = toTask([m, details, result])
+  const lease = (JSON.parse(m) as Values)[21]
   const { version, run, attempt, crashes } = task
-  return {
-    ...task, version: version - 1, run: run - 1, attempt: attempt - 1, crashes: crashes - 1,
-    runStartedAt,
+  const runStartedAt = Number(startedBefore)
+  const crashed = runStartedAt < 0 ? undefined : {
+    ...task, version: version - 1, run: run - 1, attempt: attempt - 1, crashes: crashes - 1, runStartedAt,
   }
+  return new LeasedRun({ task, lease, input: input ?? '', checkpoint: checkpoint ?? undefined, crashed, leaseEnd })
 }
+
+/** Returns the member of run:{pool} that a run is. lua.ts has the same. */
+export function runName({ task, lease }: LeasedRun): string {
+  return [task.id, task.birth, lease, task.name, task.caller ?? ''].join('\0')
+}
+
+/** Longest duration that scripts calculate with, in milliseconds: some 300 years. */
+const MAX_MS = 1e13
 
 export function createArgument(task: NewTask): string {
   const {
     id, birth, key, owner, caller, name, pool, priority, input, details, start, keepMs, hasFiles, limit,
+    unique,
   } = task
-  // Redis rejects JSON with half of a surrogate pair.
   const head = {
-    id, birth, key: key?.toWellFormed(), owner: owner?.toWellFormed(), caller: caller?.toWellFormed(),
-    name, pool, priority, start, keepMs, hasFiles, limit,
+    id, birth, key, owner, caller, name, pool, priority, start, keepMs: Math.min(keepMs, MAX_MS), hasFiles,
+    limit: limit && { ...limit, max: Math.min(limit.max, MAX_MS) }, unique,
   }
   return `${JSON.stringify(head)}\n${JSON.stringify(details)}\n${input.text}`
 }
 
+/** @param nonce - name of the call, which is the same if the client sends it again */
 export function changeArguments(
-  { id, birth }: TaskRef, expected: Expected, change: TaskChange, nonce: string, share: ShareLimits,
-): string[] {
+  { id, birth }: TaskRef, expected: Expected, change: TaskChange, nonce: string,
+): readonly [text: string, checkpoint: string] {
   const {
-    status, details, result, delayMs, isGivenBack, limit, pool, keepMs, callbackMs, checkpoint,
+    status, details, result, delayMs = 0, isGivenBack, limit, pool, keepMs, callbackMs, checkpoint,
     hasFiles, files,
   } = change
-  const { maxEntries, maxBytes } = share
   const head = JSON.stringify({
-    id, birth, expected, nonce, maxEntries, maxBytes, status, delayMs, isGivenBack, limit, pool, keepMs,
-    callbackMs, hasFiles, files, isHidden: !isVisibleChange(change) || undefined,
-    checkpoint: checkpoint === null ? null : undefined,
+    // Redis rejects JSON with half of a surrogate pair.
+    id: id.toWellFormed(), birth: birth.toWellFormed(), pool: pool?.toWellFormed(),
+    expected: 'lease' in expected ? { lease: expected.lease.toWellFormed() } : expected,
+    nonce, status, isGivenBack, limit: limit && { ...limit, max: Math.min(limit.max, MAX_MS) },
+    hasFiles, files, delayMs: Math.min(delayMs, MAX_MS),
+    keepMs: keepMs === undefined ? undefined : Math.min(keepMs, MAX_MS),
+    callbackMs: typeof callbackMs === 'number' ? Math.min(callbackMs, MAX_MS) : callbackMs,
+    isHidden: !isVisibleChange(change) || undefined,
+    checkpoint: typeof checkpoint === 'string' ? 'new' : checkpoint === null ? 'none' : undefined,
   })
   const text = `${head}\n${details === undefined ? '' : JSON.stringify(details)}\n${result ?? ''}`
-  return typeof checkpoint === 'string' ? [text, checkpoint] : [text]
+  return [text, checkpoint ?? '']
+}
+
+/** Returns limits as scripts read them. */
+export function limitsArgument(limits: RunLimits | undefined): object | undefined {
+  return limits && { ...limits, maxPerCallerOf: limits.maxPerCallerOf && Object.fromEntries(limits.maxPerCallerOf) }
 }
 
 export function pageArgument(query: TaskQuery): string {

@@ -9,7 +9,7 @@ import {
   type ReplaceOptions, type Replaced, type Revision, type Store, type Unsubscribe, type WriteOptions,
 } from '../../src/stores/store.js'
 import { readsReplicas, REDIS, runScript, script, type Numeric, type RedisClient } from './client.js'
-import { Connection } from './connection.js'
+import { Connection, NEVER } from './connection.js'
 import type { RedisTaskEngineOptions } from './engine.js'
 
 /** Memory of an entry in Redis beside its text, in bytes. An estimate. */
@@ -147,7 +147,7 @@ export class RedisStore implements Store {
     const tag = `${this.prefix}o:{${share}}`
     const { maxEntries, maxBytes } = this.limits
     const gone = await runScript(
-      this.client, COUNT, 3, tag, `${tag}:e`, `${tag}:n`, key, revision, bytes,
+      this.client, COUNT, 4, tag, `${tag}:e`, `${tag}:n`, `${tag}:${NEVER}`, key, revision, bytes,
       ttlMs === undefined ? '' : Math.ceil(ttlMs), maxEntries, maxBytes,
     ) as string[]
     for (let at = 0; at < gone.length; at += 2) {
@@ -187,7 +187,9 @@ function toEntry(text: string | null): Entry | undefined {
   return { revision: text.slice(0, end), value: text.slice(end + 1) }
 }
 
-/* Each script touches the keys of one slot. An entry is the string `<revision>\n<value>`. */
+/*
+ * Each script touches the keys of one slot, and its first key alone if it writes an entry: so it works while
+ * a Cluster moves the slot. An entry is the string `<revision>\n<value>`. */
 
 /** Revision of no entry, and of any, in `WRITE`. The revision of an entry has no line feed. */
 export const [NONE, ANY] = ['\n', '*\n']
@@ -229,7 +231,7 @@ return {text, redis.call('PTTL', KEYS[1])}
  * Counts an entry for its owner. Returns pairs of an entry to remove, the oldest first, and its revision.
  * KEYS[1] sorted set: entries by the time of their count in microseconds; KEYS[2] sorted set: entries by
  * their expiry in milliseconds; KEYS[3] hash: `<bytes> <revision>` of each entry, and the sum of the bytes
- * in the field ''. ARGV: 1 entry, 2 revision, 3 bytes, or '' if the entry was deleted, 4 lifetime in ms, or ''
+ * in the field ''; KEYS[4] never exists: see `Connection.send`. ARGV: 1 entry, 2 revision, 3 bytes, or '' if the entry was deleted, 4 lifetime in ms, or ''
  * to keep it, 5 and 6 maximum entries and bytes.
  */
 export const COUNT = script(`
@@ -268,6 +270,6 @@ while #gone < 400 and (call('ZCARD', order) > tonumber(maxEntries) or bytes > to
   bytes = tonumber(call('HGET', sizes, '') or 0)
 end
 local last = call('ZRANGE', expiries, -1, -1, 'WITHSCORES')[2]
-for _, key in ipairs(KEYS) do call('PEXPIREAT', key, string.format('%.0f', last)) end
+for _, key in ipairs({order, expiries, sizes}) do call('PEXPIREAT', key, string.format('%.0f', last)) end
 return gone
 `)

@@ -1,10 +1,9 @@
 import { script } from './client.js'
-import { CHANGES, READS, taskScript } from './lua.js'
+import { CHANGES, DELAYS, READS, taskScript } from './lua.js'
 
 /*
- * Scripts that make one change of one task. A task in a reply is an array: m, details, result. A
- * script that changes tasks returns {tickets, ms until workers have to look for what is due, result …}.
- * Tickets are arrays: pool, priority, name, id, run, birth.
+ * Scripts of one task, and of one pool. A task in a reply is an array: m, details, result. A script that
+ * changes tasks returns {ms until workers have to look for what is due, result …}.
  */
 
 /**
@@ -14,7 +13,10 @@ import { CHANGES, READS, taskScript } from './lua.js'
 export const CREATE = taskScript(`${CHANGES}
 local head, details, input = string.match(ARGV[1], '^([^\\n]*)\\n([^\\n]*)\\n(.*)$')
 local n = cjson.decode(head)
-local h = base .. 'h:' .. n.id
+local h, caller, start = base .. 'h:' .. n.id, n.caller or '', now
+if n.start then start = math.max(now, math.ceil(n.start.at or now + n.start.delayMs)) end
+local startAt, kind = start > now and start or 0, start > now and 'scheduled' or 'queued'
+local expires = start + math.ceil(n.keepMs)
 
 local function live(id)
   local t = id and load(id)
@@ -23,136 +25,65 @@ local function live(id)
   return nil
 end
 
-local found = live(n.id) or n.key and live(call('HGET', base .. 'keys', n.key))
+local function keep(id)
+  call('ZADD', base .. 'exp', expires, id, 'inf', '\\0n' .. n.name, 'inf', '\\0p' .. n.pool)
+end
+
+local function replace(t)
+  local keepsPlace = t[PLACE] ~= 'delayed' and startAt == 0
+    and t[POOL] == n.pool and t[PRIORITY] == n.priority
+  if not keepsPlace then unplace(t) end
+  t[POOL], t[PRIORITY], t[START], t[EXPIRES] = n.pool, n.priority, startAt, expires
+  t[VERSION], t[FILES] = t[VERSION] + 1, n.hasFiles and 1 or 0
+  keep(t[ID])
+  list(t, kind)
+  if not keepsPlace then schedule(t, start) end
+  call('HSET', base .. 'h:' .. t[ID], 'm', cjson.encode(t), 'details', details, 'input', input)
+  call('PUBLISH', channel .. 'w:' .. t[ID], '')
+  return done('replaced', reply(t[ID]))
+end
+
+local found = live(n.id)
+if not found and n.key and call('HSETNX', base .. 'keys', n.key, n.id) == 0 then
+  found = live(call('HGET', base .. 'keys', n.key))
+  if not found then call('HSET', base .. 'keys', n.key, n.id) end
+end
 if found then
   return done(found[BIRTH] == n.birth and 'created' or 'exists', reply(found[ID]))
 end
-local caller, start = n.caller or '', now
-local place = placeOf(caller, n.limit)
+local same = n.unique and live(call('HGET', base .. 'unique', n.unique.key))
+local place = not same and placeOf(caller, n.limit)
+if not place and n.key then call('HDEL', base .. 'keys', n.key) end
+if same then
+  if n.unique.ifExists == 'replace' and same[RUN] == 0 then return replace(same) end
+  return done('exists', reply(same[ID]))
+end
 if not place then return done('caller_full') end
-if n.start then start = math.max(now, math.ceil(n.start.at or now + n.start.delayMs)) end
-local isLater = start > now
 local t = {n.id, n.birth, n.key or '', n.owner or '', caller, n.name, 'queued', 1, 0, 0, 0,
-  n.priority, now, isLater and start or 0, 0, 0, 0, start + math.ceil(n.keepMs), 0,
-  0, n.pool, 0, '', '', n.hasFiles and 1 or 0, 0, 0, '', n.pool, place}
-local most, isKnown = unpack(call('HMGET', base .. 'defs', 'p' .. n.pool, 'n' .. n.name))
-if not isKnown then call('HSET', base .. 'defs', 'n' .. n.name, '') end
-if n.key then call('HSET', base .. 'keys', n.key, n.id) end
-call('ZADD', base .. 'exp', t[EXPIRES], n.id)
-add('n', place, 1)
-list(t, isLater and 'scheduled' or 'queued')
-schedule(t, start, tonumber(most or 1))
+  n.priority, now, startAt, 0, 0, 0, expires, 0, 0, n.pool, '', '', 0, '', '', '', '',
+  '', n.hasFiles and 1 or 0, 0, 0, '', place, n.unique and n.unique.key or ''}
+if n.unique then call('HSET', base .. 'unique', n.unique.key, n.id) end
+keep(n.id)
+list(t, kind)
+schedule(t, start)
 call('HSET', h, 'm', cjson.encode(t), 'details', details, 'input', input)
 call('PUBLISH', channel .. 'w:' .. n.id, '')
-return done('new', now, t[START], t[EXPIRES])
+return done('new', now, startAt, expires)
 `)
 
-/** ARGV: 1 id or key, 2 `key` if it is one. Returns the time, and the task or nothing. */
-export const READ = taskScript(`${READS}
-local id, kind = unpack(ARGV)
-if kind == 'key' then id = call('HGET', base .. 'keys', id) end
+/** KEYS[1] the hash of a task. Returns the time, and the task or nothing. */
+export const READ = taskScript(`
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local row = redis.call('HMGET', KEYS[1], 'm', 'details', 'result')
+return {now, row[1] and cjson.decode(row[1])[EXPIRES] > now and row}
+`)
+
+/** ARGV: 1 idempotency key. Returns the same as `READ`. */
+export const READ_BY_KEY = taskScript(`${READS}
+local id = call('HGET', base .. 'keys', ARGV[1])
 local t = id and load(id)
 return {now, t and t[EXPIRES] > now and reply(id)}
-`)
-
-/**
- * ARGV: 1 in lines: the change as JSON, with the id and birth of the task, the expectation, the name of
- * the call (which is the same if the client sends it again), and the maximum number and bytes of the
- * final tasks of a caller; its details, or nothing; its result, or nothing. 2 its checkpoint, or
- * nothing. Result: outcome, task without the details and the result that were sent. `share` counts what
- * a final task keeps for its caller, who loses the oldest such tasks above the maximum.
- */
-export const CHANGE = taskScript(`${CHANGES}
-local function share(t, kind, field, bytes, maxTasks, maxBytes)
-  if bytes == 0 then return end
-  local set, sums = base .. kind .. ':' .. t[CALLER], base .. kind .. 'b'
-  local isNew = call('ZADD', set, 'NX', micros, t[ID]) == 1
-  local sum = call('HINCRBY', sums, t[CALLER], isNew and bytes or bytes - t[field])
-  t[field] = bytes
-  for _ = 1, 100 do
-    if sum <= maxBytes and call('ZCARD', set) <= maxTasks then return end
-    local first = call('ZRANGE', set, 0, 0)[1]
-    if first == t[ID] then return end
-    local other = load(first)
-    if other then retire(other) else call('ZREM', set, first) end
-    sum = tonumber(call('HGET', sums, t[CALLER]) or 0)
-  end
-end
-
-local head, details, result = string.match(ARGV[1], '^([^\\n]*)\\n([^\\n]*)\\n(.*)$')
-local c, checkpoint = cjson.decode(head), ARGV[2]
-local id, h, status, expected = c.id, base .. 'h:' .. c.id, c.status, c.expected
-local before = call('HMGET', h, 'm', 'details')
-local t = before[1] and cjson.decode(before[1])
-if not t or t[BIRTH] ~= c.birth or t[EXPIRES] <= now then return done('conflict') end
-if t[NONCE] == c.nonce then return done('changed', reply(id)) end
-local isRunning, isFinal = t[STATUS] == 'processing', FINAL[t[STATUS]]
-local holds = expected.version == t[VERSION] or expected.run == t[RUN] and isRunning
-  or expected.callbackRun == t[CALLBACK_RUN] and isFinal
-if not holds or status == 'queued' and t[STATUS] == 'completed' then
-  return done('conflict', reply(id))
-end
-if isFinal and status == 'queued' then
-  local place = placeOf(t[CALLER], c.limit)
-  if not place then return done('caller_full') end
-  unshare(t, 's', BYTES)
-  unshare(t, 'f', FILE_BYTES)
-  t[COUNTED], t[START], t[FINISHED] = place, 0, 0
-  add('n', place, 1)
-  call('HDEL', h, 'result')
-elseif not isFinal and FINAL[status] then
-  t[FINISHED] = now
-  add('n', t[COUNTED], -1)
-end
-
-local dueAt = status == 'queued' and now + math.ceil(c.delayMs or 0)
-if c.pool and not status and t[STATUS] == 'queued' then
-  dueAt = tonumber(call('ZSCORE', base .. 'delayed:' .. t[PLACE_POOL], id) or now)
-end
-if not isFinal and (status or dueAt) then unschedule(t, expected.run) end
-if c.isGivenBack then t[ATTEMPT] = t[ATTEMPT] - 1
-elseif status == 'queued' or checkpoint or c.checkpoint then t[CRASHES] = 0 end
-t[STATUS], t[POOL], t[NONCE] = status or t[STATUS], c.pool or t[POOL], c.nonce
-if status == 'completed' then call('HDEL', h, 'input', 'checkpoint')
-elseif c.checkpoint then call('HDEL', h, 'checkpoint')
-elseif checkpoint then call('HSET', h, 'checkpoint', checkpoint) end
-if c.hasFiles ~= nil then t[FILES] = c.hasFiles and 1 or 0 end
-if c.files then
-  unshare(t, 'f', FILE_BYTES)
-  t[FILE_BYTES] = c.files.bytes
-end
-if c.keepMs then
-  t[EXPIRES] = now + math.ceil(c.keepMs)
-  call('ZADD', base .. 'exp', t[EXPIRES], id)
-end
-if c.callbackMs == cjson.null then
-  t[CALLBACK_AT] = 0
-  call('ZREM', base .. 'cb', id)
-elseif c.callbackMs then
-  t[CALLBACK_AT] = now + math.ceil(c.callbackMs)
-  call('ZADD', base .. 'cb', t[CALLBACK_AT], id)
-  wake(t[CALLBACK_AT])
-end
-if c.callbackMs and not expected.callbackRun then t[CALLBACK_RUN] = t[CALLBACK_RUN] + 1 end
-if not c.isHidden then t[VERSION] = t[VERSION] + 1 end
-if status then list(t, status) elseif dueAt and dueAt <= now then list(t, 'queued') end
-if details ~= '' then call('HSET', h, 'details', details) end
-if result ~= '' then call('HSET', h, 'result', result) end
-if FINAL[t[STATUS]] and t[CALLER] ~= '' then
-  local bytes = #(details == '' and before[2] or details)
-  bytes = bytes + (result == '' and call('HSTRLEN', h, 'result') or #result)
-  if status ~= 'completed' then
-    bytes = bytes + call('HSTRLEN', h, 'input') + call('HSTRLEN', h, 'checkpoint')
-  end
-  share(t, 's', BYTES, bytes, c.maxEntries, c.maxBytes)
-  share(t, 'f', FILE_BYTES, t[FILE_BYTES], 1e18, c.files and c.files.max or 1e18)
-end
-if dueAt then schedule(t, dueAt) end
-local m = cjson.encode(t)
-call('HSET', h, 'm', m)
-if not c.isHidden then call('PUBLISH', channel .. 'w:' .. id, '') end
-return done('changed', {
-  m, details == '' and before[2], result == '' and call('HGET', h, 'result')})
 `)
 
 /** ARGV: 1 id, 2 birth, 3 version. Result: the task if it stays, else nothing. */
@@ -170,6 +101,51 @@ local row, again = unpack(ARGV)
 if again ~= '' then return call('ZADD', base .. 'gone', 'XX', now + 2000, row) end
 call('ZREM', base .. 'gone', row)
 return call('UNLINK', base .. 'h:' .. row)
+`)
+
+/** ARGV: 1 pool, 2 `paused`, or empty to end the pause. */
+export const PAUSE = taskScript(`${CHANGES}
+local pool, isPaused = ARGV[1], ARGV[2] == 'paused'
+if isPaused then
+  call('ZADD', base .. 'exp', 'inf', '\\0p' .. pool)
+  call('ZADD', base .. 'ready:' .. pool, 0, '!')
+elseif call('ZREM', base .. 'ready:' .. pool, '!') == 1 then
+  awake[pool] = true
+end
+return done()
+`)
+
+export const PAUSED = taskScript(`${DELAYS}
+local paused = {}
+for _, pool in ipairs(pools) do
+  if call('ZSCORE', base .. 'ready:' .. pool, '!') then paused[#paused + 1] = pool end
+end
+return paused
+`)
+
+/**
+ * ARGV: 1 pool. Returns the numbers of running, waiting and delayed tasks, and the oldest wait in ms. The
+ * oldest task of a line is its first one. Reads at most 1000 lines, and 1000 tasks that are held.
+ */
+export const COUNTS = taskScript(`${READS}
+local running, delayed = base .. 'run:' .. ARGV[1], base .. 'delayed:' .. ARGV[1]
+local ready, held = base .. 'ready:' .. ARGV[1], base .. 'held:' .. ARGV[1]
+local over, due = call('ZCOUNT', running, '-inf', now), call('ZCOUNT', delayed, '-inf', now)
+local waiting = call('ZCARD', ready) + call('ZCARD', held) + over + due
+if call('ZSCORE', ready, '!') then waiting = waiting - 1 end
+local oldest, from = micros, '(!'
+for _ = 1, 1000 do
+  local first = call('ZRANGEBYLEX', ready, from, '+', 'LIMIT', 0, 1)[1]
+  if not first then break end
+  local line, since = string.match(first, '^(%d+%z[^%z]*)%z(%d+)')
+  oldest, from = math.min(oldest, tonumber(since)), '(' .. line .. '\\1'
+end
+for _, task in ipairs(call('ZRANGE', held, 0, 999)) do
+  oldest = math.min(oldest, tonumber(string.match(task, '(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)%z[^%z]*$')))
+end
+oldest = now - math.floor(oldest / 1000)
+if due > 0 then oldest = math.max(oldest, now - call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]) end
+return {call('ZCOUNT', running, '(' .. now, '(+inf'), waiting, call('ZCARD', delayed) - due, oldest}
 `)
 
 export const NOW = script(`

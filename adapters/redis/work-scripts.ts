@@ -1,191 +1,352 @@
-import { DELAYS, READS, TICKETS, taskScript } from './lua.js'
+import { CHANGES, DELAYS, READS, taskScript } from './lua.js'
 
-/* Scripts of processes that work, and of lists. Their results are as in task-scripts.ts. */
+/* Scripts of workers. Their results are as in task-scripts.ts. */
+
+/** Makes one change of a task. `text` is made by `changeArguments`. Returns an outcome and a task. */
+const CHANGE = `
+local function share(t, kind, field, bytes, maxTasks, maxBytes)
+  if bytes == 0 then return end
+  local set, sums = base .. kind .. ':' .. t[CALLER], base .. kind .. 'b'
+  local isNew = call('ZADD', set, 'NX', micros, t[ID]) == 1
+  local sum = call('HINCRBY', sums, t[CALLER], isNew and bytes or bytes - t[field])
+  t[field] = bytes
+  for _ = 1, 100 do
+    -- Each task has at least 2 bytes, so a small sum says that there are few.
+    if sum <= maxBytes and (sum <= 2 * maxTasks or call('ZCARD', set) <= maxTasks) then return end
+    local first = call('ZRANGE', set, 0, 0)[1]
+    if first == t[ID] then return end
+    local other = load(first)
+    if other then retire(other) else call('ZREM', set, first) end
+    sum = tonumber(call('HGET', sums, t[CALLER]) or 0)
+  end
+end
+
+local function holds(t, expected, isFinal)
+  return expected.version == t[VERSION] or expected.callbackRun == t[CALLBACK_RUN] and isFinal
+    or expected.lease == t[LEASE] and t[STATUS] == 'processing'
+end
+
+local function setCallback(t, ms, isAttempt)
+  if ms == cjson.null then
+    t[CALLBACK_AT] = 0
+    call('ZREM', base .. 'cb', t[ID])
+  else
+    t[CALLBACK_AT] = now + math.ceil(ms)
+    call('ZADD', base .. 'cb', t[CALLBACK_AT], t[ID])
+    wake(t[CALLBACK_AT])
+  end
+  if not isAttempt then t[CALLBACK_RUN] = t[CALLBACK_RUN] + 1 end
+end
+
+local function change(text, checkpoint)
+  local head, details, result = string.match(text, '^([^\\n]*)\\n([^\\n]*)\\n(.*)$')
+  local c = cjson.decode(head)
+  local id, h, status, expected = c.id, base .. 'h:' .. c.id, c.status, c.expected
+  local row = call('HMGET', h, 'm', 'details', 'result')
+  local t = row[1] and cjson.decode(row[1])
+  if not t or t[BIRTH] ~= c.birth or t[EXPIRES] <= now then return {'conflict'} end
+  if t[NONCE] == c.nonce then return {'changed', row} end
+  local isFinal = FINAL[t[STATUS]]
+  if not holds(t, expected, isFinal) or status == 'queued' and t[STATUS] == 'completed' then
+    return {'conflict', row}
+  end
+  if isFinal and status == 'queued' then
+    local place = placeOf(t[CALLER], c.limit)
+    if not place then return {'caller_full'} end
+    unshare(t, 's', BYTES)
+    unshare(t, 'f', FILE_BYTES)
+    t[COUNTED], t[START], t[FINISHED], row[3] = place, 0, 0, false
+    call('HDEL', h, 'result')
+  end
+
+  local dueAt = status == 'queued' and now + math.ceil(c.delayMs or 0)
+  if c.pool and not status and t[STATUS] == 'queued' then
+    dueAt = t[PLACE] == 'delayed' and tonumber(call('ZSCORE', base .. 'delayed:' .. t[PLACE_POOL], id)) or now
+  end
+  if not isFinal and (status or dueAt) then unschedule(t, expected.lease) end
+  if not isFinal and FINAL[status] then
+    t[FINISHED] = now
+    giveUp(t)
+  end
+  if c.isGivenBack then t[ATTEMPT] = t[ATTEMPT] - 1
+  elseif status == 'queued' or c.checkpoint then t[CRASHES] = 0 end
+  t[STATUS], t[POOL], t[NONCE] = status or t[STATUS], c.pool or t[POOL], c.nonce
+  if c.hasFiles ~= nil then t[FILES] = c.hasFiles and 1 or 0 end
+  if c.files then
+    unshare(t, 'f', FILE_BYTES)
+    t[FILE_BYTES] = c.files.bytes
+  end
+  if c.pool then call('ZADD', base .. 'exp', 'inf', '\\0p' .. c.pool) end
+  if c.keepMs then
+    t[EXPIRES] = now + math.ceil(c.keepMs)
+    call('ZADD', base .. 'exp', t[EXPIRES], id)
+  end
+  if c.callbackMs ~= nil then setCallback(t, c.callbackMs, expected.callbackRun) end
+  if not c.isHidden then t[VERSION] = t[VERSION] + 1 end
+  if status then list(t, status) elseif dueAt and dueAt <= now then list(t, 'queued') end
+
+  local written = {}
+  local function write(field, value)
+    written[#written + 1] = field
+    written[#written + 1] = value
+  end
+  if details ~= '' then write('details', details) end
+  if result ~= '' then write('result', result) end
+  if c.checkpoint == 'new' then write('checkpoint', checkpoint)
+  elseif c.checkpoint == 'none' then call('HDEL', h, 'checkpoint') end
+  if status == 'completed' then
+    write('input', '')
+    write('checkpoint', '')
+  end
+  if FINAL[t[STATUS]] and t[CALLER] ~= '' then
+    local bytes = #(details == '' and row[2] or details) + #(result == '' and row[3] or result)
+    if t[STATUS] ~= 'completed' then
+      local kept = c.checkpoint == 'new' and #checkpoint or call('HSTRLEN', h, 'checkpoint')
+      bytes = bytes + call('HSTRLEN', h, 'input') + kept
+    end
+    share(t, 's', BYTES, bytes, most.maxEntries, most.maxBytes)
+    share(t, 'f', FILE_BYTES, t[FILE_BYTES], 1e18, c.files and c.files.max or 1e18)
+  end
+  if dueAt then schedule(t, dueAt) end
+  local m = cjson.encode(t)
+  call('HSET', h, 'm', m, unpack(written))
+  if not c.isHidden then call('PUBLISH', channel .. 'w:' .. id, '') end
+  return {'changed', {m, details == '' and row[2], result == '' and row[3]}}
+end
+`
 
 /**
- * Begins a run if the task is still ready. ARGV: 1 in lines: id, worker and call with a full stop
- * between them (the same if the call is sent again), lease in ms, pool. Result: task or nothing, number
- * of ready tasks of the pool, start of the run that crashed or -1, input, checkpoint.
+ * Numbers of runs of each share of a pool. `fullShare` returns the name of the share of a task that has
+ * no room, '' for that of the pool, or nothing.
  */
-export const BEGIN = taskScript(`${TICKETS}
-local id, nonce, leaseMs, pool = string.match(ARGV[1], '^([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
-local h = base .. 'h:' .. id
-local m, details, result, input, checkpoint = unpack(
-  call('HMGET', h, 'm', 'details', 'result', 'input', 'checkpoint'))
-local t = m and cjson.decode(m)
-if not t or t[EXPIRES] <= now then return done(false) end
-local runs = base .. 'run:' .. t[PLACE_POOL]
-local ends = t[TAKEN_BY] == nonce and t[STATUS] == 'processing' and call('ZSCORE', runs, id)
-if not ends or ends == 'inf' then
-  if t[PLACE_POOL] ~= pool or not endReady(t) then return done(false) end
-  t[RUN_STARTED_BEFORE] = -1
+const SHARES = `
+local function sharesIn(pool)
+  local sums = {}
+  for _, run in ipairs(call('ZRANGEBYSCORE', base .. 'run:' .. pool, '-inf', '(inf')) do
+    local name, caller = string.match(run, '%z([^%z]*)%z([^%z]*)$')
+    for _, share in ipairs({caller .. '\\0\\0', caller .. '\\0' .. name .. '\\0'}) do
+      sums[share] = (sums[share] or 0) + 1
+    end
+  end
+  return sums
+end
+
+local function roomIn(share, name, limits, sums)
+  local most = limits.maxPerCaller
+  if name ~= '' then most = limits.maxPerCallerOf and limits.maxPerCallerOf[name] end
+  return (most or math.huge) - (sums[share] or 0)
+end
+
+local function fullShare(t, limits, sums)
+  if t[CALLER] == '' then return nil end
+  for _, name in ipairs({t[NAME], ''}) do
+    if roomIn(shareOf(t, name), name, limits, sums) <= 0 then return name end
+  end
+  return nil
+end
+`
+
+/** Begins runs of one pool. `take` returns them, and whether other tasks may wait behind held ones. */
+const TAKE = `
+local function begin(t, row, pool, limits)
+  local runs, before = base .. 'run:' .. pool, -1
   if t[STATUS] == 'processing' then
+    call('ZREM', base .. 'run:' .. t[RUN_POOL], runAs(t))
     stop(t)
-    t[RUN_STARTED_BEFORE] = t[RUN_STARTED]
+    before = t[RUN_STARTED]
     t[CRASHES] = t[CRASHES] + 1
   end
-  t[STATUS], t[TAKEN_BY], t[RUN_STARTED] = 'processing', nonce, now
+  t[PLACE], t[STATUS], t[LEASE], t[RUN_POOL] = '', 'processing', lease, pool
+  t[HAS_LIMITS], t[RUN_STARTED] = limits and 1 or 0, now
   t[RUN], t[ATTEMPT], t[VERSION] = t[RUN] + 1, t[ATTEMPT] + 1, t[VERSION] + 1
   if t[STARTED] == 0 then t[STARTED] = now end
-  m = cjson.encode(t)
-  call('HSET', h, 'm', m)
-  call('ZADD', runs, now + leaseMs, id)
-  call('PUBLISH', channel .. 'w:' .. id, '')
+  row[1] = cjson.encode(t)
+  call('HSET', base .. 'h:' .. t[ID], 'm', row[1])
+  call('ZADD', runs, now + leaseMs, runAs(t))
+  call('PUBLISH', channel .. 'w:' .. t[ID], '')
+  row[6] = before
+  return row
 end
-wake(now + leaseMs)
-return done({m, details, result}, call('ZCARD', base .. 'ready:' .. pool), t[RUN_STARTED_BEFORE], input,
-  checkpoint)
+
+local function starts(pool, limits)
+  local log, rate = base .. 'starts:' .. pool, limits.startsPer
+  if not rate then return math.huge, function() end end
+  local at = clock[1] * 1000000 + clock[2]
+  call('ZREMRANGEBYSCORE', log, '-inf', at - rate.ms * 1000)
+  return rate.count - call('ZCARD', log), function(id)
+    if id then call('ZADD', log, at, id .. '\\0' .. lease)
+    elseif call('ZCARD', log) >= rate.count then
+      wake(math.ceil(call('ZRANGE', log, 0, 0, 'WITHSCORES')[2] / 1000) + rate.ms)
+    end
+  end
+end
+
+local function nextIn(pool)
+  local first, second = unpack(call('ZRANGE', base .. 'ready:' .. pool, 0, 1))
+  if not first or first == '!' then return nil end
+  local level, caller = string.match(first, '^(%d+)%z([^%z]*)')
+  local turns = base .. 'q:' .. level .. ':' .. pool
+  caller = call('ZPOPMIN', turns)[1] or caller
+  local line = starting('ready:' .. pool, level .. '\\0' .. caller .. '\\0', 2)
+  if not line[1] then return '' end
+  call('ZREM', base .. 'ready:' .. pool, line[1])
+  if line[2] then call('ZADD', turns, stamp(), caller) end
+  return string.match(line[1], '[^%z]*$'), not second
+end
+
+local function take(pool, count, limits)
+  local begun, held, sums, note = {}, 0
+  if limits then
+    local room
+    if limits.maxRunning then
+      count = math.min(count, limits.maxRunning - call('ZCOUNT', base .. 'run:' .. pool, '-inf', '(inf'))
+    end
+    room, note = starts(pool, limits)
+    count = math.min(count, room)
+    if limits.maxPerCaller or limits.maxPerCallerOf then sums = sharesIn(pool) end
+  end
+  while #begun < count and held < 500 do
+    local id, isLast = nextIn(pool)
+    if not id then break end
+    local row = call('HMGET', base .. 'h:' .. id, 'm', 'details', 'result', 'input', 'checkpoint')
+    local t = row[1] and cjson.decode(row[1])
+    local full = t and sums and fullShare(t, limits, sums)
+    if t and t[EXPIRES] <= now then
+      retire(t)
+    elseif full then
+      held = held + 1
+      hold(t, full)
+      if full ~= '' and roomIn(shareOf(t, ''), '', limits, sums) > 0 then release(pool, shareOf(t, '')) end
+    elseif t then
+      begun[#begun + 1] = begin(t, row, pool, limits)
+      if note then note(id) end
+      for _, share in ipairs(sums and {shareOf(t, ''), shareOf(t, t[NAME])} or {}) do
+        sums[share] = (sums[share] or 0) + 1
+      end
+      if isLast then break end
+    end
+  end
+  if note then note() end
+  return begun, held >= 500 and 1 or 0
+end
+`
+
+/**
+ * One turn of a process: makes its changes, each with its own verdict, and begins runs. ARGV: 1 as JSON:
+ * the worker and the name of the turn, with a full stop between them, which is the lease of the runs; its
+ * length in ms; the maximum number and bytes of the final tasks of a caller; for each pool its name, the
+ * number of runs, and its limits. Then for each change its text, and its checkpoint. Result: an outcome
+ * and a task, or `error` and its message, of each change; the runs of each pool (task, input, checkpoint,
+ * start of the run that crashed or -1); and 1 for each pool to take from again.
+ */
+export const TURN = taskScript(`${CHANGES}
+local turn = cjson.decode(ARGV[1])
+local lease, leaseMs, most = turn.lease, turn.leaseMs, turn
+${CHANGE}
+${SHARES}
+${TAKE}
+local outcomes, runs, more = {}, {}, {}
+for n = 2, #ARGV, 2 do
+  local isMade, outcome = pcall(change, ARGV[n], ARGV[n + 1])
+  if not isMade then
+    outcome = {'error', type(outcome) == 'table' and outcome.err or tostring(outcome)}
+  end
+  outcomes[#outcomes + 1] = outcome
+end
+for n, pool in ipairs(turn.pools) do
+  runs[n], more[n] = take(pool.name, pool.count, pool.limits)
+  freed[pool.name] = nil
+end
+return done(outcomes, runs, more)
 `)
 
 /**
- * Renews leases that have not ended. ARGV: 1 lease in ms, 2 runs as JSON: id, birth and number.
- * Returns an outcome for each run.
+ * Renews leases that have not ended. ARGV: 1 lease in ms, then pairs of a pool and a run, as in
+ * run:{pool}. Returns an outcome for each run.
  */
 export const RENEW = taskScript(`${READS}
 local renewals = {}
-for n, run in ipairs(cjson.decode(ARGV[2])) do
-  local t = load(run.id)
-  local set = t and base .. 'run:' .. t[PLACE_POOL]
-  local isOwn = t and t[BIRTH] == run.birth and t[RUN] == run.run
-  local ends = isOwn and call('ZSCORE', set, run.id)
+for n = 2, #ARGV, 2 do
+  local runs, run = base .. 'run:' .. ARGV[n], ARGV[n + 1]
+  local ends = call('ZSCORE', runs, run)
   local isRenewed = ends and ends ~= 'inf' and tonumber(ends) > now
-  if isRenewed then call('ZADD', set, now + ARGV[1], run.id) end
-  renewals[n] = isRenewed and 'renewed' or 'lost'
+  if isRenewed then call('ZADD', runs, now + ARGV[1], run) end
+  renewals[#renewals + 1] = isRenewed and 'renewed' or 'lost'
 end
 return renewals
 `)
 
 /**
- * Finds what is due: 200 tasks of one kind at most. Removes expired tasks first, and writes nothing that
- * is known, because a full server allows only scripts that begin with a removal. A ticket is added again
- * when its task has waited for twice the time, a callback and a removal after a minute. ARGV: 1 maximum
- * number of callbacks, 2 of removals, then pairs of a pool of this process and its places. Result:
- * callbacks, tasks whose files are to be removed.
+ * Finds what is due: 200 tasks of one kind at most. It begins with a removal, because a full server allows
+ * only such scripts. A callback and a removal of files is tried again after a minute. ARGV: 1 as JSON: the
+ * worker, its maximum numbers of callbacks and removals, and the name and limits of each pool. Result:
+ * callbacks; tasks whose files are to be removed; the runs of this worker; and for each pool: `ready` if
+ * tasks wait in it, `paused` or nothing.
  */
-export const DUE = taskScript(`${DELAYS}
-local again = now + 60000
+export const LOOK = taskScript(`${DELAYS}
+${SHARES}
+local q, again = cjson.decode(ARGV[1]), now + 60000
+call('ZREMRANGEBYSCORE', base .. 'n', '-inf', 0)
 endDelays()
-for at = 3, #ARGV, 2 do
-  local field = 'p' .. ARGV[at]
-  if call('HGET', base .. 'defs', field) ~= ARGV[at + 1] then
-    call('HSET', base .. 'defs', field, ARGV[at + 1])
+for _, pool in ipairs(pools) do
+  local runs = base .. 'run:' .. pool
+  for _, run in ipairs(call('ZRANGEBYSCORE', runs, '-inf', now, 'LIMIT', 0, 200)) do
+    local t = load(string.match(run, '^[^%z]*'))
+    call('ZREM', runs, run)
+    if t and runAs(t) == run then
+      call('ZADD', runs, 'inf', run)
+      freeShares(t)
+      schedule(t, now)
+      save(t)
+    end
   end
 end
-for _, pool in ipairs(pools) do
-  each('run:' .. pool, 200, function(t)
-    call('ZADD', base .. 'run:' .. pool, '+inf', t[ID])
-    makeReady(t)
-  end)
-end
-each('tk', 200, function(t)
-  local since = call('ZSCORE', base .. 'ready:' .. t[PLACE_POOL], t[ID])
-  addTicket(t, math.min(math.max(now - math.floor(since / 1000), 1000), 30000))
-end)
 
-local callbacks, removals = {}, {}
-each('cb', tonumber(ARGV[1]), function(t)
+local callbacks, removals, own, states = {}, {}, {}, {}
+each('cb', q.callbacks, function(t)
   if not FINAL[t[STATUS]] then return call('ZREM', base .. 'cb', t[ID]) end
   t[CALLBACK_RUN], t[CALLBACK_AT] = t[CALLBACK_RUN] + 1, again
   call('ZADD', base .. 'cb', t[CALLBACK_AT], t[ID])
-  call('HSET', base .. 'h:' .. t[ID], 'm', cjson.encode(t))
+  save(t)
   callbacks[#callbacks + 1] = reply(t[ID])
 end)
-each('gone', tonumber(ARGV[2]), function(t)
+each('gone', q.removals, function(t)
   local row = t[ID] .. '~' .. t[BIRTH]
   call('ZADD', base .. 'gone', again, row)
   removals[#removals + 1] = reply(row)
 end)
 
-local function look(set)
+-- A share without room has a run, so there are not many.
+local function releaseHeld(pool, limits)
+  local sums, from
+  for _ = 1, 1000 do
+    local held = call('ZRANGEBYLEX', base .. 'held:' .. pool, from or '-', '+', 'LIMIT', 0, 1)[1]
+    if not held then return end
+    sums = sums or sharesIn(pool)
+    local share, name = string.match(held, '^([^%z]*%z([^%z]*)%z)')
+    for _ = 1, math.min(roomIn(share, name, limits, sums), 100) do
+      if not release(pool, share) then break end
+    end
+    from = '(' .. string.sub(share, 1, -2) .. '\\1'
+  end
+end
+
+local function note(set)
   local at = call('ZRANGE', base .. set, 0, 0, 'WITHSCORES')[2]
   if at and at ~= 'inf' then wake(tonumber(at)) end
 end
+for n, pool in ipairs(q.pools) do
+  releaseHeld(pool.name, pool.limits or {})
+  for _, run in ipairs(call('ZRANGEBYSCORE', base .. 'run:' .. pool.name, '-inf', '(inf')) do
+    if string.find(run, '\\0' .. q.worker .. '.', 1, true) then own[#own + 1] = run end
+  end
+  local first = call('ZRANGE', base .. 'ready:' .. pool.name, 0, 0)[1]
+  states[n] = first == '!' and 'paused' or first and 'ready' or ''
+end
 for _, pool in ipairs(pools) do
-  look('delayed:' .. pool)
-  look('run:' .. pool)
+  note('delayed:' .. pool)
+  note('run:' .. pool)
 end
-if ARGV[1] ~= '0' then look('cb') end
-return {#tickets > 0 and tickets, due and due - now, callbacks, removals}
-`)
-
-/** ARGV: 1 pool. Returns the numbers of running, waiting and delayed tasks, and the oldest wait in ms. */
-export const COUNTS = taskScript(`${READS}
-local running, delayed = base .. 'run:' .. ARGV[1], base .. 'delayed:' .. ARGV[1]
-local ready = base .. 'ready:' .. ARGV[1]
-local over, due = call('ZCOUNT', running, '-inf', now), call('ZCOUNT', delayed, '-inf', now)
-local first = call('ZRANGE', ready, 0, 0, 'WITHSCORES')[2]
-local since = first and now - math.floor(first / 1000)
-if due > 0 then since = math.max(since or 0, now - call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]) end
-return {call('ZCOUNT', running, '(' .. now, '(+inf'), call('ZCARD', ready) + over + due,
-  call('ZCARD', delayed) - due, since}
-`)
-
-/**
- * Reads a page by merging the lists of its kinds and names, or the sets of running tasks. `isBefore`
- * compares bytes, because Lua compares strings by the locale of the server. ARGV: 1 the query as JSON.
- */
-export const PAGE = taskScript(`${DELAYS}
-local q = cjson.decode(ARGV[1])
-local isNewest, after, owner = q.isNewest, q.after, q.owner and '\\n' .. q.owner or ''
-local first, last = q.from or '-inf', q.to and '(' .. q.to or '+inf'
-if after and not isNewest then first = math.max(q.from or 0, after.createdAt)
-elseif after and after.createdAt < (q.to or math.huge) then last = after.createdAt end
-if isNewest then first, last = last, first end
-local range = isNewest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE'
-endDelays()
-
-local function isBefore(one, other)
-  if one.createdAt ~= other.createdAt then return (one.createdAt > other.createdAt) == isNewest end
-  for at = 1, math.min(#one.id, #other.id) do
-    local a, b = string.byte(one.id, at), string.byte(other.id, at)
-    if a ~= b then return (a > b) == isNewest end
-  end
-  return #one.id ~= #other.id and (#one.id > #other.id) == isNewest
-end
-
-local function advance(list)
-  repeat
-    list.offset = list.offset + 1
-    local found = list.rows and list.rows[list.offset]
-      or list.key and call(range, list.key, first, last, 'WITHSCORES', 'LIMIT', list.offset - 1, 1)
-    list.id, list.createdAt = found and found[1], found and tonumber(found[2])
-  until not list.id or not after or isBefore(after, list)
-end
-
-local lists, rows, page, isWanted = {}, {}, {}, {}
-for _, kind in ipairs(q.kinds) do isWanted[kind] = true end
-for _, name in ipairs(q.names or names) do
-  isWanted['n' .. name] = true
-  for _, kind in ipairs(q.kinds) do
-    lists[#lists + 1] = {key = base .. 'l:' .. kind .. ':' .. name .. owner, offset = 0}
-  end
-end
-
-local function isListed(t)
-  return t and t[EXPIRES] > now and isWanted[t[STATUS] == 'queued' and t[KIND] or t[STATUS]]
-    and isWanted['n' .. t[NAME]] and (not q.owner or t[OWNER] == q.owner)
-    and t[CREATED] >= (q.from or 0) and t[CREATED] < (q.to or math.huge)
-end
-
-if isWanted.processing and not isWanted.queued then
-  for _, pool in ipairs(pools) do
-    for _, id in ipairs(call('ZRANGE', base .. 'run:' .. pool, 0, -1)) do
-      local t = load(id)
-      if isListed(t) then rows[#rows + 1] = {id, t[CREATED], id = id, createdAt = t[CREATED]} end
-    end
-  end
-  table.sort(rows, isBefore)
-  lists[#lists + 1] = {rows = rows, offset = 0}
-end
-for _, list in ipairs(lists) do advance(list) end
-while #page < q.limit do
-  local best
-  for _, list in ipairs(lists) do
-    if list.id and (not best or isBefore(list, best)) then best = list end
-  end
-  if not best then break end
-  if isListed(load(best.id)) then page[#page + 1] = call('HMGET', base .. 'h:' .. best.id, unpack(q.fields)) end
-  advance(best)
-end
-return done(page)
+if q.callbacks > 0 then note('cb') end
+return done(callbacks, removals, own, states)
 `)

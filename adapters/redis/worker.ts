@@ -1,62 +1,79 @@
 import { hasWorker, type WorkHandlers, type WorkOptions } from '../../src/engine/engine.js'
 import { LeasedWork } from '../../src/engine/leased-work.js'
-import { LeasedRun, type Renewal } from '../../src/engine/runs.js'
-import { Notices } from '../../src/runtime/notices.js'
+import type { LeasedRun, Renewal } from '../../src/engine/runs.js'
+import type { Changed, Expected, TaskChange, TaskRef } from '../../src/engine/task.js'
 import { newId } from '../../src/runtime/random-id.js'
-import { setTimeout } from '../../src/runtime/timers.js'
-import type { StoreEvent } from '../../src/stores/calls.js'
-import type { Numeric, Script } from './client.js'
+import { setImmediate } from '../../src/runtime/timers.js'
+import type { ShareLimits } from '../../src/stores/share-limits.js'
+import type { Numeric } from './client.js'
 import type { Connection } from './connection.js'
-import { crashedBefore, toTask, type Row } from './rows.js'
+import {
+  changeArguments, limitsArgument, runName, toRun, toTask, type Row, type RunRow,
+} from './rows.js'
 import { REMOVED } from './task-scripts.js'
-import type { Ticket, TicketJob, Tickets } from './tickets.js'
-import { BEGIN, DUE, RENEW } from './work-scripts.js'
+import { LOOK, RENEW, TURN } from './work-scripts.js'
 
-/** Time after which a begin without a reply is sent again, in milliseconds. */
-const BEGIN_AGAIN_MS = 500
+/** Maximum number of changes in one turn, and of runs that it begins in one pool. */
+const [MAX_CHANGES, MAX_TAKEN] = [50, 50]
+/** Delay of the look after a turn without a reply, which may have begun runs, in milliseconds. */
+const LOST_MS = 100
 
-type Args = readonly (string | number)[]
+/** A pool that this process works for. */
+class Pool {
+  /** `true` if tasks may wait. */
+  isWaiting = true
+  /** Number of notices that tasks wait. */
+  notices = 0
+  /** Runs that have begun in the place of another one, whose end is stored and whose handler works still. */
+  begun: LeasedRun[] = []
+
+  constructor(readonly name: string, readonly limits: object | undefined) {}
+}
+
+/** A change that waits for the next turn. */
+interface Waiting {
+  readonly args: readonly [text: string, checkpoint: string]
+  /** Pool of the run of this process that the change ends. */
+  readonly endsIn: string | undefined
+  readonly resolve: (outcome: Outcome) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Runs to begin in one pool. `free` is the number of places that were acquired for them. */
+interface Wanted {
+  readonly pool: Pool
+  readonly free: number
+  readonly count: number
+  readonly notices: number
+}
 
 /**
- * Adds the tickets of ready tasks to BullMQ, in every process. In one that works, also begins runs, and
- * hands out callbacks and removals.
+ * Makes changes and begins runs, in turns: one script makes the changes of one turn of the event loop, and
+ * begins runs in free places, and in those of the runs that it ends. A look finds what else is due, and
+ * gives back the runs that Redis has for this process and that the process does not perform, because the
+ * reply to their begin was lost.
  */
 export class Worker {
-  /** Random name of the process, which its locks in BullMQ have too. */
+  /** Random name of the process, with which its leases begin. */
   private readonly id = newId()
   private work: LeasedWork | undefined
-  /** Pools with a new ticket since no place was free. */
-  private readonly missed = new Set<string>()
-  private readonly jobs = new Set<TicketJob>()
-  private readonly notices: Notices
+  private readonly pools = new Map<string, Pool>()
+  /** The runs of this process by name. */
+  private readonly runs = new Map<string, LeasedRun>()
+  /** Leases of turns that have no outcome yet. */
+  private readonly pending = new Set<string>()
+  private waiting: Waiting[] = []
+  private isTurning = false
   private stops: (() => void)[] = []
-  /** Number of begins so far. */
-  private begun = 0
-  private isClosed = false
 
   constructor(
-    private readonly connection: Connection, private readonly tickets: Tickets,
-    private readonly leaseMs: number, private readonly onError: (error: Error) => void,
-  ) {
-    // Waits for no reply, because a lost connection would hold up the notices.
-    this.notices = new Notices((channels) => {
-      for (const channel of channels) connection.client.publish(channel, '').catch(() => undefined)
-      return Promise.resolve()
-    })
-  }
-
-  /** Reports that BullMQ does not respond: it may wait for a connection forever. */
-  noteLate(error: Error): void {
-    this.work?.noteFailure('take', error)
-  }
-
-  /** Ends the outage, because all places may be taken, so that no take ends it. */
-  noteReply(): void {
-    this.work?.noteSuccess('take')
-  }
+    private readonly connection: Connection, private readonly leaseMs: number,
+    private readonly share: ShareLimits,
+  ) {}
 
   begin(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.work) throw hasWorker('redis')
+    const { places, limits } = options
     const work: LeasedWork = this.work = new LeasedWork(options, handlers, {
       leaseMs: this.leaseMs, renew: (runs) => this.renew(runs), look: () => this.look(work),
     })
@@ -64,114 +81,159 @@ export class Worker {
     const listen = (channel: string, listener: () => void): void => {
       this.stops.push(this.connection.watches.add(this.connection.base + channel, listener).remove)
     }
-    for (const pool of options.places.pools.keys()) {
-      this.tickets.queueOf(pool)
-      listen(`t:${pool}`, () => { this.pump(pool) })
+    for (const name of places.pools.keys()) {
+      const pool = new Pool(name, limitsArgument(limits?.get(name)))
+      this.pools.set(name, pool)
+      listen(`r:${name}`, () => { this.noteReady(pool) })
     }
     listen('due', () => { work.lookIn(0) })
     listen(`k:${this.id}`, () => { void work.leases.renew() })
-    options.places.onFree((pool) => { if (this.missed.has(pool)) this.pump(pool) })
+    places.onFree((name) => { this.pump(this.pools.get(name)) })
     work.lookIn(0)
-  }
-
-  /** Runs a script that changes tasks. Rejects with a `StoreUnavailableError`. */
-  change<Result extends readonly unknown[], T>(
-    verb: StoreEvent['verb'], script: Script, args: Args, read: (result: Result) => T,
-  ): Promise<T> {
-    return this.connection.run(verb, script, args, (reply: ScriptReply) => {
-      const [tickets, dueMs, ...result] = reply
-      if (tickets !== null) this.addTickets(tickets)
-      if (dueMs !== null) this.work?.lookIn(Math.max(Number(dueMs), 0))
-      return read(result as unknown as Result)
-    })
   }
 
   async close(drainMs: number): Promise<void> {
     await this.work?.close(drainMs)
-    this.isClosed = true
     for (const stop of this.stops) stop()
-    await this.tickets.close()
   }
 
-  /** Adds jobs to BullMQ. A lost ticket is found again. */
-  private addTickets(tickets: readonly Ticket[]): void {
-    if (this.isClosed) return
-    this.tickets.add(tickets).then(() => {
-      for (const [pool] of tickets) if (!this.pump(pool)) this.notices.add(`${this.connection.base}t:${pool}`)
-    }, (error: unknown) => {
-      if (!this.isClosed) this.onError(error as Error)
+  change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
+    const args = changeArguments(ref, expected, change, newId())
+    return this.connection.call('change', () => new Promise<Outcome>((resolve, reject) => {
+      const endsIn = change.status && 'lease' in expected ? this.poolOf(ref, expected.lease) : undefined
+      this.waiting.push({ args, endsIn, resolve, reject })
+      this.turn()
+    }), ([outcome, row]) => {
+      if (outcome === 'caller_full') return { outcome }
+      if (outcome === 'changed') return { outcome, task: toTask(row, change) }
+      return { outcome, task: row ? toTask(row) : undefined }
     })
   }
 
-  /** Takes the next task of a pool if a place is free. Returns `false` if none is. */
-  private pump(pool: string): boolean {
-    const { work } = this
-    if (!work || work.isClosing) return false
-    if (!work.options.places.tryAcquire(pool)) {
-      this.missed.add(pool)
-      return false
-    }
-    this.missed.delete(pool)
-    void work.context.run(() => this.take(pool, work))
-    return true
+  /** Notes the time until something is due, in a reply. */
+  noteDue(ms: Numeric | null): void {
+    if (ms !== null) this.work?.lookIn(Math.max(Number(ms), 0))
   }
 
-  /** Performs runs of one pool in its place, as long as tasks are ready. */
-  private async take(pool: string, work: LeasedWork): Promise<void> {
-    const { tickets, id } = this
-    try {
-      let job = await tickets.next(pool, id)
-      while (job) {
-        if (work.isClosing) return void await job.moveToWait(id)
-        this.jobs.add(job)
-        await work.track(() => this.perform(pool, job as TicketJob, work)).finally(() => this.jobs.delete(job as TicketJob))
-        if (work.isClosing) return void tickets.complete(job, id)
-        job = await tickets.next(pool, id, job)
+  private poolOf({ id }: TaskRef, lease: string): string | undefined {
+    for (const run of this.runs.values()) if (run.lease === lease && run.task.id === id) return run.task.pool
+    return undefined
+  }
+
+  private noteReady(pool: Pool): void {
+    pool.notices++
+    pool.isWaiting = true
+    this.pump(pool)
+  }
+
+  /** Takes from a pool in the next turn, if tasks may wait and a place is free. */
+  private pump(pool: Pool | undefined): void {
+    if (pool?.isWaiting === true && (this.work?.options.places.freeIn(pool.name) ?? 0) > 0) this.turn()
+  }
+
+  private turn(): void {
+    if (this.isTurning) return
+    this.isTurning = true
+    setImmediate(() => {
+      this.isTurning = false
+      do this.send(this.waiting.splice(0, MAX_CHANGES))
+      while (this.waiting.length > 0)
+    })
+  }
+
+  private send(changes: readonly Waiting[]): void {
+    const wanted = this.acquire(changes)
+    if (changes.length === 0 && wanted.length === 0) return
+    const lease = wanted.length > 0 ? `${this.id}.${newId()}` : undefined
+    const leaseEnd = performance.now() + this.leaseMs
+    const head = JSON.stringify({
+      ...this.share, lease, leaseMs: this.leaseMs,
+      pools: wanted.map(({ pool: { name, limits }, count }) => ({ name, limits, count })),
+    })
+    const reply = this.connection.send<TurnReply>(TURN, [head, ...changes.flatMap(({ args }) => args)])
+    reply.then(([due, outcomes]) => {
+      this.noteDue(due)
+      for (const [n, { resolve, reject }] of changes.entries()) {
+        const outcome = outcomes[n] as Outcome | Failure
+        if (outcome[0] === 'error') reject(Object.assign(new Error(outcome[1]), { name: 'ReplyError' }))
+        else resolve(outcome)
       }
+    }, (error: unknown) => { for (const { reject } of changes) reject(error) })
+    if (lease !== undefined) void this.work?.track(() => this.take(reply, wanted, lease, leaseEnd))
+  }
+
+  /** Acquires places in the pools in which tasks may wait. A run that a change ends has one already. */
+  private acquire(changes: readonly Waiting[]): readonly Wanted[] {
+    const { work } = this
+    if (!work || work.isClosing) return []
+    return [...this.pools.values()].flatMap((pool) => {
+      let free = 0
+      if (!pool.isWaiting) return []
+      while (free < MAX_TAKEN && work.options.places.tryAcquire(pool.name)) free++
+      const count = free + changes.filter(({ endsIn }) => endsIn === pool.name).length
+      return count === 0 ? [] : [{ pool, free, count, notices: pool.notices }]
+    })
+  }
+
+  /** Performs the runs that a turn has begun. */
+  private async take(
+    reply: Promise<TurnReply>, wanted: readonly Wanted[], lease: string, leaseEnd: number,
+  ): Promise<void> {
+    const work = this.work as LeasedWork
+    this.pending.add(lease)
+    try {
+      const [, , runs, more] = await this.connection.call('take', () => reply, (found) => found)
       work.noteSuccess('take')
+      for (const [n, { pool, free, count, notices }] of wanted.entries()) {
+        const begun = (runs[n] ?? []).map((row) => toRun(row, leaseEnd))
+        for (const [at, run] of begun.entries()) {
+          if (at < free || work.options.places.tryAcquire(pool.name)) this.perform(pool, run)
+          else pool.begun.push(run)
+        }
+        for (let at = begun.length; at < free; at++) work.options.places.release(pool.name)
+        if (Number(more[n]) === 1) this.noteReady(pool)
+        else if (begun.length < count && notices === pool.notices) pool.isWaiting = false
+        else this.pump(pool)
+      }
     } catch (error) {
-      if (!work.isClosing) this.onError(error as Error)
       work.noteFailure('take', error)
+      work.lookIn(LOST_MS)
+      for (const { pool, free } of wanted) {
+        for (let at = 0; at < free; at++) work.options.places.release(pool.name)
+      }
     } finally {
-      work.options.places.release(pool)
+      this.pending.delete(lease)
     }
   }
 
-  /** Performs a run, if the task of the job is ready. */
-  private async perform(pool: string, job: TicketJob, work: LeasedWork): Promise<void> {
-    const { leaseMs } = this
-    const args = [[job.data.taskId, `${this.id}.${String(++this.begun)}`, leaseMs, pool].join('\n')]
-    const sentAt = performance.now()
-    const begin = (): Promise<Begun> => this.change('take', BEGIN, args, (begun: Begun) => begun)
-      .catch(async (error: unknown) => {
-        // The run may have begun although the reply was lost.
-        await new Promise((resolve) => { setTimeout(resolve, BEGIN_AGAIN_MS) })
-        if (work.isClosing || performance.now() - sentAt > leaseMs / 2) throw error
-        return begin()
-      })
-    const [row, ready = 0, startedBefore = -1, input, checkpoint] = await begin()
-    work.noteSuccess('take')
-    if (!row) return
-    if (Number(ready) > 0) this.pump(pool)
-    const task = toTask(row)
-    await work.perform(new LeasedRun(
-      task, input ?? '', checkpoint ?? undefined, crashedBefore(Number(startedBefore), task),
-      sentAt + leaseMs,
-    ))
+  private perform(pool: Pool, run: LeasedRun): void {
+    const work = this.work as LeasedWork
+    const name = runName(run)
+    this.runs.set(name, run)
+    void work.perform(run).finally(() => {
+      this.runs.delete(name)
+      const next = pool.begun.shift()
+      if (next) this.perform(pool, next)
+      else work.options.places.release(pool.name)
+    })
   }
 
   private renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {
-    this.tickets.renew(this.jobs, this.id)
-    const names = runs.map(({ task: { id, birth, run } }) => ({ id, birth, run }))
-    const args = [this.leaseMs, JSON.stringify(names)]
-    return this.connection.run('renew', RENEW, args, (renewals: Renewal[]) => renewals)
+    const args = runs.flatMap((run) => [run.task.pool, runName(run)])
+    return this.connection.run('renew', RENEW, [this.leaseMs, ...args], (renewals: Renewal[]) => renewals)
   }
 
   private async look(work: LeasedWork): Promise<void> {
-    const { pools } = work.options.places
-    const args = [work.freeCallbacks, work.freeRemovals, ...[...pools].flat()]
-    const [callbacks, removals] =
-      await this.change('look', DUE, args, (found: [Row[], Row[]]) => found)
+    const { places } = work.options
+    const pools = [...this.pools.values()]
+    const known = new Set(this.runs.keys())
+    const query = JSON.stringify({
+      worker: this.id, callbacks: work.freeCallbacks, removals: work.freeRemovals,
+      pools: pools.map(({ name, limits }) => ({ name, limits })),
+    })
+    const [due, callbacks, removals, own, states] =
+      await this.connection.run('look', LOOK, [query], (reply: LookReply) => reply)
+    this.noteDue(due)
     for (const row of callbacks) void work.callBack(toTask(row))
     for (const row of removals) {
       const task = toTask(row)
@@ -179,14 +241,27 @@ export class Worker {
         `${task.id}~${task.birth}`, isRemoved ? '' : 'again',
       ], () => undefined))
     }
-    for (const pool of pools.keys()) this.pump(pool)
+    for (const name of own) {
+      const [id = '', birth = '', lease = ''] = name.split('\0')
+      if (known.has(name) || this.runs.has(name) || this.pending.has(lease)) continue
+      // A run that still waits for its place goes to whoever has one.
+      for (const pool of pools) pool.begun = pool.begun.filter((run) => runName(run) !== name)
+      this.change({ id, birth }, { lease }, { status: 'queued', isGivenBack: true }).catch(() => undefined)
+    }
+    places.setPaused(pools.filter((_, n) => states[n] === 'paused').map(({ name }) => name))
+    for (const [n, pool] of pools.entries()) if (states[n] === 'ready') this.noteReady(pool)
+    // Otherwise a take decides.
+    if (!pools.some(({ name, isWaiting }) => isWaiting && places.freeIn(name) > 0)) work.noteSuccess('take')
   }
 }
 
-type ScriptReply = readonly [
-  tickets: readonly Ticket[] | null, dueMs: Numeric | null, ...result: unknown[],
+type Outcome = readonly ['changed', Row] | readonly ['conflict', Row?] | readonly ['caller_full', null?]
+type Failure = readonly ['error', message: string]
+type TurnReply = readonly [
+  due: Numeric | null, outcomes: readonly (Outcome | Failure)[], runs: readonly (readonly RunRow[])[],
+  more: readonly Numeric[],
 ]
-type Begun = readonly [
-  row: Row | null, ready?: Numeric, startedBefore?: Numeric, input?: string | null,
-  checkpoint?: string | null,
+type LookReply = readonly [
+  due: Numeric | null, callbacks: readonly Row[], removals: readonly Row[], own: readonly string[],
+  states: readonly string[],
 ]

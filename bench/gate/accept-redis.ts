@@ -7,7 +7,7 @@ import type { Job } from './job.js'
 /** The longest deadline of a call, in milliseconds. Valgrind makes a process 50 times slower. */
 const TIMEOUT_MS = 4000
 
-/** Accepts tasks on Redis and BullMQ. The web process runs none of them. */
+/** Accepts tasks on Redis. The web process runs none of them. */
 export function acceptOnRedis(): Job {
   const client = new Redis(process.env['REDIS_URL'] ?? '', { maxRetriesPerRequest: null })
   const report = defineTask({ name: 'report', maxPerOwner: Infinity, run: () => ({ message: 'The report is ready.' }) })

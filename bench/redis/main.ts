@@ -1,6 +1,8 @@
-// npm run bench:redis [-- --quick]: CPU time of the Redis engine beside one raw command of ioredis for each request; 1, 2 and 4 web processes.
+// npm run bench:redis [-- --quick]: commands of a task; CPU time of the Redis engine beside one raw command of ioredis for each request; 1, 2 and 4
+// web processes. `-- --commands` prints the commands only.
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
+import { commandsOf, SCENES } from '../../test/faults/kit/redis-commands.js'
 import { RedisServer } from '../../test/servers/redis-server.js'
 import { buildPrograms } from '../frame/build.js'
 import { compare, type Scenario } from '../frame/compare.js'
@@ -9,7 +11,20 @@ import { spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
 import { versionsOf } from '../frame/versions.js'
 
-const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
+const { values: { quick, commands } } = parseArgs({ options: { quick: { type: 'boolean', default: false }, commands: { type: 'boolean', default: false } } })
+const counting = await RedisServer.start()
+const counts: string[][] = []
+for (const scene of SCENES) {
+  const found = await commandsOf(counting.url, scene)
+  counts.push([scene.name, found.commands.toFixed(1), found.scripts.toFixed(2)])
+}
+await counting.stop()
+process.stdout.write(`Commands of Redis for a task with owner, limit and key (its submission, begin and end), those of scripts included.
+
+${table(['tasks', 'commands', 'scripts'], counts)}
+
+`)
+if (commands) process.exit()
 const BODY = '{"month":"2026-10"}'
 const POST = [
   'POST /reports HTTP/1.1', 'Host: 127.0.0.1', 'User-Agent: bench', 'Accept: */*', 'Prefer: respond-async',
@@ -61,7 +76,7 @@ for (const processes of [1, 2, 4]) {
   many.push([String(processes), ...cells])
 }
 await redis?.stop()
-process.stdout.write(`${versionsOf('ioredis', 'bullmq')}.
+process.stdout.write(`${versionsOf('ioredis')}.
 Ratio: CPU for a request of node:http with one raw ioredis command over that of the server; median (quartiles).
 
 ${table(['', 'scenario', 'ratio', 'CPU'], rows.map(({ server, scenario, ratio, micros }) => [

@@ -100,12 +100,11 @@ export async function endPool(pool: pg.Pool): Promise<void> {
 
 function openRedis(redisUrl: string, blobsFolder: string, web: boolean): Storage {
   const retryStrategy = (tried: number): number => Math.min(100 * tried, 1000)
-  // BullMQ cannot use a client with automatic pipelines: the engine makes a copy for it.
   const client = new Redis(redisUrl, web ? { enableAutoPipelining: true, retryStrategy } : { maxRetriesPerRequest: null, retryStrategy })
   const report = reporter('Redis')
   client.on('error', report)
   const blobs = new FolderBlobs(blobsFolder, { shared: true })
-  const { engine, store } = redis({ client, onError: report })
+  const { engine, store } = redis({ client })
   return {
     engine, store, blobs,
     close: async () => {

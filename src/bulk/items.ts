@@ -78,9 +78,9 @@ async function findReport<C>(
   const only = isOnlyFailed(request) ? 'failed' : 'all'
   const task = await endpoints.find(request, '/items')
   if (task === undefined) return undefined
-  if (!isFinalStatus(task.state)) throw httpError('task_not_final', { headers: { 'retry-after': '1' } })
+  if (!isFinalStatus(task.status)) throw httpError('task_not_final', { headers: { 'retry-after': '1' } })
   // If the last run was killed, it has stored no report. The one before it may have.
-  const last = task.state === 'completed' ? task.attempt : Math.max(task.attempt - MAX_RUNS, 0) + 1
+  const last = task.status === 'completed' ? task.attempt : Math.max(task.attempt - MAX_RUNS, 0) + 1
   for (let run = task.attempt; run >= last; run--) {
     const key = reportKey(task.id, run, only)
     const source = await blobSource(blobs, key, { type: NDJSON_TYPE })

@@ -17,11 +17,11 @@ import {
 import { accepted, listOperations } from '../tasks/http/operations.js'
 import type { OperatorAccess, Select } from '../tasks/http/settings.js'
 import type { ListFilter } from '../tasks/lists.js'
-import type { TaskSnapshot } from '../tasks/record/view.js'
 import type { Tasks } from '../tasks/tasks.js'
 import { createOverview } from './overview.js'
 import { createPause, createPools } from './pools.js'
 import type { RetryFilter, RetryTasks } from './retry-tasks.js'
+import type { StoredTask } from '../engine/task.js'
 
 /** Options of `operatorEndpoints`. */
 export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions = Definitions> {
@@ -89,7 +89,7 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
    */
   readonly retryMany: Handler<C>
   /** Returns the task of a request below its status path, as `find` of `taskEndpoints`. */
-  find(request: HttpRequest<C>, below: string): MaybePromise<TaskSnapshot | undefined>
+  find(request: HttpRequest<C>, below: string): MaybePromise<StoredTask | undefined>
   /** @internal */
   readonly tasks: Tasks<D>
   /**

@@ -4,7 +4,7 @@ import { describe, type Handler } from '../http/exchange.js'
 import { json } from '../http/respond.js'
 import { errorResponses } from '../openapi/responses.js'
 import { readOperations, response, type Fragment } from '../openapi/operation.js'
-import { Snapshot, bodyOf } from '../tasks/record/view.js'
+import { bodyOf } from '../tasks/record/view.js'
 import { NOT_STORED } from '../tasks/http/event-stream.js'
 import { array, members, object, text, time } from '../tasks/http/formats.js'
 import { requireJson } from '../tasks/http/lists.js'
@@ -70,7 +70,7 @@ async function newestFinal(engine: TaskEngine): Promise<ReturnType<typeof overvi
 }
 
 function overviewOf(stored: StoredTask) {
-  const { taskId, task, createdAt, callback } = bodyOf(new Snapshot(stored))
+  const { taskId, task, createdAt, callback } = bodyOf(stored)
   return { owner: stored.owner, taskId, task, createdAt, callback }
 }
 

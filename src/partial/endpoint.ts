@@ -1,4 +1,4 @@
-import { isFinalStatus } from '../engine/task.js'
+import { isFinalStatus, type StoredTask } from '../engine/task.js'
 import { httpError, notAcceptable } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { negotiate } from '../http/fields/accept.js'
@@ -13,11 +13,11 @@ import {
   acquireSlot, HEARTBEAT, HEARTBEAT_MS, NOT_STORED, RETRY, STREAM_HEADERS, streamOf,
 } from '../tasks/http/event-stream.js'
 import { array, object, text } from '../tasks/http/formats.js'
-import { bodyOf, type TaskSnapshot } from '../tasks/record/view.js'
 import type { Subscription, WaiterSlot } from '../tasks/record/subscriptions.js'
 import { serviceOf } from '../tasks/tasks.js'
-import { hasLog, logKey } from './partial-log.js'
+import { hasLog, logKey, type TaskOfLog } from './partial-log.js'
 import { parsePosition, readAfter, toId, type Page, type Position } from './partial-reader.js'
+import { detailsOf } from '../tasks/record/details.js'
 
 type Endpoints<C> = Pick<TaskEndpoints<C>, 'find' | 'status' | 'tasks'> & {
   /** Owner whom streams count for. Default: that of the task. */
@@ -70,8 +70,8 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
     const contentType = type === EVENTS ? `${EVENTS}; charset=utf-8` : type
     const headers = { ...STREAM_HEADERS, 'content-type': contentType }
     // 204 is how a server tells an EventSource that was told the end to stop reconnecting.
-    if (after?.version === task.version && request.headers['last-event-id'] !== undefined && isFinalStatus(task.state)) {
-      const { results, gap } = await readAfter(store, task, after, hasRun(task))
+    if (after?.version === task.version && request.headers['last-event-id'] !== undefined && isFinalStatus(task.status)) {
+      const { results, gap } = await readAfter(store, logOf(task), after, hasRun(task))
       if (results.length === 0 && gap === undefined) return empty(204, NOT_STORED)
     }
     if (request.method === 'HEAD') return { status: 200, headers }
@@ -82,10 +82,10 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
 }
 
 async function* follow<C>(
-  store: Store, { tasks }: Endpoints<C>, task: TaskSnapshot,
+  store: Store, { tasks }: Endpoints<C>, task: StoredTask,
   { after, writer, slot: { signal, release } }: { readonly after: Position | undefined, readonly writer: Writer, readonly slot: WaiterSlot },
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
-  const { id, external } = task
+  const log = logOf(task)
   let [position, isNews, sentAt] = [after, true, performance.now()]
   // Changes of the task that are not sent must not put the heartbeat off.
   const quietMs = (): number => Math.max(0, sentAt + HEARTBEAT_MS - performance.now())
@@ -93,23 +93,23 @@ async function* follow<C>(
   let unwatch: (() => void) | undefined
   try {
     if (writer.begin !== '') yield writer.begin
-    subscription = await serviceOf(tasks).subscriptions.subscribe(id)
-    unwatch = external === undefined ? undefined : await store.watch(logKey(task), () => {
+    subscription = await serviceOf(tasks).subscriptions.subscribe(task.id)
+    unwatch = log.external === undefined ? undefined : await store.watch(logKey(log), () => {
       isNews = true
       subscription?.wake()
     })
     for (let now = await subscription.now(); !signal.aborted; now = await subscription.next(isNews ? 0 : quietMs(), signal)) {
       // The task may have been deleted, and its id used again.
-      if (!now || now.external !== external) return
+      if (!now || detailsOf(now).external !== log.external) return
       isNews = false
-      // Read after the state: a run stores all results before it ends.
-      const page = await readAfter(store, task, position, hasRun(now))
+      // Read after the status: a run stores all results before it ends.
+      const page = await readAfter(store, log, position, hasRun(now))
       const text = toText(writer, page)
       if (text !== '') yield text
       position = page.position
       if (page.isMore) isNews = true
-      else if (isFinalStatus(now.state)) {
-        yield writer.end(toId({ ...position, version: now.version }), now.state)
+      else if (isFinalStatus(now.status)) {
+        yield writer.end(toId({ ...position, version: now.version }), now.status)
         return
       }
       if (text !== '') sentAt = performance.now()
@@ -132,12 +132,12 @@ function toText(writer: Writer, { results, gap }: Page): string {
   return results.reduce((text, result) => text + writer.result(toId(result), result.text), begin)
 }
 
-async function allAfter(store: Store, task: TaskSnapshot, after: Position | undefined): Promise<string> {
+async function allAfter(store: Store, task: StoredTask, after: Position | undefined): Promise<string> {
   const values: string[] = []
   let position = after
   let hasGap = false
   for (let isMore = true; isMore;) {
-    const page = await readAfter(store, task, position, hasRun(task))
+    const page = await readAfter(store, logOf(task), position, hasRun(task))
     // Those before a gap were dropped while this one read.
     if (page.gap) {
       hasGap = true
@@ -147,14 +147,18 @@ async function allAfter(store: Store, task: TaskSnapshot, after: Position | unde
     ;({ position, isMore } = page)
   }
   const last = position === undefined ? '' : `,"last":"${toId(position)}"`
-  return `{"status":${JSON.stringify(task.state)}${last}${hasGap ? ',"gap":true' : ''},"results":[${values.join(',')}]}`
+  return `{"status":${JSON.stringify(task.status)}${last}${hasGap ? ',"gap":true' : ''},"results":[${values.join(',')}]}`
+}
+
+function logOf(task: StoredTask): TaskOfLog {
+  return { id: task.id, external: detailsOf(task).external }
 }
 
 /** Returns true for a final task whose run has begun. */
-function hasRun(task: TaskSnapshot): boolean {
-  const { state, attempt } = task
-  if (!isFinalStatus(state) || attempt === 0 || !hasLog(task)) return false
-  return state !== 'failed' || attempt > 1 || !NOT_BEGUN.has(bodyOf(task).error?.code ?? '')
+function hasRun(task: StoredTask): boolean {
+  const { status, attempt } = task
+  if (!isFinalStatus(status) || attempt === 0 || !hasLog(logOf(task))) return false
+  return status !== 'failed' || attempt > 1 || !NOT_BEGUN.has(detailsOf(task).error?.code ?? '')
 }
 
 /** Returns the last result that the client has, if it says so. */

@@ -6,7 +6,8 @@ import { httpError } from '../http/errors.js'
 import { oneOf, readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import { isTaskId } from './record/details.js'
-import { Snapshot, type TaskSnapshot, type Task } from './record/view.js'
+import type { Task } from './record/view.js'
+import type { StoredTask } from '../engine/task.js'
 
 /** Maximum and default number of tasks of a page. */
 export const MAX_LIMIT = 200
@@ -77,28 +78,27 @@ export function distinct<T>(items: readonly T[]): T[] {
 }
 
 const READ_TOGETHER = 64
-/** Length after which a page ends, in UTF-16 units: a result may have a megabyte. */
+/** Length of all results after which a page ends, in UTF-16 units: one may have a megabyte. */
 const MAX_PAGE_LENGTH = 4 * 1024 * 1024
 
 /** Returns a page of tasks. Throws 400 `invalid_cursor`. */
 export async function listTasks(
   engine: TaskEngine, filter: ListFilter, cursor: string | undefined,
-): Promise<{ items: TaskSnapshot[], next: string | undefined }> {
+): Promise<{ items: StoredTask[], next: string | undefined }> {
   let after: TaskQuery['after'] = cursor === undefined ? undefined : readCursor(cursor, filter)
-  const items: TaskSnapshot[] = []
+  const items: StoredTask[] = []
   let length = 0
   for (;;) {
     // One more than is shown, which tells whether there is another page.
     const limit = Math.min(filter.limit + 1 - items.length, READ_TOGETHER)
     const tasks = await engine.list({ ...filter, limit, after })
     for (const task of tasks) {
-      const item = new Snapshot(task)
       const last = items.at(-1)
-      length += item.text.length
+      length += task.result?.length ?? 0
       if (last && (items.length === filter.limit || length > MAX_PAGE_LENGTH)) {
         return { items, next: toCursor(last, filter) }
       }
-      items.push(item)
+      items.push(task)
     }
     if (tasks.length < limit) return { items, next: undefined }
     after = tasks.at(-1)

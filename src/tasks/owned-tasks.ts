@@ -10,8 +10,9 @@ import type { TaskService } from './core/task-service.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
 import { listTasks, toFilter, type ListOptions, type TaskPage } from './lists.js'
 import { isIn, isTaskId, type Scope } from './record/details.js'
-import { Snapshot, bodyOf, toTask, type TaskSnapshot, type Task } from './record/view.js'
+import { toTask, type Task } from './record/view.js'
 import { waitFor, type WaitOptions } from './record/subscriptions.js'
+import type { StoredTask } from '../engine/task.js'
 
 /**
  * The tasks of one owner, or those without an owner for an anonymous client. Tasks of others are
@@ -183,7 +184,7 @@ export class ServedTasks implements OwnedTasks {
 
   async retry(id: string): Promise<Task | undefined> {
     const task = await retryTask(this.#service.core, id, this.#of)
-    return shown(task && new Snapshot(task))
+    return shown(task)
   }
 
   async delete(id: string): Promise<boolean> {
@@ -197,7 +198,7 @@ export class ServedTasks implements OwnedTasks {
       + `write tasks.ownedBy(owner).${call}(…)`)
   }
 
-  async #find(id: string): Promise<TaskSnapshot | undefined> {
+  async #find(id: string): Promise<StoredTask | undefined> {
     const task = await this.#service.read(id)
     return task && isIn(this.#of, task) ? task : undefined
   }
@@ -224,7 +225,7 @@ function handleOf(
   }
 }
 
-function shown(task: TaskSnapshot | undefined, definition?: AnyTaskDefinition): Task | undefined {
-  if (!task || (definition && bodyOf(task).task !== definition.name)) return undefined
+function shown(task: StoredTask | undefined, definition?: AnyTaskDefinition): Task | undefined {
+  if (!task || (definition && task.name !== definition.name)) return undefined
   return toTask(task)
 }

@@ -17,7 +17,7 @@ function clientWith(over: Partial<RedisClient>): RedisClient {
   const real: RedisClient = redis
   return {
     get: (key) => real.get(key), hmget: (...args) => real.hmget(...args), eval: (...args) => real.eval(...args), evalsha: (...args) => real.evalsha(...args),
-    publish: (...args) => real.publish(...args), subscribe: (...args) => real.subscribe(...args), unsubscribe: (...args) => real.unsubscribe(...args),
+    subscribe: (...args) => real.subscribe(...args), unsubscribe: (...args) => real.unsubscribe(...args),
     duplicate: (...args) => real.duplicate(...args), disconnect: () => undefined, ping: () => real.ping(), on: () => undefined, ...over,
   }
 }

@@ -45,6 +45,23 @@ function redisFixture(
       }
     },
     async close() { await Promise.all(closers.map((close) => close())) },
+    async snapshot() {
+      const admin = ports.length === 1
+        ? new Redis(ports[0] ?? 0)
+        : new Cluster(ports.map((each) => ({ host: '127.0.0.1', port: each })))
+      const all = async (): Promise<string[]> => {
+        await admin.get(`{${namespace}}`)
+        const nodes = admin instanceof Cluster ? admin.nodes('master') : [admin]
+        return (await Promise.all(nodes.map((node) => node.keys(`{${namespace}}:*`)))).flat()
+      }
+      const copies = await Promise.all((await all()).map(async (key) => [key, await admin.dumpBuffer(key)] as const))
+      return async () => {
+        const keys = await all()
+        if (keys.length > 0) await admin.del(...keys)
+        for (const [key, copy] of copies) if (copy) await admin.restore(key, 0, copy)
+        admin.disconnect()
+      }
+    },
   }
 }
 

@@ -1,7 +1,7 @@
 // Finds a Redis for the tests: on PATH, or on Debian fetched into node_modules/.cache, with nothing installed.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { delimiter, dirname, join } from 'node:path'
 
 const cache = join(import.meta.dirname, '..', '..', 'node_modules', '.cache')
 const DEBIAN_PACKAGES = ['redis-server', 'redis-tools', 'libatomic1', 'libjemalloc2', 'liblua5.1-0', 'liblzf1', 'libssl3', 'libsystemd0']
@@ -13,6 +13,14 @@ export interface RedisBinary {
 }
 
 let found: RedisBinary | undefined
+
+/** The command-line client beside the server. */
+export function redisCli(): RedisBinary {
+  const { file, libraries } = redisBinary()
+  const found = ['redis-cli', 'valkey-cli'].map((name) => join(dirname(file), name)).find((each) => existsSync(each))
+  if (found === undefined) throw new Error(`This test needs redis-cli beside ${file}: install redis-tools or valkey-tools`)
+  return libraries === undefined ? { file: found } : { file: found, libraries }
+}
 
 /** Throws one line that says what to install when there is no way to get a server. */
 export function redisBinary(): RedisBinary {

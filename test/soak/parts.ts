@@ -32,13 +32,9 @@ export function openParts(url: string, seed: number): Parts {
     return { ...postgres({ pool, leaseMs: LEASE_MS }), close: () => endInTime(pool) }
   }
   const retryStrategy = (tried: number): number => Math.min(50 * tried, 500)
-  const clients = [new Redis(url, { enableAutoPipelining: true, retryStrategy }), new Redis(url, { maxRetriesPerRequest: null, retryStrategy })] as const
-  for (const client of clients) client.on('error', () => undefined)
-  const [client, connection] = clients
-  return {
-    ...redis({ client, connection, leaseMs: LEASE_MS }),
-    close: async () => { for (const each of clients) each.disconnect() },
-  }
+  const client = new Redis(url, { enableAutoPipelining: true, retryStrategy })
+  client.on('error', () => undefined)
+  return { ...redis({ client, leaseMs: LEASE_MS }), close: async () => { client.disconnect() } }
 }
 
 /** `pool.end()` waits for a server that does not answer, so the process ends without it, as the guide says. */

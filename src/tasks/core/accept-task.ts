@@ -71,7 +71,12 @@ export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof Submi
 const REQUEST_LIMIT: CallerLimit = { group: '', max: 100 }
 const MAX_CONTEXT_LENGTH = 65_536
 
-export interface Submitted extends Omit<OwnedSubmitOptions, 'startAt' | 'delayMs'> {
+/** Work that is submitted: what a new task is made of. Its input is valid. */
+export interface Submission extends Omit<OwnedSubmitOptions, 'startAt' | 'delayMs'> {
+  readonly definition: AnyTaskDefinition
+  readonly input: unknown
+  /** The input as JSON. Default: it is made from `input`. */
+  readonly json?: Json | undefined
   /** Default: a new one. */
   readonly birth?: string | undefined
   readonly owner: string | undefined
@@ -79,15 +84,22 @@ export interface Submitted extends Omit<OwnedSubmitOptions, 'startAt' | 'delayMs
   readonly caller: string | undefined
   /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
   readonly isRequest?: boolean | undefined
-  readonly start?: Start | undefined
-  readonly json?: Json | undefined
-  /** Idempotency key in its scope, and the digest of the request. */
-  readonly idempotency?: {
-    readonly key: string, readonly fingerprint: string, readonly isDirect: boolean
-    readonly isShared: boolean
-  } | undefined
+  /** `true` if the response is the result, not a 202. */
+  readonly isDirect?: boolean | undefined
+  readonly idempotency?: RequestKey | undefined
 }
 
+/** The Idempotency-Key of a request. */
+export interface RequestKey {
+  /** The key in its scope. */
+  readonly key: string
+  /** Digest of the request. */
+  readonly fingerprint: string
+  /** `true` for an endpoint that also works without a task, so that the store may have a claim. */
+  readonly isShared: boolean
+}
+
+/** A submission that has a task. */
 export interface AcceptedTask {
   readonly task: StoredTask
   /** `false`: there was a task of this id or this key already. */
@@ -98,24 +110,24 @@ export interface AcceptedTask {
 
 /** Accepts one task whose input is valid, by one call of the engine. */
 export function acceptTask(
-  core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
+  core: TaskCore, submission: Submission, start?: Start,
 ): MaybePromise<AcceptedTask> {
   const { hasCallbacks, tracing } = core.settings
-  if (submitted.callbackUrl !== undefined && !hasCallbacks) throw noCallbacks()
-  if (tracing === undefined) return create(core, definition, input, submitted, undefined)
-  return tracing.accept(definition.name, (trace) => create(core, definition, input, submitted, trace))
+  if (submission.callbackUrl !== undefined && !hasCallbacks) throw noCallbacks()
+  if (tracing === undefined) return create(core, submission, start, undefined)
+  const { definition: { name } } = submission
+  return tracing.accept(name, (trace) => create(core, submission, start, trace))
 }
 
 async function create(
-  core: TaskCore, definition: AnyTaskDefinition, input: unknown, submitted: Submitted,
-  trace: TraceHeaders | undefined,
+  core: TaskCore, submission: Submission, start: Start | undefined, trace: TraceHeaders | undefined,
 ): Promise<AcceptedTask> {
-  const { start, transaction, owner, caller } = submitted
+  const { definition, transaction, owner, caller } = submission
   // What acts on the tasks of all owners is for operators and the application, even if a client knows its name.
   if (definition.runIn !== undefined && caller !== undefined && owner !== OPERATORS) {
     throw httpError('unknown_task')
   }
-  const task = newTask(core, definition, input, submitted, trace)
+  const task = newTask(core, submission, start, trace)
   const { external }: Details = task.details
   if (start !== undefined && external !== undefined) {
     await renewForLater(core, definition, external, start)
@@ -133,7 +145,7 @@ async function create(
       if (external !== undefined) await releaseExternal(core.context, definition, external)
       throw queueFull()
     case 'exists':
-      checkSame(created.task, task, submitted)
+      checkSame(created.task, task, submission)
       if (external !== undefined && detailsOf(created.task).external !== external) {
         await releaseExternal(core.context, definition, external)
       }
@@ -146,13 +158,14 @@ async function create(
 const NO_DETAILS: Details = {}
 
 function newTask(
-  { settings: { pendingMs } }: TaskCore, definition: AnyTaskDefinition, input: unknown,
-  submitted: Submitted, trace: TraceHeaders | undefined,
+  { settings: { pendingMs } }: TaskCore, submission: Submission, start: Start | undefined,
+  trace: TraceHeaders | undefined,
 ): NewTask {
   const {
-    owner, caller, start, priority, context, callbackUrl, idempotency, transaction, json,
-  } = submitted
-  if (submitted.id !== undefined && !isTaskId(submitted.id)) {
+    definition, input, json, owner, caller, priority, context, callbackUrl, isDirect, idempotency,
+    transaction,
+  } = submission
+  if (submission.id !== undefined && !isTaskId(submission.id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
   }
   if (priority !== undefined && !PRIORITY.accepts(priority)) {
@@ -165,13 +178,13 @@ function newTask(
     || idempotency !== undefined || transaction !== undefined || external !== undefined
   const madeId = newId()
   return {
-    id: submitted.id ?? madeId, birth: submitted.birth ?? madeId,
-    key: idempotency?.key, owner, caller, limit: limitOf(definition, submitted),
+    id: submission.id ?? madeId, birth: submission.birth ?? madeId,
+    key: idempotency?.key, owner, caller, limit: limitOf(definition, submission),
     name, pool, priority: priority ?? definition.priority,
     input: json ?? Json.of(input),
     details: hasDetails ? {
       fingerprint: idempotency?.fingerprint,
-      isDirect: idempotency?.isDirect === true ? true : undefined,
+      isDirect: idempotency !== undefined && isDirect === true ? true : undefined,
       isKeyShared: idempotency?.isShared === true ? true : undefined,
       isTransactional: transaction === undefined ? undefined : true,
       context, external, trace,
@@ -181,13 +194,13 @@ function newTask(
     start: start && { at: start.at },
     keepMs: pendingMs,
     hasFiles: external !== undefined || files === true,
-    unique: uniqueOf(definition, submitted),
+    unique: uniqueOf(submission),
   }
 }
 
 /** Returns the business key in its scope: the definition and the owner. */
 function uniqueOf(
-  { name, external }: AnyTaskDefinition, { owner, unique, ifExists = 'return' }: Submitted,
+  { definition: { name, external }, owner, unique, ifExists = 'return' }: Submission,
 ): Unique | undefined {
   if (unique === undefined && ifExists === 'return') return undefined
   if (!isName(unique)) throw new TypeError(`unique must be ${NAME_RULE}; ifExists needs it`)
@@ -203,7 +216,7 @@ function uniqueOf(
 /** Kinds with `maxPerOwner` have a group each. The requests for all other kinds share one. */
 export function limitOf(
   { name, maxPerOwner }: Pick<AnyTaskDefinition, 'name' | 'maxPerOwner'>,
-  { caller, isRequest = false }: Pick<Submitted, 'caller' | 'isRequest'>,
+  { caller, isRequest = false }: Pick<Submission, 'caller' | 'isRequest'>,
 ): CallerLimit | undefined {
   if (caller === undefined || maxPerOwner === Infinity) return undefined
   if (maxPerOwner !== undefined) return { group: name, max: maxPerOwner }
@@ -220,7 +233,7 @@ async function renewForLater(
 }
 
 /** Throws unless an existing task is the one that is submitted. */
-function checkSame(existing: StoredTask, { name, key, owner }: NewTask, { idempotency }: Submitted): void {
+function checkSame(existing: StoredTask, { name, key, owner }: NewTask, { idempotency }: Submission): void {
   if (key !== undefined && existing.key === key) {
     if (detailsOf(existing).fingerprint === idempotency?.fingerprint) return
     throw httpError('idempotency_key_reused')

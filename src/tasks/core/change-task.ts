@@ -8,7 +8,6 @@ import { newId } from '../../runtime/random-id.js'
 import {
   detailsOf, historyAfter, historyOfFinal, isIn, isTaskId, withFailure, type Details, type Scope,
 } from '../record/details.js'
-import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import { renewBlobs } from '../../stores/blob-rules.js'
 import { isStoreUnavailable } from '../../stores/store.js'
 import { limitOf } from './accept-task.js'
@@ -23,11 +22,11 @@ export type Condition = (task: StoredTask) => void
 /** Cancels a task, whatever process runs it. `moved` is `false` if it was final before. */
 export async function cancelTask(
   core: TaskCore, id: string, of: Scope, check?: Condition,
-): Promise<{ readonly task: TaskSnapshot, readonly moved: boolean } | undefined> {
+): Promise<{ readonly task: StoredTask, readonly moved: boolean } | undefined> {
   let task = isTaskId(id) ? await core.engine.read(id) : undefined
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     if (!task || !isIn(of, task)) return undefined
-    if (isFinalStatus(task.status)) return { task: new Snapshot(task), moved: false }
+    if (isFinalStatus(task.status)) return { task, moved: false }
     check?.(task)
     const { callback, ...details } = detailsOf(task)
     const attempts = historyAfter(task, {
@@ -45,7 +44,7 @@ export async function cancelTask(
     if (changed.moved && changed.task) {
       await core.cleanUp(changed.task)
       await core.cancelWork(changed.task)
-      return { task: new Snapshot(changed.task), moved: true }
+      return { task: changed.task, moved: true }
     }
     task = changed.task
   }

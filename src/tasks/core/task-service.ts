@@ -4,19 +4,18 @@ import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
 import { LinkedList } from '../../runtime/collections.js'
 import { Json } from '../../runtime/json.js'
-import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { setGlobalTimeout, settles } from '../../runtime/timers.js'
 import { WORKER_ID } from '../../runtime/warning.js'
 import { StoreUnavailableError } from '../../stores/store.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { reportingTo } from '../record/diagnostics.js'
 import { isTaskId } from '../record/details.js'
-import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
 import { toInput, DirectRuns } from '../run/run.js'
 import { readTasksOptions, type TasksOptions, type TasksSettings } from '../tasks-options.js'
 import {
-  acceptTask, startOf, type AcceptedTask, type OwnedSubmitOptions, type Submitted,
+  acceptTask, startOf, type AcceptedTask, type OwnedSubmitOptions, type Submission,
 } from './accept-task.js'
 import { abandonTask } from './change-task.js'
 import { RunningTask } from './run-task.js'
@@ -128,7 +127,7 @@ export class TaskService {
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
   async submit(
     definition: AnyTaskDefinition, input: unknown,
-    options: OwnedSubmitOptions & Pick<Submitted, 'owner' | 'caller'>,
+    options: OwnedSubmitOptions & Pick<Submission, 'owner' | 'caller'>,
   ): Promise<AcceptedTask> {
     // A copy, so that later changes by the caller have no effect. What does not survive JSON shows
     // at once.
@@ -144,9 +143,7 @@ export class TaskService {
     if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
     const start = await startOf(this.core.engine, { startAt, delayMs })
     const json = text === undefined ? undefined : Json.of(copy, text)
-    return acceptTask(this.core, definition, copy, {
-      ...others, owner, callbackUrl, start, json,
-    })
+    return acceptTask(this.core, { ...others, definition, input: copy, json, owner, callbackUrl }, start)
   }
 
   /** Throws 400 `invalid_callback_url` or `callback_url_forbidden`, or a `TypeError`. */
@@ -155,8 +152,8 @@ export class TaskService {
     return this.deliveries.check(url, owner)
   }
 
-  read(id: string): MaybePromise<TaskSnapshot | undefined> {
-    return isTaskId(id) ? after(this.core.engine.read(id), toSnapshotOf) : undefined
+  read(id: string): MaybePromise<StoredTask | undefined> {
+    return isTaskId(id) ? this.core.engine.read(id) : undefined
   }
 
   async redeliver(id: string, unlessPending = false): Promise<boolean> {
@@ -243,8 +240,4 @@ function outageOf(error: unknown): unknown {
     `This process takes no tasks until the task engine works again: ${error.message}`,
     { cause: error.cause ?? error },
   )
-}
-
-function toSnapshotOf(task: StoredTask | undefined): TaskSnapshot | undefined {
-  return task && new Snapshot(task)
 }

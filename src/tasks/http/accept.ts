@@ -6,14 +6,11 @@ import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import {
   claimOf, stillRunning, replay, waitForEntry, type OnceOptions,
 } from '../../idempotency/once.js'
-import type { Json } from '../../runtime/json.js'
 import { newId } from '../../runtime/random-id.js'
 import { isStoreUnavailable, type Entry } from '../../stores/store.js'
-import { acceptTask, type Submitted } from '../core/accept-task.js'
+import { acceptTask, type AcceptedTask, type RequestKey, type Submission } from '../core/accept-task.js'
 import type { TaskService } from '../core/task-service.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
 import { detailsOf } from '../record/details.js'
-import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import type { EndpointSettings, SubmitTransaction } from './settings.js'
 import type { FindStartTime } from './start-at.js'
 
@@ -23,56 +20,40 @@ export interface Submitter<C> {
   readonly owner: string | undefined
   readonly caller: string
   /** `true` if the response is the result, not a 202. */
-  readonly direct: boolean
+  readonly isDirect: boolean
   /** `true` if the client asked for a 202 by `respond-async`. */
   readonly respondAsync: boolean
   readonly waitSeconds: number
 }
 
-export interface Submission<C> {
+/** A submission of a request, and what follows from it. */
+export interface RequestSubmission<C> extends Submission {
   readonly submitter: Submitter<C>
-  readonly definition: AnyTaskDefinition
-  readonly input: unknown
-  readonly json: Json | undefined
-  readonly idempotency: Submitted['idempotency']
-  readonly callbackUrl: string | undefined
   /** Checks the start that the client asks for, by the time of the engine. */
-  readonly start: FindStartTime | undefined
+  readonly findStart: FindStartTime | undefined
   /** Discards the input that no task will use. Never rejects. */
   readonly discard: () => Promise<void>
-  /** `true` for an endpoint that also works without a task (`respondOnce`). */
-  readonly isKeyShared: boolean
-  readonly transaction: SubmitTransaction<C> | undefined
+  /** Runs a transaction of the application, in which the task is created. */
+  readonly runTransaction: SubmitTransaction<C> | undefined
 }
 
 /** A task, or the response of an earlier request with the same key that has no task. */
 export type AcceptedSubmission = AcceptedTask | HttpResponse
 
-export interface AcceptedTask {
-  readonly task: TaskSnapshot
-  /** `true` if the first request with this key asked for a synchronous response. */
-  readonly direct: boolean
-  readonly replayed: boolean
-  /** `true` if only this request knows the task: it is synchronous, and has no key. */
-  readonly isTemporary: boolean
-}
-
-type Idempotency = NonNullable<Submission<unknown>['idempotency']>
-
 /** Accepts a submission. Discards its input unless a task may use it. */
 export function acceptSubmission<C>(
-  settings: EndpointSettings<C>, submission: Submission<C>,
+  settings: EndpointSettings<C>, submission: RequestSubmission<C>,
 ): Promise<AcceptedSubmission> {
-  const { transaction } = submission
-  return transaction
-    ? acceptInTransaction(settings, submission, transaction) : accept(settings, submission)
+  const { runTransaction } = submission
+  return runTransaction
+    ? acceptInTransaction(settings, submission, runTransaction) : accept(settings, submission)
 }
 
 async function accept<C>(
-  settings: EndpointSettings<C>, submission: Submission<C>,
+  settings: EndpointSettings<C>, submission: RequestSubmission<C>,
 ): Promise<AcceptedSubmission> {
   const { service: { core } } = settings
-  const { definition, input, idempotency, start, discard, submitter: { direct } } = submission
+  const { idempotency, findStart, discard } = submission
   let isOffered = false
   try {
     const earlier = idempotency && await findEarlier(settings, submission, idempotency)
@@ -80,42 +61,27 @@ async function accept<C>(
       await discard()
       return earlier
     }
-    const startsAt = start?.(await core.engine.now())
-    const submitted = submittedOf(settings, submission, { start: startsAt })
+    const start = findStart?.(await core.engine.now())
     isOffered = true
-    const { task, created } = await acceptTask(core, definition, input, submitted)
-    if (!created) await discard()
-    // A client may read the files after the response.
-    const isTemporary = direct && idempotency === undefined && !definition.files
-    return toAccepted(task, direct, !created, isTemporary)
+    const accepted = await acceptTask(core, submission, start)
+    if (!accepted.created) await discard()
+    return accepted
   } catch (error) {
     if (!isOffered || createdNothing(error)) await discard()
     throw error
   }
 }
 
-/** One literal with all properties, because a spread would cost a quarter of an accept (ADR 41). */
-function submittedOf<C>(
-  { context }: EndpointSettings<C>,
-  { submitter: { request, owner, caller }, json, callbackUrl, idempotency }: Submission<C>,
-  { start, id, birth, transaction }: Pick<Submitted, 'start' | 'id' | 'birth' | 'transaction'>,
-): Submitted {
-  return {
-    id, birth, owner, caller, isRequest: true, start, priority: undefined,
-    context: context?.(request), callbackUrl, json, idempotency, transaction,
-  }
-}
-
 /** Looks for an earlier request first, because its start may be in the past now. */
 async function findEarlier<C>(
-  settings: EndpointSettings<C>, submission: Submission<C>, { key, fingerprint }: Idempotency,
+  settings: EndpointSettings<C>, submission: RequestSubmission<C>, { key, fingerprint }: RequestKey,
 ): Promise<AcceptedSubmission | undefined> {
   const { service } = settings
-  const { submitter: { owner }, start } = submission
+  const { owner, findStart } = submission
   const earlier = await service.settings.store.get(key)
   if (earlier && claimOf(earlier).fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
   const entry = earlier && await decided(settings, submission, key, earlier)
-  if (!entry) return start && findTask(service, key, owner, fingerprint)
+  if (!entry) return findStart && findTask(service, key, owner, fingerprint)
   const { response } = claimOf(entry)
   if (!response) throw stillRunning()
   return replay(response)
@@ -123,11 +89,11 @@ async function findEarlier<C>(
 
 /** Waits for the response of a synchronous request, which may also release its key. */
 async function decided<C>(
-  { service, syncTimeoutMs }: EndpointSettings<C>, { isKeyShared, submitter }: Submission<C>,
+  { service, syncTimeoutMs }: EndpointSettings<C>, { idempotency, submitter }: RequestSubmission<C>,
   key: string, entry: Entry,
 ): Promise<Entry | undefined> {
   const isDecided = (now: Entry | undefined): boolean => !now || claimOf(now).response !== undefined
-  if (!isKeyShared || isDecided(entry)) return entry
+  if (idempotency?.isShared !== true || isDecided(entry)) return entry
   const slot = service.waiters.tryAcquire(submitter.request.signal, submitter.caller)
   if (!slot) return entry
   try {
@@ -143,16 +109,12 @@ export async function findTask(
   const task = await service.core.engine.readByKey(key)
   if (task?.owner !== owner || !task) return undefined
   if (detailsOf(task).fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
-  return toAccepted(task, false, true)
+  return { task, created: false, replaced: false }
 }
 
-/** @param asksDirect - `true` if this request asks for a synchronous response */
-function toAccepted(
-  task: StoredTask, asksDirect: boolean, replayed: boolean, isTemporary = false,
-): AcceptedTask {
-  // The first request with a key decides.
-  const direct = task.key === undefined ? asksDirect : detailsOf(task).isDirect === true
-  return { task: new Snapshot(task), direct, replayed, isTemporary }
+/** Returns whether the response is the result. The first request with a key decides. */
+export function isDirect<C>(task: StoredTask, submitter: Submitter<C>): boolean {
+  return task.key === undefined ? submitter.isDirect : detailsOf(task).isDirect === true
 }
 
 function createdNothing(error: unknown): boolean {
@@ -176,20 +138,19 @@ function transactionError(engine: TaskEngine, error: unknown): unknown {
 
 /** `submit` rejects if an earlier request with the key commits meanwhile: roll back. */
 async function acceptInTransaction<C>(
-  settings: EndpointSettings<C>, submission: Submission<C>, run: SubmitTransaction<C>,
+  settings: EndpointSettings<C>, submission: RequestSubmission<C>, run: SubmitTransaction<C>,
 ): Promise<AcceptedSubmission> {
   const { service } = settings
-  const { submitter: { request, owner, direct }, definition, input, idempotency } = submission
+  const { submitter: { request }, owner, input, idempotency, findStart } = submission
   const committed = idempotency
     && await findTask(service, idempotency.key, owner, idempotency.fingerprint)
   if (committed) return committed
   const id = newId()
-  let accepted: Awaited<ReturnType<typeof acceptTask>> | undefined
+  let accepted: AcceptedTask | undefined
   const submit = async (transaction: Transaction): Promise<{ readonly taskId: string }> => {
     checkTransaction('submit', transaction)
-    const start = submission.start?.(await service.core.engine.now())
-    const submitted = submittedOf(settings, submission, { start, id, birth: id, transaction })
-    accepted = await acceptTask(service.core, definition, input, submitted)
+    const start = findStart?.(await service.core.engine.now())
+    accepted = await acceptTask(service.core, { ...submission, id, birth: id, transaction }, start)
     if (accepted.created) return { taskId: id }
     throw new Error('An earlier request with this Idempotency-Key has committed; roll back')
   }
@@ -197,7 +158,7 @@ async function acceptInTransaction<C>(
     await run(request, input, submit)
   } catch (error) {
     if (accepted?.created !== false) throw transactionError(service.core.engine, error)
-    return toAccepted(accepted.task, direct, true)
+    return accepted
   }
   if (accepted === undefined) {
     throw new TypeError('submit: the option transaction must call submit(transaction)')
@@ -210,7 +171,7 @@ async function acceptInTransaction<C>(
       throw error
     },
   )
-  if (isCommitted) return toAccepted(accepted.task, direct, false)
+  if (isCommitted) return accepted
   throw new Error(
     'submit: the option transaction has resolved, but its transaction has not committed',
   )

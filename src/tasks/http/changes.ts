@@ -1,4 +1,4 @@
-import { isFinalStatus } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import { countedAs } from '../../http/requester.js'
 import { httpError } from '../../http/errors.js'
 import {
@@ -8,11 +8,10 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import { acknowledged, respondAllow } from '../../http/respond.js'
 import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
 import { retryTask } from '../core/change-task.js'
-import { isIn, type Scope } from '../record/details.js'
-import { Snapshot, bodyOf, type TaskSnapshot } from '../record/view.js'
+import { isIn, type Scope, detailsOf } from '../record/details.js'
 import { redeliverOperations, retryOperations, withOwner } from './operations.js'
 import { findIn, scopeOf, type EndpointSettings } from './settings.js'
-import { readOptionalBody, respond, respondOnce } from './submit.js'
+import { readOptionalBody, respondAccepted, respondOnce } from './submit.js'
 
 export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
   const { service, path, format, maxWaitSeconds } = settings
@@ -27,10 +26,10 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
     })
     if (!task) throw httpError(format.notFound)
     began()
-    return respond(settings, {
-      request, owner, caller: countedAs(request, owner), direct: false, respondAsync,
+    return respondAccepted(settings, {
+      request, owner, caller: countedAs(request, owner), isDirect: false, respondAsync,
       waitSeconds: Math.min(wait, maxWaitSeconds),
-    }, { task: new Snapshot(task), direct: false, replayed: false, isTemporary: false })
+    }, { task, created: true })
   })
 }
 
@@ -39,7 +38,7 @@ export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
   const operations = redeliverOperations(path, format)
   return postBelow(settings, '/callback', operations, async (request, id, of, began) => {
     const task = await findFinal(settings, id, of)
-    if (!service.settings.callbacks || bodyOf(task).callback === undefined) throw httpError('no_callback')
+    if (!service.settings.callbacks || detailsOf(task).callback === undefined) throw httpError('no_callback')
     if (!await service.redeliver(id, true)) {
       // It was deleted or retried meanwhile, or a delivery is under way.
       await findFinal(settings, id, of)
@@ -57,9 +56,9 @@ export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
 
 async function findFinal<C>(
   settings: EndpointSettings<C>, id: string, of: Scope,
-): Promise<TaskSnapshot> {
+): Promise<StoredTask> {
   const task = await findIn(settings, id, of)
-  if (!isFinalStatus(task.state)) throw httpError('task_not_final')
+  if (!isFinalStatus(task.status)) throw httpError('task_not_final')
   return task
 }
 

@@ -1,5 +1,5 @@
 import { isWorkerClosing } from '../../engine/runs.js'
-import { isFinalStatus } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import { httpError, type HttpError } from '../../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import { addFailureHeaders } from '../../http/failure.js'
@@ -9,26 +9,28 @@ import { heapBytesOf } from '../../runtime/json.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { cancelTask, deleteTask } from '../core/change-task.js'
 import { unsavedCheckpoint } from '../definition/json-values.js'
-import { bodyOf, resultText, toTaskError, type TaskSnapshot } from '../record/view.js'
+import { resultText, toTaskError } from '../record/view.js'
 import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { shuttingDown } from '../run/failure.js'
 import { NO_FILES } from '../definition/file-content.js'
 import {
   errorOf, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,
 } from '../run/run.js'
-import type { AcceptedTask, Submission, Submitter } from './accept.js'
+import type { AcceptedTask } from '../core/accept-task.js'
+import type { RequestSubmission, Submitter } from './accept.js'
 import type { EndpointSettings } from './settings.js'
 import { setGlobalTimeout } from '../../runtime/timers.js'
+import { detailsOf } from '../record/details.js'
 
 /** Time for a run to end after its time limit, in milliseconds. */
 const KEEP_ALIVE_MARGIN_MS = 2000
 
 /** Acquires a place for a run without a task. Returns `undefined` if the work has to become a task. */
 export function acquireRunPlace<C>(
-  { service }: EndpointSettings<C>, { idempotency, transaction, definition, input }: Submission<C>,
+  { service }: EndpointSettings<C>, { idempotency, runTransaction, definition, input }: RequestSubmission<C>,
 ): { release(): void } | undefined {
   const { attempts, maxPerOwner, files, cancel, pool } = definition
-  const needsTask = idempotency !== undefined || transaction !== undefined || attempts > 1
+  const needsTask = idempotency !== undefined || runTransaction !== undefined || attempts > 1
     || (maxPerOwner ?? Infinity) !== Infinity || files === true || cancel !== undefined
     || service.settings.limits.has(pool)
   if (needsTask) return undefined
@@ -49,8 +51,8 @@ export function acquireRunPlace<C>(
 
 /** Runs work in its place, which it releases. Stops the work if the client disconnects. */
 export async function runHere<C>(
-  { service: { directRuns, settings: { maxResultBytes, tracing } }, syncTimeoutMs, context }: EndpointSettings<C>,
-  { definition, input, submitter: { request, owner } }: Submission<C>, place: { release(): void },
+  { service: { directRuns, settings: { maxResultBytes, tracing } }, syncTimeoutMs }: EndpointSettings<C>,
+  { definition, input, owner, context: ownContext, submitter: { request } }: RequestSubmission<C>, place: { release(): void },
 ): Promise<HttpResponse> {
   const stop = new Stop(request)
   // Keeps the process alive while a request waits, even if no socket does.
@@ -58,7 +60,7 @@ export async function runHere<C>(
   try {
     const options: RunOptions = {
       taskId: undefined, attempt: 1, lastAttempt: true, workId: undefined, owner, external: undefined,
-      context: context?.(request),
+      context: ownContext,
       progress: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
       stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
     }
@@ -103,7 +105,7 @@ export async function respondWithEnd<C>(
   const slot = given ?? acquireWaiterSlot(settings, submitter)
   if (!slot) return empty(503)
   try {
-    return await (accepted.isTemporary
+    return await (isTemporary(settings, accepted.task)
       ? respondTemporary(settings, submitter, accepted.task, slot)
       : respondWithResult(settings, submitter, accepted, slot))
   } finally {
@@ -111,17 +113,22 @@ export async function respondWithEnd<C>(
   }
 }
 
+/** Returns whether only this request knows the task. A client may read files after the response. */
+function isTemporary<C>({ service }: EndpointSettings<C>, { key, name }: StoredTask): boolean {
+  return key === undefined && service.core.definition(name)?.files !== true
+}
+
 /** Nobody else knows the task, so it ends with its request, and is deleted. */
 async function respondTemporary<C>(
-  settings: EndpointSettings<C>, { request }: Submitter<C>, task: TaskSnapshot, slot: WaiterSlot,
+  settings: EndpointSettings<C>, { request }: Submitter<C>, task: StoredTask, slot: WaiterSlot,
 ): Promise<HttpResponse> {
   const { service, syncTimeoutMs } = settings
   const end = await waitForEnd(settings, task, slot.signal, syncTimeoutMs)
     ?? (await cancelTask(service.core, task.id, 'all'))?.task
   await deleteTask(service.core, task.id, 'all').catch(() => undefined)
-  if (end?.state !== 'cancelled') return responseOf(request, end)
+  if (end?.status !== 'cancelled') return responseOf(request, end)
   if (request.signal.aborted) return empty(503)
-  const hasBegun = bodyOf(end).startedAt !== undefined
+  const hasBegun = end.startedAt !== undefined
   if (service.core.isClosing) throw hasBegun ? stoppedMidway() : shuttingDown()
   if (hasBegun) throw tookTooLong()
   const message = 'No slot was free for this work in time; nothing was done.'
@@ -130,20 +137,20 @@ async function respondTemporary<C>(
 
 /** The task continues if the client disconnects or the time is over. */
 async function respondWithResult<C>(
-  settings: EndpointSettings<C>, { request, direct, waitSeconds }: Submitter<C>,
-  { task, replayed }: AcceptedTask, slot: WaiterSlot,
+  settings: EndpointSettings<C>, { request, isDirect, waitSeconds }: Submitter<C>,
+  { task, created }: AcceptedTask, slot: WaiterSlot,
 ): Promise<HttpResponse> {
-  const waitMs = direct ? settings.syncTimeoutMs : waitSeconds * 1000
-  const end = isFinalStatus(task.state) ? task : await waitForEnd(settings, task, slot.signal, waitMs)
+  const waitMs = isDirect ? settings.syncTimeoutMs : waitSeconds * 1000
+  const end = isFinalStatus(task.status) ? task : await waitForEnd(settings, task, slot.signal, waitMs)
   if (end) {
     return responseOf(request, end, {
-      ...replayed && { 'idempotent-replayed': 'true' },
-      ...end.blobs && { location: settings.path.location(request.mountPath, end.id) },
+      ...!created && { 'idempotent-replayed': 'true' },
+      ...detailsOf(end).blobs && { location: settings.path.location(request.mountPath, end.id) },
     })
   }
   if (request.signal.aborted) return empty(503)
   if (settings.service.core.isClosing) throw shuttingDown()
-  if (!direct) throw stillRunning()
+  if (!isDirect) throw stillRunning()
   const continues = 'The work is not done yet, and continues: '
   if (request.headers['idempotency-key'] !== undefined) {
     const message = `${continues}send the same request with the same Idempotency-Key to get its result.`
@@ -156,18 +163,18 @@ async function respondWithResult<C>(
 }
 
 async function waitForEnd<C>(
-  { service }: EndpointSettings<C>, task: TaskSnapshot, signal: AbortSignal, timeoutMs: number,
-): Promise<TaskSnapshot | undefined> {
+  { service }: EndpointSettings<C>, task: StoredTask, signal: AbortSignal, timeoutMs: number,
+): Promise<StoredTask | undefined> {
   const end = await waitFor(service.subscriptions, task.id, task, { timeoutMs, signal })
-  return end && isFinalStatus(end.state) ? end : undefined
+  return end && isFinalStatus(end.status) ? end : undefined
 }
 
 /** Does not throw failures, because the process that ran the task has reported them. */
 function responseOf(
-  request: HttpRequest, task: TaskSnapshot | undefined, headers: Record<string, string> = {},
+  request: HttpRequest, task: StoredTask | undefined, headers: Record<string, string> = {},
 ): HttpResponse {
   if (!task) throw httpError('task_interrupted')
-  if (task.state === 'completed') return result(resultText(task), headers)
+  if (task.status === 'completed') return result(resultText(task), headers)
   const failure = toTaskError(task)
   addFailureHeaders(failure, headers)
   return errorResponse(failure, request)

@@ -2,7 +2,6 @@ import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
 import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
-import type { TaskSnapshot } from '../record/view.js'
 import type { ListFilter } from '../lists.js'
 import type { Tasks } from '../tasks.js'
 import { createRedeliver, createRetry } from './changes.js'
@@ -16,6 +15,7 @@ import {
 import { spoolBody, type ArrivedBody, type ArrivingBody, type BodyStore } from './spool-body.js'
 import { createStatus } from './status.js'
 import { acceptRead, respondOnce, createSubmit } from './submit.js'
+import type { StoredTask } from '../../engine/task.js'
 
 export type { KeptResponse }
 
@@ -61,7 +61,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * Returns the task of a request below its status path, such as `{status}/items` with `below`
    * `/items`; `undefined` for other paths. Throws the 404 of the status resource.
    */
-  find(request: HttpRequest<C>, below: string): MaybePromise<TaskSnapshot | undefined>
+  find(request: HttpRequest<C>, below: string): MaybePromise<StoredTask | undefined>
   readonly tasks: Tasks<D>
   /** Status resource: GET, HEAD, and DELETE, which cancels, or deletes with `remove: 'forget'`. */
   readonly status: Handler<C>

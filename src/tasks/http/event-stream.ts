@@ -2,8 +2,7 @@ import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { UNBUFFERED } from '../../http/respond.js'
 import { countedAs } from '../../http/requester.js'
-import { isFinalStatus } from '../../engine/task.js'
-import type { TaskSnapshot } from '../record/view.js'
+import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import type { Subscription, Subscriptions, Waiters, WaiterSlot } from '../record/subscriptions.js'
 import { eventId } from './formats.js'
 
@@ -22,15 +21,15 @@ const PIECE_BYTES = 65_536
  * @param eventOf - returns the bytes of the event for a version
  */
 export function eventStream(
-  subscriptions: Subscriptions, task: TaskSnapshot, eventOf: (task: TaskSnapshot) => Uint8Array,
+  subscriptions: Subscriptions, task: StoredTask, eventOf: (task: StoredTask) => Uint8Array,
   lastEventId: string | undefined, slot: WaiterSlot,
 ): AsyncIterable<string | Uint8Array> {
   return streamOf(generate(subscriptions, task, eventOf, lastEventId, slot), slot)
 }
 
 async function* generate(
-  subscriptions: Subscriptions, { id, owner }: TaskSnapshot,
-  eventOf: (task: TaskSnapshot) => Uint8Array,
+  subscriptions: Subscriptions, { id, owner }: StoredTask,
+  eventOf: (task: StoredTask) => Uint8Array,
   lastEventId: string | undefined, { signal, release }: WaiterSlot,
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
   let lastSent = lastEventId
@@ -48,7 +47,7 @@ async function* generate(
         const event = eventOf(now)
         for (let at = 0; at < event.byteLength; at += PIECE_BYTES) yield event.subarray(at, at + PIECE_BYTES)
       } else if (!first) yield HEARTBEAT
-      if (isFinalStatus(now.state)) return
+      if (isFinalStatus(now.status)) return
     }
   } finally {
     subscription?.close()

@@ -6,9 +6,8 @@ import { describe, type Handler, type HttpRequest, type HttpResponse } from '../
 import { respondAllow } from '../../http/respond.js'
 import { parseDigests } from '../../http/fields/digests.js'
 import { parameter } from '../../openapi/operation.js'
-import { isIn } from '../record/details.js'
+import { isIn, type Details } from '../record/details.js'
 import { fileKey } from '../record/outside.js'
-import { bodyOf } from '../record/view.js'
 import { withOwner } from './operations.js'
 import { scopeOf, type EndpointSettings } from './settings.js'
 
@@ -57,9 +56,9 @@ async function serve<C>(
   const { service, service: { settings: { blobs } } } = settings
   const of = await scopeOf(settings, request)
   const task = await service.read(id)
-  const files = task?.blobs && isIn(of, task) ? bodyOf(task).files ?? [] : []
+  const { files = [], blobs: names = [] }: Details = task && isIn(of, task) ? task.details : {}
   const at = files.findIndex((file) => file.name === name)
-  const [file, blob] = [files[at], task?.blobs?.[at]]
+  const [file, blob] = [files[at], names[at]]
   const digests = file ? parseDigests(file.digest) ?? {} : {}
   const source = file && blob !== undefined && blobs
     && await blobSource(blobs, fileKey(id, blob), { type: file.type, name, digests })

@@ -1,17 +1,18 @@
 import { Buffer } from 'node:buffer'
-import { isFinalStatus } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import type { ErrorCode } from '../../http/errors.js'
 import type { ResponseHeaders } from '../../http/exchange.js'
 import { httpDate } from '../../http/fields/dates.js'
 import type { Fragment } from '../../openapi/operation.js'
 import { LISTED_STATUSES, type ListedStatus } from '../../engine/engine.js'
-import { bodyOf, type TaskSnapshot } from '../record/view.js'
+import { bodyOf, listedStatus, taskText } from '../record/view.js'
 import { fileLinks, withFileUrls } from '../record/outside.js'
+import { detailsOf } from '../record/details.js'
 
 /** Representation of a task in the 202 and in the status resource. */
 export interface TaskFormat {
   /** Returns the body, as JSON. */
-  readonly toText: (task: TaskSnapshot, statusPath: string) => string
+  readonly toText: (task: StoredTask, statusPath: string) => string
   /** Code of the 404 for an id that is unknown, expired or another owner's. */
   readonly notFound: ErrorCode
   /** Statuses that each word of the parameter `status` of a list stands for. Default: as `taskFormat`. */
@@ -21,7 +22,7 @@ export interface TaskFormat {
   /** Returns further headers of the 202. */
   readonly acceptedFields?: (statusPath: string) => ResponseHeaders
   /** Returns the response to a GET of the status resource, if that is not 200 with `toText`. */
-  readonly shown?: (task: TaskSnapshot) => TaskFormatResponse
+  readonly shown?: (task: StoredTask) => TaskFormatResponse
   /** Describes `acceptedFields` and `shown` for the OpenAPI document. */
   readonly describe?: TaskFormatDescription
 }
@@ -101,8 +102,8 @@ export const TASK_STATUSES = {
 
 /** The task format: `{ taskId, status, message, progress?, result?, error?, createdAt, … }`. */
 export const taskFormat: TaskFormat = {
-  toText: ({ blobs, text: body }, statusPath) => (
-    blobs === undefined ? body : withFileUrls(body, statusPath)
+  toText: (task, statusPath) => (
+    detailsOf(task).blobs === undefined ? taskText(task) : withFileUrls(taskText(task), statusPath)
   ),
   notFound: 'task_not_found',
   statuses: TASK_STATUSES,
@@ -118,7 +119,7 @@ export const taskFormat: TaskFormat = {
 export const jobFormat: TaskFormat = {
   toText: (task, statusPath) => {
     const { taskId, status, files, ...rest } = bodyOf(task)
-    const state = task.listedAs
+    const state = listedStatus(task)
     return JSON.stringify({
       id: taskId,
       state: status === 'processing' ? state : status,
@@ -142,34 +143,34 @@ export const jobFormat: TaskFormat = {
 const LONGEST_POLL_MS = 3_600_000
 
 /** Returns the value of Retry-After, in seconds: longer for work that has taken long. */
-export function pollAfter({ createdAt, startAt = createdAt }: TaskSnapshot): string {
+export function pollAfter({ createdAt, startAt = createdAt }: StoredTask): string {
   const age = Date.now() - startAt
   if (age < 0) return String(Math.ceil(Math.min(-age, LONGEST_POLL_MS) / 1000))
   return age < 10_000 ? '1' : age < 60_000 ? '2' : age < 600_000 ? '5' : '15'
 }
 
 /** Returns the strong entity tag. Without a change, it changes once a task is no longer `scheduled`. */
-export function etagOf(task: TaskSnapshot): string {
-  return `"${eventId(task)}${task.listedAs === 'scheduled' ? '-scheduled' : ''}"`
+export function etagOf(task: StoredTask): string {
+  return `"${eventId(task)}${listedStatus(task) === 'scheduled' ? '-scheduled' : ''}"`
 }
 
-export function statusHeaders(task: TaskSnapshot): ResponseHeaders {
+export function statusHeaders(task: StoredTask): ResponseHeaders {
   const headers: ResponseHeaders = {
     'etag': etagOf(task),
     'cache-control': 'private, no-cache',
     'vary': 'Prefer, Accept, Authorization',
     'sunset': httpDate(task.expiresAt),
   }
-  if (!isFinalStatus(task.state)) headers['retry-after'] = pollAfter(task)
+  if (!isFinalStatus(task.status)) headers['retry-after'] = pollAfter(task)
   return headers
 }
 
 /** Returns the id of a version of a task, for Last-Event-ID. */
-export function eventId(task: TaskSnapshot): string {
+export function eventId(task: StoredTask): string {
   return `${String(task.createdAt)}-${String(task.version)}`
 }
 
-type Encode = (task: TaskSnapshot, statusUrl: string) => Uint8Array
+type Encode = (task: StoredTask, statusUrl: string) => Uint8Array
 
 /** Returns functions that encode bodies and events, for all requests that wait for a task. */
 export const encodedBodies = ({ toText }: TaskFormat) => ({
@@ -181,7 +182,7 @@ export type EncodedBodies = ReturnType<typeof encodedBodies>
 
 /** Encodes each version of a task once. A string would be copied for every slow connection. */
 function encodedOnce(toText: TaskFormat['toText']): Encode {
-  const encoded = new WeakMap<TaskSnapshot, { statusUrl: string, bytes: Uint8Array }>()
+  const encoded = new WeakMap<StoredTask, { statusUrl: string, bytes: Uint8Array }>()
   return (task, statusUrl) => {
     const last = encoded.get(task)
     if (last?.statusUrl === statusUrl) return last.bytes

@@ -7,13 +7,13 @@ import {
 import { noCallbacks } from '../core/task-core.js'
 import type { TaskService } from '../core/task-service.js'
 import { isIn, type Scope } from '../record/details.js'
-import type { TaskSnapshot } from '../record/view.js'
 import { serviceOf, type Tasks } from '../tasks.js'
 import { encodedBodies, taskFormat, type EncodedBodies, type TaskFormat } from './formats.js'
 import { StatusPath } from './status-path.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Transaction } from '../../engine/engine.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from '../definition/define.js'
+import type { StoredTask } from '../../engine/task.js'
 
 /** Options of `taskEndpoints`. */
 export interface TaskEndpointsOptions<C = unknown> {
@@ -190,7 +190,7 @@ export async function scopeOf<C>(
 
 /** Returns the owner whom a wait for a task counts for. An operator takes no places of the task's owner. */
 export function waitsAs<C>(
-  { access }: EndpointSettings<C>, task: TaskSnapshot,
+  { access }: EndpointSettings<C>, task: StoredTask,
 ): string | undefined {
   return access === undefined ? task.owner : OPERATORS
 }
@@ -198,7 +198,7 @@ export function waitsAs<C>(
 /** Reads a task that a request may see. Throws the 404 of the format. */
 export async function findFor<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
-): Promise<TaskSnapshot> {
+): Promise<StoredTask> {
   const { requester, access } = settings
   // Without another async function, because clients poll often.
   const of = access === undefined ? requester(request) : await scopeOf(settings, request)
@@ -207,7 +207,7 @@ export async function findFor<C>(
 
 export async function findIn<C>(
   { service, format }: EndpointSettings<C>, id: string, of: Scope,
-): Promise<TaskSnapshot> {
+): Promise<StoredTask> {
   const task = await service.read(id)
   if (!task || !isIn(of, task)) throw httpError(format.notFound)
   return task

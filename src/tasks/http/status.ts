@@ -9,7 +9,6 @@ import {
   refuseIdempotencyKey, empty, isNotModified, jsonText, respondAllow, stream,
 } from '../../http/respond.js'
 import { cancelTask, deleteTask } from '../core/change-task.js'
-import { Snapshot, type TaskSnapshot } from '../record/view.js'
 import { waitFor } from '../record/subscriptions.js'
 import { acquireSlot, eventStream, NOT_STORED, STREAM_HEADERS } from './event-stream.js'
 import {
@@ -64,7 +63,7 @@ async function show<C>(
 }
 
 function showNow<C>(
-  { format, path }: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot,
+  { format, path }: EndpointSettings<C>, request: HttpRequest<C>, task: StoredTask,
   shared?: EncodedBodies,
 ): HttpResponse {
   const headers = statusHeaders(task)
@@ -81,15 +80,15 @@ function showNow<C>(
 
 /** Waits until the tag differs from If-None-Match, or without that until the task is final. */
 async function poll<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, task: StoredTask, seconds: number,
 ): Promise<HttpResponse> {
   const { service: { waiters, subscriptions }, format, bodies } = settings
   const known = request.headers['if-none-match']
   const until = known === undefined
-    ? (now: TaskSnapshot) => isFinalStatus(now.state)
-    : (now: TaskSnapshot) => !etagMatches(known, etagOf(now), 'weak')
-  let now: TaskSnapshot | undefined = task
-  if (!isFinalStatus(task.state) && !until(task)) {
+    ? (now: StoredTask) => isFinalStatus(now.status)
+    : (now: StoredTask) => !etagMatches(known, etagOf(now), 'weak')
+  let now: StoredTask | undefined = task
+  if (!isFinalStatus(task.status) && !until(task)) {
     const slot = waiters.tryAcquire(request.signal, countedAs(request, waitsAs(settings, task)))
     if (!slot) return showNow(settings, request, task)
     try {
@@ -106,18 +105,18 @@ async function poll<C>(
 }
 
 function openEvents<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, task: StoredTask,
 ): HttpResponse {
   const { service: { waiters, subscriptions }, path, bodies } = settings
   const lastId = request.headers['last-event-id']
   const lastEventId = typeof lastId === 'string' ? lastId : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
-  if (isFinalStatus(task.state) && lastEventId === eventId(task)) {
+  if (isFinalStatus(task.status) && lastEventId === eventId(task)) {
     return empty(204, NOT_STORED)
   }
   const slot = acquireSlot(waiters, request, waitsAs(settings, task))
   const statusUrl = path.of(request.mountPath, task.id)
-  const eventOf = (now: TaskSnapshot) => bodies.event(now, statusUrl)
+  const eventOf = (now: StoredTask) => bodies.event(now, statusUrl)
   return stream(200, eventStream(subscriptions, task, eventOf, lastEventId, slot), {
     ...STREAM_HEADERS, 'content-type': 'text/event-stream; charset=utf-8',
   })
@@ -133,7 +132,7 @@ async function remove<C>(
   const { service } = settings
   const of = await scopeOf(settings, request)
   const check = isConditional(request)
-    ? (task: StoredTask) => { isNotModified(request, etagOf(new Snapshot(task))) } : undefined
+    ? (task: StoredTask) => { isNotModified(request, etagOf(task)) } : undefined
   // `*` matches every state of a task.
   const { 'if-match': ifMatch = '*' } = request.headers
   const namesTag = String(ifMatch).trim() !== '*'
@@ -143,7 +142,7 @@ async function remove<C>(
   }
   const outcome = await cancelTask(service.core, id, of, check)
   if (!outcome) throw httpError(settings.format.notFound)
-  if (!outcome.moved && (namesTag || outcome.task.state !== 'cancelled')) {
+  if (!outcome.moved && (namesTag || outcome.task.status !== 'cancelled')) {
     if (settings.remove === 'cancel') throw httpError('task_already_final')
     const message = 'The task has ended; to delete it, send its ETag in If-Match.'
     throw httpError('precondition_required', { message })

@@ -15,12 +15,13 @@ import { claimKey, fingerprintOf, parseIdempotencyKey } from '../../idempotency/
 import { buffered, oncePerKey, type KeptResponse, type OnceWork } from '../../idempotency/once.js'
 import { Json } from '../../runtime/json.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
+import type { AcceptedTask } from '../core/accept-task.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { toInput } from '../run/run.js'
 import {
-  acceptSubmission, findTask, onceOptions, type AcceptedSubmission, type Submission,
+  acceptSubmission, findTask, isDirect, onceOptions, type AcceptedSubmission, type RequestSubmission,
   type Submitter,
 } from './accept.js'
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
@@ -116,15 +117,15 @@ async function readAndRespond<C>(
   body: CountedBody | undefined,
 ): Promise<HttpResponse> {
   const submission = await readSubmission(settings, request, source)
-  const { submitter, submitter: { direct }, definition: { pool } } = submission
-  if (direct && settings.service.hasForeignPauses(pool)) await settings.service.readPauses()
-  const place = direct ? acquireRunPlace(settings, submission) : undefined
+  const { submitter, submitter: { isDirect: asksDirect }, definition: { pool } } = submission
+  if (asksDirect && settings.service.hasForeignPauses(pool)) await settings.service.readPauses()
+  const place = asksDirect ? acquireRunPlace(settings, submission) : undefined
   if (place) {
     body?.release()
     return runHere(settings, submission, place)
   }
-  const slot = direct ? acquireWaiterSlot(settings, submitter) : undefined
-  if (direct && !slot) return empty(503)
+  const slot = asksDirect ? acquireWaiterSlot(settings, submitter) : undefined
+  if (asksDirect && !slot) return empty(503)
   let accepted: AcceptedSubmission
   try {
     accepted = await acceptSubmission(settings, submission)
@@ -139,8 +140,8 @@ async function readAndRespond<C>(
 async function readSubmission<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>,
   { read, callback, startAt, mode, transaction }: SubmissionSource<C>,
-): Promise<Submission<C>> {
-  const { service, maxWaitSeconds } = settings
+): Promise<RequestSubmission<C>> {
+  const { service, maxWaitSeconds, context } = settings
   const { owner } = settings.requester(request)
   const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
   const key = parseIdempotencyKey(request.headers['idempotency-key'])
@@ -164,19 +165,19 @@ async function readSubmission<C>(
     const url = callback?.find(members, request)
     const callbackUrl = url === undefined ? undefined : await service.checkCallback(url, owner)
     const time = startAt?.(members, request)
-    const start = time === undefined ? undefined : parseStart(time, body)
+    const findStart = time === undefined ? undefined : parseStart(time, body)
     // RFC 7240 section 2: a preference is no demand. There is no result before the start.
-    const direct = mode === 'prefer' && !respondAsync && start === undefined
-    if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
+    const asksDirect = mode === 'prefer' && !respondAsync && findStart === undefined
+    if (asksDirect && callbackUrl !== undefined) throw httpError('callback_needs_async')
     const waitSeconds = mode === 'always' ? 0 : Math.min(wait, maxWaitSeconds)
     const caller = countedAs(request, owner)
     return {
-      submitter: { request, owner, caller, direct, respondAsync, waitSeconds },
-      definition, input, json, callbackUrl, start, discard, transaction,
-      isKeyShared: mode === 'async',
+      submitter: { request, owner, caller, isDirect: asksDirect, respondAsync, waitSeconds },
+      definition, input, json, owner, caller, isRequest: true, isDirect: asksDirect,
+      context: context?.(request), callbackUrl, findStart, discard, runTransaction: transaction,
       idempotency: key === undefined ? undefined : {
         key: claimKey(request, owner, key), fingerprint: requestFingerprint(request, body),
-        isDirect: direct, isShared: mode === 'async',
+        isShared: mode === 'async',
       },
     }
   } catch (error) {
@@ -223,13 +224,23 @@ export async function respond<C>(
   slot?: WaiterSlot,
 ): Promise<HttpResponse> {
   const isTask = 'task' in accepted
-  if (isTask && accepted.direct) return respondWithEnd(settings, submitter, accepted, slot)
+  if (isTask && isDirect(accepted.task, submitter)) {
+    return respondWithEnd(settings, submitter, accepted, slot)
+  }
   slot?.release()
-  if (!isTask) return accepted
+  return isTask ? respondAccepted(settings, submitter, accepted) : accepted
+}
+
+/** Responds with 202, or with the result if the task ends within `waitSeconds`. */
+export async function respondAccepted<C>(
+  settings: EndpointSettings<C>, submitter: Submitter<C>,
+  { task, created }: Pick<AcceptedTask, 'task' | 'created'>,
+): Promise<HttpResponse> {
   const { service, path, format } = settings
-  const { request, request: { mountPath }, direct, respondAsync, waitSeconds } = submitter
-  const { task, replayed } = accepted
-  const wait = waitSeconds === 0 || direct ? undefined : `wait=${waitSeconds}`
+  const {
+    request, request: { mountPath }, isDirect: asksDirect, respondAsync, waitSeconds,
+  } = submitter
+  const wait = waitSeconds === 0 || asksDirect ? undefined : `wait=${waitSeconds}`
   let now = task
   const waiter = wait === undefined
     ? undefined : service.waiters.tryAcquire(submitter.request.signal, submitter.caller)
@@ -243,17 +254,17 @@ export async function respond<C>(
   }
   const location = path.location(mountPath, task.id)
   const headers: ResponseHeaders = { location, vary: 'Prefer' }
-  if (replayed) headers['idempotent-replayed'] = 'true'
-  if (wait !== undefined && isFinalStatus(now.state)) {
+  if (!created) headers['idempotent-replayed'] = 'true'
+  if (wait !== undefined && isFinalStatus(now.status)) {
     headers['preference-applied'] = wait
-    if (now.state === 'completed') return jsonText(200, resultText(now), headers)
+    if (now.status === 'completed') return jsonText(200, resultText(now), headers)
     // Not thrown, because the process that ran the task has reported the failure.
     const failure = toTaskError(now)
     addFailureHeaders(failure, headers)
     return errorResponse(failure, request)
   }
   if (respondAsync) headers['preference-applied'] = wait ? `respond-async, ${wait}` : 'respond-async'
-  if (!isFinalStatus(now.state)) headers['retry-after'] = pollAfter(now)
+  if (!isFinalStatus(now.status)) headers['retry-after'] = pollAfter(now)
   headers['content-type'] = 'application/json'
   headers['content-location'] = location
   if (format.acceptedFields) Object.assign(headers, format.acceptedFields(location))
@@ -281,7 +292,7 @@ export function respondOnce<C>(
     })
     const earlier = await finding
     if (earlier) {
-      const submitter = { request, owner, caller, direct: true, respondAsync: false, waitSeconds: 0 }
+      const submitter = { request, owner, caller, isDirect: true, respondAsync: false, waitSeconds: 0 }
       return respond(settings, submitter, earlier)
     }
     return response ?? empty(503)

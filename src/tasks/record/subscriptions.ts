@@ -1,6 +1,5 @@
 import { isIn, type Scope } from './details.js'
-import type { TaskSnapshot } from './view.js'
-import { isFinalStatus } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { KeyCounts } from '../../runtime/collections.js'
 import { setGlobalTimeout } from '../../runtime/timers.js'
@@ -16,9 +15,9 @@ export interface WaitOptions {
 /** Waits until a task is final, or until `until` accepts it. Keeps the process alive. */
 export async function waitFor(
   subscriptions: Subscriptions, id: string, of: Scope,
-  options: WaitOptions & { readonly until?: (task: TaskSnapshot) => boolean },
-): Promise<TaskSnapshot | undefined> {
-  const { timeoutMs, signal, until = (task) => isFinalStatus(task.state) } = options
+  options: WaitOptions & { readonly until?: (task: StoredTask) => boolean },
+): Promise<StoredTask | undefined> {
+  const { timeoutMs, signal, until = (task) => isFinalStatus(task.status) } = options
   const deadline = performance.now() + timeoutMs
   const subscription = await subscriptions.subscribe(id, true)
   try {
@@ -39,7 +38,7 @@ export async function waitFor(
 const REREAD_MS = 3000
 
 export interface TaskSource {
-  read(id: string): MaybePromise<TaskSnapshot | undefined>
+  read(id: string): MaybePromise<StoredTask | undefined>
   watch(id: string, listener: () => void): MaybePromise<() => void>
 }
 
@@ -75,7 +74,7 @@ class TaskWatch {
   readonly opened: Promise<void>
   readonly subscribers = new Set<Subscription>()
   changes = 0
-  private task: TaskSnapshot | undefined
+  private task: StoredTask | undefined
   private failure: { readonly error: unknown } | undefined
   private reading: Promise<void> | undefined
   private stop: (() => void) | undefined
@@ -88,7 +87,7 @@ class TaskWatch {
   }
 
   /** The same object until the task changes. Throws the error of a read that failed. */
-  get newest(): TaskSnapshot | undefined {
+  get newest(): StoredTask | undefined {
     if (this.failure) throw this.failure.error
     return this.task
   }
@@ -132,7 +131,7 @@ class TaskWatch {
   }
 }
 
-function isSame(one: TaskSnapshot | undefined, other: TaskSnapshot | undefined): boolean {
+function isSame(one: StoredTask | undefined, other: StoredTask | undefined): boolean {
   return one?.version === other?.version
     && one?.createdAt === other?.createdAt && one?.expiresAt === other?.expiresAt
 }
@@ -147,14 +146,14 @@ export class Subscription {
   }
 
   /** Returns the newest snapshot once it has changed, or after `timeoutMs`. */
-  async next(timeoutMs: number, signal?: AbortSignal): Promise<TaskSnapshot | undefined> {
+  async next(timeoutMs: number, signal?: AbortSignal): Promise<StoredTask | undefined> {
     if (this.seen === undefined) return this.now()
     if (this.seen === this.watch.changes) await this.pause(timeoutMs, signal)
     this.seen = this.watch.changes
     return this.watch.newest
   }
 
-  async now(): Promise<TaskSnapshot | undefined> {
+  async now(): Promise<StoredTask | undefined> {
     await this.watch.refresh()
     this.seen = this.watch.changes
     return this.watch.newest

@@ -3,84 +3,25 @@ import type { AnyTaskDefinition, NameOf, ResultOf } from '../definition/define.j
 import type { TaskFile } from '../definition/run-context.js'
 import {
   callbackText, type AttemptView, type CallbackView, type TaskFailure, type TaskProgress,
-  type Details, type ErrorFields,
+  type Details,
 } from './details.js'
 import type { ListedStatus } from '../../engine/engine.js'
 import type { StoredTask, TaskStatus } from '../../engine/task.js'
 import { SecondTexts } from '../../runtime/text.js'
 
-/** A task as formats get it. `listedAs`, `external` and `text` are getters: a spread lacks them. */
-export interface TaskSnapshot {
-  readonly id: string
-  readonly state: TaskStatus
-  /** Status in lists: `scheduled` until the start of a task for later, else `state`. Computed once. */
-  readonly listedAs: ListedStatus
-  readonly version: number
-  /** Number of the latest run; 0 before the first one. */
-  readonly attempt: number
-  readonly createdAt: number
-  /** Earliest start of the first run, if the task was submitted for later. */
-  readonly startAt: number | undefined
-  readonly expiresAt: number
-  readonly owner: string | undefined
-  /** Name of its external resource, as `external.of` of its definition returned it. */
-  readonly external: string | undefined
-  readonly errorStatus: number | undefined
-  readonly errorFields: ErrorFields | undefined
-  /** Names of the blobs of its files. */
-  readonly blobs?: readonly string[] | undefined
-  /** JSON of the task as clients see it, without the URLs of its files. */
-  readonly text: string
-}
+/** Statuses of tasks for later as they were first shown, so that entity tag and body agree. */
+const shownLater = new WeakMap<StoredTask, ListedStatus>()
 
-export class Snapshot implements TaskSnapshot {
-  readonly id: string
-  readonly state: TaskStatus
-  readonly version: number
-  readonly attempt: number
-  readonly createdAt: number
-  readonly startAt: number | undefined
-  readonly expiresAt: number
-  readonly owner: string | undefined
-  readonly errorStatus: number | undefined
-  readonly errorFields: ErrorFields | undefined
-  readonly blobs: readonly string[] | undefined
-  readonly #task: StoredTask
-  #text: string | undefined
-  #listedAs: ListedStatus | undefined
-
-  constructor(task: StoredTask) {
-    const { errorStatus, errorFields, blobs }: Details = task.details
-    this.id = task.id
-    this.state = task.status
-    this.version = task.version
-    this.attempt = task.attempt
-    this.createdAt = task.createdAt
-    this.startAt = task.startAt
-    this.expiresAt = task.expiresAt
-    this.owner = task.owner
-    this.errorStatus = errorStatus
-    this.errorFields = errorFields
-    this.blobs = blobs
-    this.#task = task
-  }
-
-  get listedAs(): ListedStatus {
-    const { state, attempt, startAt } = this
-    const isLater = state === 'queued' && attempt === 0 && startAt !== undefined
-    this.#listedAs ??= isLater && startAt > Date.now() ? 'scheduled' : state
-    return this.#listedAs
-  }
-
-  get external(): string | undefined {
-    const { external }: Details = this.#task.details
-    return external
-  }
-
-  get text(): string {
-    this.#text ??= toTaskText(this.#task)
-    return this.#text
-  }
+/**
+ * Returns the status in lists: `scheduled` until the start of a task for later. It is always the same for
+ * one object.
+ */
+export function listedStatus(task: StoredTask): ListedStatus {
+  const { status, attempt, startAt } = task
+  if (status !== 'queued' || attempt > 0 || startAt === undefined) return status
+  const shown = shownLater.get(task) ?? (startAt > Date.now() ? 'scheduled' : status)
+  shownLater.set(task, shown)
+  return shown
 }
 
 const STATUS: Readonly<Record<TaskStatus, string>> = {
@@ -91,8 +32,11 @@ const STATUS: Readonly<Record<TaskStatus, string>> = {
   cancelled: '"cancelled","message":"The task was cancelled."',
 }
 
-/** A queued task has the status `processing`. Only the job format shows `queued`. */
-export function toTaskText(task: StoredTask): string {
+/**
+ * Returns the JSON of a task as clients see it, without the URLs of its files. A queued task has the
+ * status `processing`. Only the job format shows `queued`.
+ */
+export function taskText(task: StoredTask): string {
   const {
     id, status, name, attempt, result, createdAt, startAt, startedAt, finishedAt, callbackAt,
   } = task
@@ -234,16 +178,17 @@ export interface TaskBody {
   readonly finishedAt?: string
 }
 
-export function bodyOf(task: TaskSnapshot): TaskBody {
-  return JSON.parse(task.text) as TaskBody
+/** Returns a copy of what clients see of a task. */
+export function bodyOf(task: StoredTask): TaskBody {
+  return JSON.parse(taskText(task)) as TaskBody
 }
 
-export function toTask(snapshot: TaskSnapshot): Task {
-  const body = bodyOf(snapshot)
+export function toTask(stored: StoredTask): Task {
+  const body = bodyOf(stored)
   const { attempts, callback } = body
   return withDates({
     ...body,
-    status: snapshot.listedAs,
+    status: listedStatus(stored),
     ...attempts && { attempts: attempts.map(withDates) },
     ...callback && { callback: withDates(callback) },
   }) as unknown as Task
@@ -259,15 +204,16 @@ function withDates(view: object): object {
   return copy
 }
 
-export function resultText(task: TaskSnapshot): string {
-  return JSON.stringify(bodyOf(task).result)
+/** Returns the result of a completed task, as JSON. */
+export function resultText({ result = 'null' }: StoredTask): string {
+  return result
 }
 
-export function toTaskError(task: TaskSnapshot): HttpError {
-  if (task.state === 'cancelled') return httpError('task_cancelled')
-  const { error } = bodyOf(task)
-  return new HttpError(task.errorStatus ?? 500, error?.code ?? 'task_failed', {
-    message: error?.message ?? 'The task failed.', ...error?.details && { details: error.details },
-    ...task.errorFields && { headers: task.errorFields },
+export function toTaskError({ status, details }: StoredTask): HttpError {
+  if (status === 'cancelled') return httpError('task_cancelled')
+  const { error, errorStatus = 500, errorFields: headers }: Details = details
+  const { code = 'task_failed', message = 'The task failed.', details: points } = error ?? {}
+  return new HttpError(errorStatus, code, {
+    message, ...points && { details: points }, ...headers && { headers },
   })
 }

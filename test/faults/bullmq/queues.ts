@@ -17,7 +17,8 @@ export function openQueue(major: Major, url: string, name: string, options: { re
   const connection = connectionOf(url)
   const queue = new Queue<unknown, unknown>(name, { connection, defaultJobOptions: { removeOnComplete: true, removeOnFail: true, ...options } })
   const events = new QueueEvents(name, { connection })
-  for (const each of [queue, events]) each.on('error', () => undefined)
+  queue.on('error', () => undefined)
+  events.on('error', () => undefined)
   return {
     queue, events,
     close: async () => { await Promise.all([queue.close(), events.close()]) },

@@ -41,6 +41,8 @@ export function withPoints(engine: TaskEngine, reach: (point: string) => void): 
     watch: (id, listener) => engine.watch(id, listener),
     list: (query) => engine.list(query),
     counts: (pool) => engine.counts(pool),
+    setPaused: (pool, isPaused) => engine.setPaused(pool, isPaused),
+    pausedPools: () => engine.pausedPools(),
     now: () => engine.now(),
     close: (options) => engine.close(options),
   }

@@ -81,33 +81,29 @@ describe('a connection that is half-open is replaced:', () => {
     await near.watch('another', () => undefined)
   })
 
-  for (const how of ['a client of the application', 'one that BullMQ makes'] as const) {
-    test(`the connections of a web process and of its worker: ${how}`, async (t) => {
-      const proxy = await proxyTo(t)
-      const { port } = proxy
-      const open = () => {
-        const { engine, store } = parts({
-          client: clientOf(t, proxy), namespace: `half-open-${how.replaceAll(' ', '-')}`, leaseMs: 4000,
-          ...how === 'one that BullMQ makes' && { connection: { host: '127.0.0.1', port } },
-        })
-        t.after(() => store.close())
-        return { engine, store }
-      }
-      const ran: number[] = []
-      const work = defineTask({ name: 'work', input: jsonSchema<number>({ type: 'integer' }), run: (nth) => { ran.push(nth) } })
-      const web = createTasks({ ...open(), definitions: [work], worker: false })
-      const worker = createTasks({ ...open(), definitions: [work], concurrency: 2 })
-      t.after(() => Promise.all([web.close(), worker.close({ drainMs: 0 })]))
-      await web.submit(work, 0)
-      await eventually(() => ran.includes(0), 10_000, 'the worker works')
-      proxy.forget()
-      let nth = 0
-      await eventually(async () => (
-        await web.submit(work, ++nth).then(() => true, () => false)
-      ), HEALED_MS, 'the web process takes tasks again')
-      await eventually(() => ran.includes(nth), HEALED_MS, 'the worker runs what was taken')
-    })
-  }
+  test('the connections of a web process and of its worker', async (t) => {
+    const proxy = await proxyTo(t)
+    const open = () => {
+      const { engine, store } = parts({
+        client: clientOf(t, proxy), namespace: 'half-open', leaseMs: 4000,
+      })
+      t.after(() => store.close())
+      return { engine, store }
+    }
+    const ran: number[] = []
+    const work = defineTask({ name: 'work', input: jsonSchema<number>({ type: 'integer' }), run: (nth) => { ran.push(nth) } })
+    const web = createTasks({ ...open(), definitions: [work], worker: false })
+    const worker = createTasks({ ...open(), definitions: [work], concurrency: 2 })
+    t.after(() => Promise.all([web.close(), worker.close({ drainMs: 0 })]))
+    await web.submit(work, 0)
+    await eventually(() => ran.includes(0), 10_000, 'the worker works')
+    proxy.forget()
+    let nth = 0
+    await eventually(async () => (
+      await web.submit(work, ++nth).then(() => true, () => false)
+    ), HEALED_MS, 'the web process takes tasks again')
+    await eventually(() => ran.includes(nth), HEALED_MS, 'the worker runs what was taken')
+  })
 })
 
 test('in a cluster the connection of each silent node is replaced', async (t) => {

@@ -50,10 +50,10 @@ function clientOf(t: TestContext, port: number, options: RedisOptions = {}, make
   return client
 }
 
-function tasksOn(t: TestContext, client: RedisClient, options: Partial<Parameters<typeof parts>[0]> = {}, worker = true) {
+function tasksOn(t: TestContext, client: RedisClient, worker = true) {
   const ran: number[] = []
   const work = defineTask({ name: 'work', run: (nth: number) => { ran.push(nth) } })
-  const { engine, store } = parts({ client, onError: () => undefined, ...options })
+  const { engine, store } = parts({ client })
   const tasks = createTasks({ engine, store, definitions: [work], worker, onError: () => undefined })
   t.after(async () => {
     await tasks.close({ drainMs: 0 })
@@ -63,17 +63,15 @@ function tasksOn(t: TestContext, client: RedisClient, options: Partial<Parameter
 }
 
 describe('a Redis that becomes a replica behind its address is left:', () => {
-  const clients: Record<string, (t: TestContext, port: number) => [Redis, Partial<Parameters<typeof parts>[0]>]> = {
-    'a client for everything': (t, port) => [clientOf(t, port, { maxRetriesPerRequest: null }), {}],
-    'a client of which BullMQ gets a copy': (t, port) => [clientOf(t, port), {}],
-    'a client beside those of BullMQ': (t, port) => [clientOf(t, port), { connection: { host: '127.0.0.1', port } }],
-    'a client of ioredis 5': (t, port) => [clientOf(t, port, {}, Redis5 as unknown as typeof Redis), {}],
+  const clients: Record<string, (t: TestContext, port: number) => Redis> = {
+    'a client that retries each command for ever': (t, port) => clientOf(t, port, { maxRetriesPerRequest: null }),
+    'a client with default options': (t, port) => clientOf(t, port),
+    'a client of ioredis 5': (t, port) => clientOf(t, port, {}, Redis5 as unknown as typeof Redis),
   }
   for (const [name, open] of Object.entries(clients)) {
     test(`${name} runs tasks on the new primary`, async (t) => {
       const { primary, replica, proxy } = await siteFor(t)
-      const [client, options] = open(t, proxy.port)
-      const { tasks, ran, submit } = tasksOn(t, client, options)
+      const { tasks, ran, submit } = tasksOn(t, open(t, proxy.port))
       await submit(0)
       await eventually(() => ran.includes(0), HEALED_MS, 'the worker works')
       await failOver(primary, replica, proxy)
@@ -107,7 +105,7 @@ describe('a Redis that becomes a replica behind its address is left:', () => {
 
   test('health() alone makes an idle process find the new primary', async (t) => {
     const { primary, replica, proxy } = await siteFor(t)
-    const { tasks } = tasksOn(t, clientOf(t, proxy.port), {}, false)
+    const { tasks } = tasksOn(t, clientOf(t, proxy.port), false)
     assert.equal((await tasks.health()).ok, true)
     await failOver(primary, replica, proxy)
     const { ok, error } = await tasks.health()
@@ -150,7 +148,7 @@ describe('tasks.health on Redis', () => {
   async function reports(t: TestContext, port: number, expected: RegExp, { fault, end }: {
     readonly fault: () => Promise<unknown>, readonly end: () => Promise<unknown>,
   }): Promise<void> {
-    const { tasks, submit } = tasksOn(t, clientOf(t, port), {}, false)
+    const { tasks, submit } = tasksOn(t, clientOf(t, port), false)
     assert.equal((await tasks.health()).ok, true)
     await fault()
     await assert.rejects(submit(1), { name: 'StoreUnavailableError', message: expected })
@@ -169,9 +167,9 @@ describe('tasks.health on Redis', () => {
   test('is ok, and leaves nothing that anybody sees', async (t) => {
     const server = await serverFor(t)
     const { tasks } = tasksOn(t, clientOf(t, server.port))
-    for (let n = 0; n < 3; n++) assert.deepEqual(await tasks.health(), { ok: true, running: 0, waiting: 0 })
+    for (let n = 0; n < 3; n++) assert.deepEqual(await tasks.health(), { ok: true, running: 0, waiting: 0, pausedPools: [] })
     assert.deepEqual((await tasks.list()).items, [])
-    const left = await new Promise<number>((resolve) => { void say(server.port, 'PTTL {longhaul}:task:').then((reply) => { resolve(Number(reply?.slice(1))) }) })
+    const left = await new Promise<number>((resolve) => { void say(server.port, 'PTTL {longhaul}:engine:').then((reply) => { resolve(Number(reply?.slice(1))) }) })
     assert.ok(left > 0, 'the key of the probe expires')
   })
 
@@ -227,7 +225,7 @@ describe('tasks.health on Redis', () => {
     const { tasks, submit } = tasksOn(t, client)
     await submit(1)
     assert.equal((await tasks.health()).ok, true)
-    const reply = await say(servers[0]?.port ?? 0, 'GET {longhaul}:task:') ?? ''
+    const reply = await say(servers[0]?.port ?? 0, 'GET {longhaul}:engine:') ?? ''
     const [, moved] = /:(\d+)\r\n$/.exec(reply) ?? []
     const holder = servers.find(({ port }) => String(port) === moved) ?? servers[0]
     await holder?.kill()

@@ -1,4 +1,4 @@
-// Ids of the application that are used again, on a real BullMQ.
+// Ids of the application that are used again, on a real Redis.
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { Redis } from 'ioredis'

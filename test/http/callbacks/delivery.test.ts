@@ -112,7 +112,7 @@ describe('a callback', () => {
     await eventually(async () => {
       const task = await serviceOf(tasks).read(id)
       if (task) versions.add(task.version)
-      return task?.text.includes('"delivered"') === true
+      return JSON.stringify(task?.details).includes('"delivered"') === true
     })
     await settled(id)
     assert.ok(versions.size > 1, `one version only: ${[...versions].join()}`)
@@ -126,7 +126,7 @@ describe('without callbacks', () => {
     const tasks = createTasks({ engine, store, definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
     await assert.rejects(tasks.submit(work, 1, { callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
-    await assert.rejects(async () => acceptTask(serviceOf(tasks).core, work, 1, { owner: undefined, caller: undefined, callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
+    await assert.rejects(async () => acceptTask(serviceOf(tasks).core, { definition: work, input: 1, owner: undefined, caller: undefined, callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
     assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)
     const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
     assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)

@@ -1,4 +1,4 @@
-// The commands of the guide, pasted into a shell beside the reference server. bulk.md and reference-server.md have their own tests.
+// The commands of the guide, pasted into a shell beside the reference server. bulk.md, bullmq.md and reference-server.md have their own tests.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -43,7 +43,7 @@ async function paste(script: string): Promise<string> {
 }
 
 describe('the commands of the guide', () => {
-  const pages = readdirSync(join(root, 'docs/guide')).filter((name) => !['bulk.md', 'reference-server.md'].includes(name))
+  const pages = readdirSync(join(root, 'docs/guide')).filter((name) => !['bulk.md', 'bullmq.md', 'reference-server.md'].includes(name))
     .map((name) => [name, blocks(readFileSync(join(root, 'docs/guide', name), 'utf8'), 'sh').filter((block) => block.includes('curl'))] as const)
     .filter(([, commands]) => commands.length > 0)
 

@@ -1,17 +1,23 @@
 // Tasks in front of an application's own BullMQ queue, with both majors of BullMQ, whose workers are another process.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { describe, test, type TestContext } from 'node:test'
+import { after, describe, test, type TestContext } from 'node:test'
 import { Redis } from 'ioredis'
 import { createTasks, router, taskEndpoints } from 'longhaul'
 import { bullmqTask, type BullmqTaskOptions } from 'longhaul/bullmq'
 import { toFetch } from 'longhaul/fetch'
 import { memory } from 'longhaul/memory'
-import { after } from 'node:test'
 import { MAJORS, queueForFile, startWorkers } from '../../faults/bullmq/queues.js'
 import { eventually, keepAlive, within } from '../../kit/wait.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { stopAfterwards } from '../kit/process.js'
+
+interface Shown {
+  readonly status: string
+  readonly result?: unknown
+  readonly error: { readonly code: string }
+  readonly progress?: { readonly done: number }
+}
 
 stopAfterwards()
 const { url } = await redisForFile()
@@ -44,8 +50,8 @@ for (const major of MAJORS) {
         const path = response.headers.get('location') ?? ''
         return { path, id: path.split('/').at(-1) ?? '' }
       }
-      const ended = async (path: string) => (await (await ask('GET', path, undefined, { prefer: 'wait=30' })).json())
-      return { tasks, work, errors, ask, submit, ended }
+      const ended = async (path: string) => (await (await ask('GET', path, undefined, { prefer: 'wait=30' })).json()) as Shown
+      return { tasks, work, errors, handle, ask, submit, ended }
     }
     const jobOf = async (id: string) => (await queue.getJobs()).find((job) => job?.id?.startsWith(`${id}.`))
     const isState = async (id: string, state: string) => await (await jobOf(id))?.getState() === state
@@ -60,6 +66,18 @@ for (const major of MAJORS) {
     test('a synchronous request gets the result of the job', async (t) => {
       const response = await open(t).ask('POST', '/work', { say: [1] })
       assert.deepEqual([response.status, await response.json()], [200, [1]])
+    })
+
+    test('a client that leaves a synchronous request removes its job', async (t) => {
+      const { handle } = open(t, { jobOptions: { delay: 3_600_000 } })
+      const leaving = new AbortController()
+      const body = JSON.stringify({ by: 'a client that leaves' })
+      const asked = handle(new Request('http://localhost/work', { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: leaving.signal })).catch(() => undefined)
+      const mine = async () => (await queue.getDelayed()).find((job) => JSON.stringify(job.data) === body)
+      await eventually(async () => await mine() !== undefined, 30_000)
+      leaving.abort()
+      await asked
+      await eventually(async () => await mine() === undefined, 30_000)
     })
 
     test('a job that returns nothing makes the result null', async (t) => {
@@ -146,7 +164,7 @@ for (const major of MAJORS) {
       const { submit, ended, ask } = open(t)
       const gate = randomUUID()
       const { path } = await submit({ progress: [{ done: 1, total: 2 }], gate })
-      await eventually(async () => (await (await ask('GET', path)).json()).progress?.done === 1, 30_000)
+      await eventually(async () => (await (await ask('GET', path)).json() as Shown).progress?.done === 1, 30_000)
       await redis.set(gate, 1)
       assert.equal((await ended(path)).status, 'completed')
     })
@@ -181,7 +199,7 @@ for (const major of MAJORS) {
       await ask('DELETE', path)
       await redis.set(gate, 1)
       await eventually(() => isState(id, 'completed'), 30_000)
-      assert.equal((await (await ask('GET', path)).json()).status, 'cancelled')
+      assert.equal((await (await ask('GET', path)).json() as Shown).status, 'cancelled')
     })
 
     test('a job that waits is removed when the time limit of the task is over', async (t) => {

@@ -94,7 +94,7 @@ for (const binding of BINDINGS) {
       const { call, start, tasks } = await site(t, binding, work, { retentionMs: 3_600_000 })
       const { taskId } = await members(await start())
       const path = `/api/status/${String(taskId)}`
-      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.status === 'processing')
       const pending = await call('GET', path)
       assert.equal(pending.headers.get('cache-control'), 'private, no-cache')
       assert.equal(pending.headers.get('vary'), 'Prefer, Accept, Authorization')

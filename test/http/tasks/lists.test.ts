@@ -22,7 +22,7 @@ after(async () => {
   for (const close of closings.reverse()) await close()
 })
 
-const urls = { 'Redis and BullMQ': await redisUrl(), 'PostgreSQL': (await postgresForFile()).url }
+const urls = { 'Redis': await redisUrl(), 'PostgreSQL': (await postgresForFile()).url }
 
 for (const [title, url] of Object.entries(urls)) {
   const open = (): Engine => {

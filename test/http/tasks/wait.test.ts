@@ -66,7 +66,7 @@ for (const binding of BINDINGS) {
       const { start, call, engine, tasks } = await site(t, binding, work)
       const { taskId } = await members(await start())
       const path = `/api/status/${String(taskId)}`
-      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.status === 'processing')
       const etag = (await call('GET', path)).headers.get('etag') ?? ''
       const polling = call('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': etag } })
       await eventually(() => engine.usage().watches === 1)
@@ -88,7 +88,7 @@ for (const binding of BINDINGS) {
       const { start, call, tasks } = await site(t, binding, work, { endpoints: { maxWaitSeconds: 0.1 } })
       const { taskId } = await members(await start())
       const path = `/api/status/${String(taskId)}`
-      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.status === 'processing')
       const etag = (await call('GET', path)).headers.get('etag') ?? ''
       const at = Date.now()
       const [tagged, plain] = await within(Promise.all([
@@ -143,7 +143,7 @@ for (const binding of BINDINGS) {
       const { work, step } = stepped()
       const { start, call, tasks, engine } = await site(t, binding, work)
       const { taskId } = await members(await start())
-      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.status === 'processing')
       const response = await call('GET', `/api/status/${String(taskId)}`, { headers: { accept: 'text/event-stream' } })
       assert.deepEqual([response.status, response.headers.get('content-type'), response.headers.get('cache-control')], [200, 'text/event-stream; charset=utf-8', 'no-store, no-transform'])
       const seen: Record<string, unknown>[] = []
@@ -171,7 +171,7 @@ for (const binding of BINDINGS) {
       const { start, call, tasks } = await site(t, binding, work)
       const { taskId } = await members(await start())
       const path = `/api/status/${String(taskId)}`
-      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.status === 'processing')
       const read = async (lastEventId?: string) => {
         const response = await call('GET', path, { headers: { accept: 'text/event-stream', ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }) } })
         return { response, events: eventsOf(response) }

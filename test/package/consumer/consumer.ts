@@ -39,6 +39,7 @@ import { operatorEndpoints, retryTasks } from 'longhaul/operators'
 import { S3Blobs } from 'longhaul/s3'
 import { partialResults } from 'longhaul/partial'
 import { sqlite } from 'longhaul/sqlite'
+import { bullmqTask } from 'longhaul/bullmq'
 import { taskMetrics, taskTracing } from 'longhaul/opentelemetry'
 import { inject, testClock, testContext } from 'longhaul/testing'
 
@@ -126,7 +127,7 @@ async function main(): Promise<void> {
   const onRedis = (client: RedisClient): Store => redis({ client }).store
   const onPostgres = (pool: PostgresPool): Store => postgres({ pool }).store
   const redisEngine = (options: RedisOptions): TaskEngine => redis(options).engine
-  for (const each of [onRedis, onPostgres, redisEngine, sqlite, S3Blobs, storeConformance, engineConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
+  for (const each of [onRedis, onPostgres, redisEngine, sqlite, bullmqTask, S3Blobs, storeConformance, engineConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
   assert.equal(isWorkerClosing(new Error('no')), false)
   assert.equal(parsePrefer('wait=5').wait, 5)
 

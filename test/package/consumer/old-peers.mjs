@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import { NestFactory } from '@nestjs/core'
 import { metrics } from '@opentelemetry/api'
+import { Queue, QueueEvents } from 'bullmq'
 import { fastify } from 'fastify'
 import { Redis } from 'ioredis'
 import Koa from 'koa'
@@ -54,6 +55,11 @@ async function usePeers(load) {
   const { engine } = redis({ client })
   assert.equal(engine.bull().name, 'tasks')
   client.disconnect()
+
+  const { bullmqTask } = await load('longhaul/bullmq')
+  const jobs = (prototype) => Object.assign(Object.create(prototype), { name: 'jobs' })
+  const work = bullmqTask({ name: 'work', queue: jobs(Queue.prototype), events: jobs(QueueEvents.prototype) })
+  assert.equal(typeof work.run, 'function')
 
   const { S3Blobs } = await load('longhaul/s3')
   assert.equal(typeof S3Blobs, 'function')

@@ -35,3 +35,10 @@ for (const { redis } of [await import('longhaul/redis'), require('longhaul/redis
     message: `The task engine of longhaul/redis works with bullmq 5 or 6, not with bullmq ${version('bullmq')}`
   })
 }
+
+for (const { bullmqTask } of [await import('longhaul/bullmq'), require('longhaul/bullmq')]) {
+  const { Queue } = require('bullmq')
+  assert.throws(() => bullmqTask({ name: 'work', queue: Object.create(Queue.prototype), events: { on() {} } }), {
+    name: 'TypeError', message: 'bullmqTask("work"): queue must be a Queue of bullmq 4 or later, not an object'
+  })
+}

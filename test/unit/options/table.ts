@@ -19,6 +19,7 @@ import { testClock, testContext } from '../../../src/testing/index.js'
 import { migrate, postgres } from '../../../adapters/postgres/index.js'
 import { redis } from '../../../adapters/redis/index.js'
 import { sqlite } from '../../../adapters/sqlite/index.js'
+import { bullmqTask } from '../../../adapters/bullmq/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
 import { exportTask } from '../../../src/export/index.js'
@@ -54,6 +55,7 @@ const select = [api.byPath()]
 const bytes = async function* () { yield new Uint8Array() }
 const runner = { describe: handler, test: handler } as never
 const folder = `${tmpdir()}/longhaul-options`
+const jobQueue = { name: 'jobs', add: handler, getJob: handler, getJobState: handler, remove: handler, on: handler } as never
 
 /** Ends what the table holds open. */
 export async function close(): Promise<void> {
@@ -67,6 +69,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/policies: authorize': (options) => api.authorize(options),
   'longhaul/policies: basic': (options) => api.basic(options),
   'longhaul/policies: bearer': (options) => api.bearer(options),
+  'longhaul/bullmq: bullmqTask': (options) => bullmqTask({ name: 'a', queue: jobQueue, events: jobQueue, ...options as object }),
   'longhaul/content: blobSource': (options) => api.blobSource(engine.blobs, 'key', options),
   'longhaul/openapi: body': (options) => api.body({}, options),
   'longhaul/bulk: bulkCreate': (options) => api.bulkCreate(options),

@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { pollAfter } from '../../../../src/tasks/http/formats.js'
 import { bench, ended } from '../../kit/tasks.js'
-import { Snapshot } from '../../../../src/tasks/record/view.js'
+import { taskText } from '../../../../src/tasks/record/view.js'
 import { acceptTask } from '../../../../src/tasks/core/accept-task.js'
 import { serviceOf } from '../../../../src/tasks/tasks.js'
 import { deferred, eventually } from '../../../kit/wait.js'
@@ -88,6 +88,8 @@ test('the 202 of a delayed task shows its start time', async (t) => {
   const { tasks, close } = bench({ definitions: [work] })
   t.after(close)
   const start = { at: Date.now() + HOUR, delayMs: HOUR }
-  const { task } = await acceptTask(serviceOf(tasks).core, work, 1, { owner: undefined, caller: undefined, start })
-  assert.match(new Snapshot(task).text, /"startAt":"/)
+  const { task } = await acceptTask(
+    serviceOf(tasks).core, { definition: work, input: 1, owner: undefined, caller: undefined }, start,
+  )
+  assert.match(taskText(task), /"startAt":"/)
 })

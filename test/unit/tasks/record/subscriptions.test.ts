@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { after, describe, test, type TestContext } from 'node:test'
 import { MemoryStore } from '../../../../adapters/memory/store.js'
-import type { TaskSnapshot } from '../../../../src/tasks/record/view.js'
+import type { StoredTask } from '../../../../src/engine/task.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { eventStream } from '../../../../src/tasks/http/event-stream.js'
 import { Subscriptions } from '../../../../src/tasks/record/subscriptions.js'
@@ -21,12 +21,11 @@ const never = () => new AbortController().signal
 
 /** A task with this version, as text. */
 function recordText(
-  version: number, { state = 'processing', owner = '0', more = '' }: { state?: TaskSnapshot['state'], owner?: string, more?: string } = {},
+  version: number, { status = 'processing', owner, more }: { status?: StoredTask['status'], owner?: string, more?: string } = {},
 ): string {
-  const task: TaskSnapshot = {
-    id: 'a', state, listedAs: state, version, attempt: 1, createdAt: 1000, startAt: undefined, expiresAt: Date.now() + HOUR,
-    owner: owner === '0' ? undefined : JSON.parse(owner) as string, external: undefined, errorStatus: undefined, errorFields: undefined,
-    text: `{"taskId":"a","n":${String(version)}${more}}`,
+  const task: Partial<StoredTask> = {
+    id: 'a', name: 'n', status, version, attempt: 1, createdAt: 1000, expiresAt: Date.now() + HOUR,
+    details: { progress: { done: version, message: more } }, ...owner !== undefined && { owner: JSON.parse(owner) as string },
   }
   return JSON.stringify(task)
 }
@@ -43,11 +42,11 @@ async function setUp(t: TestContext) {
     const now = await inner.replace('task:a', text, revision, {})
     if (now.replaced) revision = now.revision
   }
-  const seen: TaskSnapshot[] = []
+  const seen: StoredTask[] = []
   const subscriptions = new Subscriptions({
     async read(id) {
       const entry = await store.get(`task:${id}`)
-      const task = entry && JSON.parse(entry.value) as TaskSnapshot
+      const task = entry && JSON.parse(entry.value) as StoredTask
       if (task) seen.push(task)
       return task
     },
@@ -168,20 +167,20 @@ describe('event streams', () => {
   const place = () => ({ signal: never(), release: () => undefined })
 
   /** What a stream yields, one piece for each call. */
-  function open({ subscriptions }: Awaited<ReturnType<typeof setUp>>, task: TaskSnapshot, format = encodedBodies(taskFormat)) {
+  function open({ subscriptions }: Awaited<ReturnType<typeof setUp>>, task: StoredTask, format = encodedBodies(taskFormat)) {
     const events = eventStream(subscriptions, task, (now) => format.event(now, '/a'), undefined, place())[Symbol.asyncIterator]()
     return { events, next: async () => (await within(events.next())).value as string | Uint8Array | undefined }
   }
 
-  const task = { id: 'a', owner: undefined } as TaskSnapshot
+  const task = { id: 'a', owner: undefined } as StoredTask
 
   test('the streams of a task share the bytes of a version, and send large ones piece by piece', async (t) => {
     const made = await setUp(t)
     const format = encodedBodies(taskFormat)
     const streams = [open(made, task, format), open(made, task, format)] as const
     for (const { next } of streams) assert.equal(String(await next()), 'retry: 2000\n\n')
-    for (const { next } of streams) assert.match(String(await next()), /"n":1/)
-    await made.write(recordText(2, { more: `,"text":"${'x'.repeat(200_000)}"` }))
+    for (const { next } of streams) assert.match(String(await next()), /"done":1,?/)
+    await made.write(recordText(2, { more: 'x'.repeat(200_000) }))
     const texts = await Promise.all(streams.map(async ({ next }) => {
       const pieces: Uint8Array[] = []
       for (let size = 0; size < 200_000; size += pieces.at(-1)?.byteLength ?? 0) pieces.push(await next() as Uint8Array)
@@ -190,7 +189,7 @@ describe('event streams', () => {
     assert.equal(texts[0]?.[0]?.buffer, texts[1]?.[0]?.buffer)
     for (const pieces of texts) {
       assert.ok(pieces.every(({ byteLength }) => byteLength <= 65_536))
-      assert.match(Buffer.concat(pieces).toString(), /^id: 1000-2\ndata: \{"taskId":"a","n":2,"text":"x{200000}"\}\n\n$/)
+      assert.match(Buffer.concat(pieces).toString(), /^id: 1000-2\ndata: \{"taskId":"a",[^x]+"message":"x{200000}"[^x]+\}\n\n$/)
     }
     for (const { events } of streams) await events.return?.()
     assert.equal(made.subscriptions.size, 0)
@@ -200,10 +199,10 @@ describe('event streams', () => {
     const made = await setUp(t)
     const { next, events } = open(made, task)
     await next()
-    assert.match(String(await next()), /"n":1/)
+    assert.match(String(await next()), /"done":1,?/)
     for (let version = 2; version <= 50; version++) await made.write(recordText(version))
     await turn()
-    assert.match(String(await next()), /"n":50/)
+    assert.match(String(await next()), /"done":50/)
     await events.return?.()
   })
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { httpError, HttpError } from '../../../../src/http/errors.js'
-import { Snapshot, toTaskText } from '../../../../src/tasks/record/view.js'
+import { taskText } from '../../../../src/tasks/record/view.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { jobFormat, taskFormat, etagOf } from '../../../../src/tasks/http/formats.js'
 import { isPermanent, permanent, toFailure } from '../../../../src/tasks/run/failure.js'
@@ -23,23 +23,23 @@ const stored: StoredTask = {
 
 describe('the text of a task', () => {
   test('SPEC 2.5: the format shows processing for queued, and result only when there is one', () => {
-    assert.deepEqual(JSON.parse(toTaskText(stored)), {
+    assert.deepEqual(JSON.parse(taskText(stored)), {
       taskId: 'a1', status: 'processing', message: 'The task was accepted and waits to be processed.', task: 'export', createdAt: '2023-11-14T22:13:20.000Z',
     })
     const done = { ...stored, status: 'completed' as const, result: '{"message":"ok"}', startedAt: 1_700_000_001_000, finishedAt: 1_700_000_002_000, details: { progress: { done: 1, total: 2, message: 'm"' } } }
-    assert.deepEqual(JSON.parse(toTaskText(done)), {
+    assert.deepEqual(JSON.parse(taskText(done)), {
       taskId: 'a1', status: 'completed', message: 'The task is completed.', task: 'export', progress: { done: 1, total: 2, message: 'm"' },
       result: { message: 'ok' }, createdAt: '2023-11-14T22:13:20.000Z', startedAt: '2023-11-14T22:13:21.000Z', finishedAt: '2023-11-14T22:13:22.000Z',
     })
   })
 
   test('SPEC 2.6: the job format has id, state, jobId and statusUrl, and knows queued', () => {
-    const task = new Snapshot(stored)
+    const task = stored
     const job = JSON.parse(jobFormat.toText(task, '/job-status/a1')) as Record<string, unknown>
     assert.deepEqual([job['id'], job['state'], job['jobId'], job['statusUrl'], 'taskId' in job, 'status' in job], ['a1', 'queued', 'a1', '/job-status/a1', false, false])
-    const states = STATES.map((state) => (JSON.parse(jobFormat.toText(new Snapshot({ ...stored, status: state }), '')) as { state: string }).state)
+    const states = STATES.map((state) => (JSON.parse(jobFormat.toText({ ...stored, status: state }, '')) as { state: string }).state)
     assert.deepEqual(states, STATES)
-    assert.equal(taskFormat.toText(task, ''), task.text)
+    assert.equal(taskFormat.toText(task, ''), taskText(task))
   })
 })
 
@@ -196,7 +196,7 @@ describe('defineTask', () => {
 
 test('the body and the entity tag of a response agree, although the start of the task comes in between', (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: 999 })
-  const task = new Snapshot({ ...stored, status: 'queued', attempt: 0, startAt: 1000 })
+  const task = { ...stored, status: 'queued', attempt: 0, startAt: 1000 } as StoredTask
   assert.match(etagOf(task), /-scheduled"$/)
   t.mock.timers.setTime(1000)
   assert.match(jobFormat.toText(task, ''), /"state":"scheduled"/)

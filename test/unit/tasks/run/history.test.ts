@@ -1,4 +1,5 @@
 // The history of runs, and a task that is retried.
+import { detailsOf } from '../../../../src/tasks/record/details.js'
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { memory } from '../../../../adapters/memory/index.js'
@@ -115,12 +116,12 @@ describe('a task that is retried', () => {
     await submit()
     await hand.deliver('one')
     const failed = hand.at('one')
-    assert.deepEqual([failed.status, (await serviceOf(tasks).read('one'))?.errorFields], ['failed', { 'retry-after': '1' }])
+    assert.deepEqual([failed.status, (await serviceOf(tasks).read('one'))?.details['errorFields']], ['failed', { 'retry-after': '1' }])
     await tasks.retry('one')
     const task = hand.at('one')
     assert.deepEqual([task.status, task.version, task.attempt, task.startedAt], ['queued', failed.version + 1, 1, failed.startedAt])
     assert.ok(task.expiresAt > failed.expiresAt + HOUR)
-    const { errorStatus, errorFields } = await serviceOf(tasks).read('one') ?? {}
+    const { errorStatus, errorFields } = detailsOf(hand.at('one'))
     const { error, finishedAt, progress, startAt } = await tasks.get('one') ?? {}
     assert.deepEqual([errorStatus, errorFields, error, finishedAt, progress, startAt], Array(6).fill(undefined))
   })

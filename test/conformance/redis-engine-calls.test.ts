@@ -1,11 +1,10 @@
-// BullMQ's jobs are tickets: they may be lost, come twice, or be stale. Commands may be sent twice.
+// Commands of the Redis engine that are sent twice, lose their reply, or reach a server without memory; and its keys.
 import assert from 'node:assert/strict'
 import { after, test, type TestContext } from 'node:test'
-import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
 import { Redis } from 'ioredis'
 import { redis as makeParts, type RedisClient } from 'longhaul/redis'
 import { RedisTaskEngine } from '../../adapters/redis/engine.js'
-import { BEGIN, DUE } from '../../adapters/redis/work-scripts.js'
+import { LOOK, TURN } from '../../adapters/redis/work-scripts.js'
 import { Places, type TaskRun } from '../../src/engine/engine.js'
 import type { NewTask } from '../../src/engine/task.js'
 import { Json } from '../../src/runtime/json.js'
@@ -18,7 +17,7 @@ after(() => { redis.disconnect() })
 let names = 0
 
 function open(t: TestContext, client: RedisClient = redis): { engine: RedisTaskEngine, namespace: string } {
-  const namespace = `tickets-${String(++names)}`
+  const namespace = `calls-${String(++names)}`
   const engine = new RedisTaskEngine({ client, namespace })
   t.after(() => engine.close({ drainMs: 0 }))
   return { engine, namespace }
@@ -40,37 +39,12 @@ function work(
     run: async (run) => {
       begun.push(run.task.id)
       await perform?.(run)
-      await engine.change(run.task, { run: run.task.run }, { status })
+      await engine.change(run.task, { lease: run.lease }, { status })
     },
     callback: async () => undefined, remove: async () => true, abandon: () => undefined,
   })
   return begun
 }
-
-test('tickets that BullMQ has lost are added again', async (t) => {
-  const { engine } = open(t)
-  for (const id of ['one', 'two', 'three']) await engine.create(task(id))
-  await eventually(async () => await engine.bull().getJobCountByTypes('waiting') > 0, 5000, 'there is a job')
-  await engine.bull().obliterate({ force: true })
-  const begun = work(engine)
-  await eventually(() => begun.length === 3, 5000, 'all run')
-  assert.deepEqual(begun, ['one', 'two', 'three'])
-})
-
-test('a job that is repeated, stale or foreign begins no run, and goes', async (t) => {
-  const { engine } = open(t)
-  const latch = deferred()
-  const begun = work(engine, () => latch.promise)
-  await engine.create(task('one'))
-  await eventually(() => begun.length === 1, 5000, 'the task runs')
-  for (const jobId of ['one.again', 'one.once-more']) await engine.bull().add('report', { taskId: 'one' }, { jobId, removeOnComplete: true })
-  await engine.bull().add('report', { taskId: 'nobody' }, { removeOnComplete: true })
-  await engine.create(task('two'))
-  await eventually(() => begun.length === 2, 5000, 'a later task runs')
-  latch.resolve()
-  await eventually(async () => await engine.bull().getJobCountByTypes('waiting', 'active', 'failed', 'completed') === 0, 5000, 'all jobs go')
-  assert.deepEqual(begun, ['one', 'two'])
-})
 
 test('tasks expire in a server without memory, and so make room', async (t) => {
   const { engine, namespace } = open(t)
@@ -80,7 +54,7 @@ test('tasks expire in a server without memory, and so make room', async (t) => {
   assert.deepEqual(begun, ['brief'])
   await redis.config('SET', 'maxmemory', '1')
   t.after(() => redis.config('SET', 'maxmemory', '0'))
-  await eventually(async () => await redis.exists(`{${namespace}}:task:h:brief`) === 0, 8000, 'its row is gone')
+  await eventually(async () => await redis.exists(`{${namespace}}:engine:h:brief`) === 0, 8000, 'its row is gone')
 })
 
 test('no clock of a process decides whether a task has expired', async (t) => {
@@ -98,7 +72,7 @@ test('a Cluster whose client reads from replicas is read on its masters', async 
   t.after(() => { lags.disconnect() })
   Object.assign(lags.options, { scaleReads: 'slave' })
   Object.assign(lags, { get: async () => null, hmget: async () => [null, null, null] })
-  const { engine, store } = makeParts({ client: lags, namespace: `tickets-${String(++names)}` })
+  const { engine, store } = makeParts({ client: lags, namespace: `calls-${String(++names)}` })
   t.after(() => engine.close({ drainMs: 0 }))
   await engine.create(task('new'))
   for (const _ of 'twice') assert.equal((await engine.read('new'))?.id, 'new')
@@ -122,27 +96,14 @@ test('a task whose start has come is listed as queued and as processing after a 
   latch.resolve()
 })
 
-test('a board shows a waiting and a running task with its name and id', async (t) => {
-  const { engine } = open(t)
-  const adapter = new BullMQAdapter(engine.bull())
-  await engine.create(task('one', { priority: 3 }))
-  await eventually(async () => (await adapter.getJobs(['prioritized'])).length === 1, 5000, 'it waits')
-  const latch = deferred()
-  const begun = work(engine, () => latch.promise)
-  await eventually(() => begun.length === 1, 5000, 'it runs')
-  const [job] = await adapter.getJobs(['active'])
-  assert.deepEqual([job?.name, job?.data, job?.opts.priority], ['report', { taskId: 'one' }, 3])
-  latch.resolve()
-})
-
 test('a command that the client sends twice is one change', async (t) => {
   const twice = new Redis(server.url, { maxRetriesPerRequest: null })
   t.after(() => { twice.disconnect() })
   const send = twice.evalsha.bind(twice) as (...args: unknown[]) => Promise<unknown>
   Object.assign(twice, {
     evalsha: async (sha: string, ...args: unknown[]) => {
-      // What is due comes once.
-      if (sha !== DUE.sha) await send(sha, ...args)
+      // What is due, and runs that begin, come once.
+      if (sha !== LOOK.sha && !String(args[3]).includes('"lease":"')) await send(sha, ...args)
       return send(sha, ...args)
     },
   })
@@ -153,17 +114,18 @@ test('a command that the client sends twice is one change', async (t) => {
   const runs: TaskRun[] = []
   const begun = work(engine, async (run) => {
     runs.push(run)
-    const changed = await engine.change(run.task, { run: run.task.run }, { details: { n: 1 } })
+    const changed = await engine.change(run.task, { lease: run.lease }, { details: { n: 1 } })
     assert.equal(changed.outcome === 'changed' && changed.task.version, run.task.version + 1)
   }, 'failed')
   await eventually(async () => (await engine.read('one'))?.status === 'failed', 5000, 'it has failed')
   assert.deepEqual([begun, runs[0]?.task.run, runs[0]?.input.value], [['one'], 1, 'one'])
   const again = await engine.change(task('one'), { version: 4 }, { status: 'queued', limit })
   assert.equal(again.outcome, 'changed')
-  await eventually(() => begun.length === 2, 5000, 'it runs again, once')
+  await eventually(async () => (await engine.read('one'))?.status === 'failed', 5000, 'it has failed again')
+  assert.equal(begun.length, 2, 'it runs again, once')
 })
 
-test('a client with a key prefix has all keys under it, BullMQ included', async (t) => {
+test('a client with a key prefix has all keys under it', async (t) => {
   const client = new Redis(server.url, { keyPrefix: 'shop:', db: 1 })
   t.after(() => { client.disconnect() })
   const { engine, namespace } = open(t, client)
@@ -174,7 +136,7 @@ test('a client with a key prefix has all keys under it, BullMQ included', async 
   const plain = new Redis(server.url, { db: 1 })
   t.after(() => { plain.disconnect() })
   const keys = await plain.keys('*')
-  assert.deepEqual(keys.filter((key) => !key.startsWith(`shop:{${namespace}}:task`)), [])
+  assert.deepEqual(keys.filter((key) => !key.startsWith(`shop:{${namespace}}:engine:`)), [])
   assert.deepEqual((await engine.list({ of: 'all', order: 'newest', limit: 10 })).map(({ id }) => id), ['one'])
 })
 
@@ -187,9 +149,9 @@ test('nothing is left of tasks that have expired but the names of definitions an
   await engine.create(task('three', { ...every, pool: 'nobody' }))
   await engine.create(task('four', { ...every, pool: 'nobody', hasFiles: true }))
   await eventually(() => begun.length === 1, 5000, 'one runs')
-  const left = [`{${namespace}}:task:defs`]
+  const left = [`{${namespace}}:engine:exp`]
   await eventually(async () => {
-    const keys = await redis.keys(`{${namespace}}:task:*`)
+    const keys = await redis.keys(`{${namespace}}:engine:*`)
     return keys.sort().join() === left.join()
   }, 8000, 'all keys go')
 })
@@ -200,31 +162,47 @@ test('no key of a task has an expiry in Redis', async (t) => {
   work(engine)
   await engine.create(task('one', { key: 'key', owner: 'ann', caller: 'ann', limit: { group: '', max: 9 } }))
   await eventually(async () => (await engine.read('one'))?.status === 'completed', 5000, 'it is completed')
-  const keys = await redis.keys(`{${namespace}}:task:*`)
-  assert.ok(keys.includes(`{${namespace}}:task:h:one`))
+  const keys = await redis.keys(`{${namespace}}:engine:*`)
+  assert.ok(keys.includes(`{${namespace}}:engine:h:one`))
   assert.deepEqual(await Promise.all(keys.map((key) => redis.pttl(key))), keys.map(() => -1))
 })
 
-test('a begin whose reply is lost is found again, and is no crash', async (t) => {
+test('runs whose begin has no reply, or was sent twice, are given back within two seconds, and are no crashes', async (t) => {
   const lossy = new Redis(server.url, { maxRetriesPerRequest: null })
   t.after(() => { lossy.disconnect() })
   const send = lossy.evalsha.bind(lossy) as (...args: unknown[]) => Promise<unknown>
-  let lost = 0
+  let [lost, twice] = [0, 0]
   Object.assign(lossy, {
     evalsha: async (sha: string, ...args: unknown[]) => {
       const reply = await send(sha, ...args)
-      // The first scripts that begin a run have no reply. Meanwhile another call changes the task.
-      if (sha !== BEGIN.sha || ++lost > 3) return reply
-      if (lost === 1) await engine.change(task('one'), { version: 2 }, { details: { seen: true } })
-      throw new Error('Connection is closed.')
+      if (sha !== TURN.sha || !String(args[3]).includes('"lease"')) return reply
+      // A turn without changes has no more arguments. Its reply is lost, and that of others is the second one.
+      if (args.length === 4 && lost++ < 2) throw new Error('Connection is closed.')
+      return twice++ < 2 ? send(sha, ...args) : reply
     },
   })
   const { engine } = open(t, lossy)
   const runs: TaskRun[] = []
   work(engine, async (run) => { runs.push(run) })
-  await engine.create(task('one'))
-  await eventually(async () => (await engine.read('one'))?.status === 'completed', 5000, 'it is completed')
-  assert.deepEqual(runs.map((run) => [run.task.run, run.task.crashes, run.crashed]), [[1, 0, undefined]])
+  const ids = ['one', 'two', 'three', 'four', 'five', 'six']
+  await Promise.all(ids.map((id) => engine.create(task(id, { caller: id }))))
+  for (const id of ids) {
+    await eventually(async () => (await engine.read(id))?.status === 'completed', 10_000, 'it is completed')
+  }
+  assert.ok(lost > 2 && twice > 2, 'replies were lost')
+  assert.deepEqual(runs.map((run) => run.task.id).sort(), ids.toSorted())
+  for (const { task: { attempt, crashes }, crashed } of runs) assert.deepEqual([attempt, crashes, crashed], [1, 0, undefined])
+})
+
+test('a task that a script cannot read does not disturb the changes of others in the same turn', async (t) => {
+  const { engine, namespace } = open(t)
+  for (const id of ['one', 'broken', 'two']) await engine.create(task(id, { pool: 'nobody' }))
+  await redis.hset(`{${namespace}}:engine:h:broken`, 'm', 'not JSON')
+  const [one, broken, two] = await Promise.allSettled(['one', 'broken', 'two'].map((id) => (
+    engine.change(task(id), { version: 1 }, { status: 'cancelled' })
+  )))
+  assert.equal(broken?.status, 'rejected')
+  for (const each of [one, two]) assert.equal(each?.status === 'fulfilled' && each.value.outcome, 'changed')
 })
 
 test('an option that is unknown or out of range is a TypeError', () => {
