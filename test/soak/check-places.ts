@@ -20,8 +20,7 @@ export async function checkPlaces(site: Site, load: LimitedLoad, ledger: Ledger)
   const owners = LIMITS.maxRunning / LIMITED_PER_OWNER
   for (const chosen of [LIMITED_OWNERS.slice(0, owners), LIMITED_OWNERS.slice(-owners)]) {
     const each = chosen.flatMap((owner) => Array<string>(LIMITED_PER_OWNER).fill(owner))
-    const submitted = await Promise.all(each.map((owner) => load.submit('limited', owner, { ms: LONG_MS })))
-    const tasks = submitted.filter((task) => task !== undefined)
+    const tasks = await Promise.all(each.map((owner) => load.submitSurely('limited', owner, { ms: LONG_MS })))
     const begun = await countBegun(site, tasks, tasks.length, BEGIN_MS)
     if (begun < LIMITS.maxRunning) ledger.fault(`only ${String(begun)} of ${String(tasks.length)} places are free`)
     await Promise.all(tasks.map((task) => load.cancel(task)))

@@ -3,12 +3,17 @@
  * file that outlives it. `at` is a time of the monotonic clock, which all processes of a machine share. The
  * other times are those of the clock of the engine.
  */
-export type HistoryEvent = Begin | Write | Submission | Pause
+export type HistoryEvent = Recorded | Pause
+
+/** An event that a process has recorded. */
+export type Recorded = Begin | Write | Submission
 
 /** A worker has got a run that its engine has begun. The begin was before `at`. */
 export interface Begin {
   readonly kind: 'begin'
   readonly at: number
+  /** Process of the worker. */
+  readonly pid: number
   readonly task: string
   /** Token of this begin of the task. The runs that a worker takes together may have one. */
   readonly lease: string

@@ -63,6 +63,15 @@ export class LimitedLoad {
     return this.ledger.promise({ id, owner, mode, path: answer.location, hook: undefined, cancelAsked: false })
   }
 
+  /** Submits a task again and again until it is acknowledged. */
+  async submitSurely(kind: string, owner: string, input: Partial<Submitted>): Promise<Promised> {
+    for (;;) {
+      const task = await this.submit(kind, owner, input)
+      if (task) return task
+      await sleep(200)
+    }
+  }
+
   async cancel(task: Promised): Promise<void> {
     task.cancelAsked = true
     await this.client.ask('cancel', 'DELETE', task.path, { headers: { 'x-owner': task.owner } })

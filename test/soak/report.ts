@@ -7,7 +7,7 @@ const mib = (bytes: number): string => `${(bytes / 1_048_576).toFixed(0)} MiB`
 const row = (...cells: readonly (string | number)[]): string => `| ${cells.join(' | ')} |`
 
 /** The report of one engine, as a part of docs/soak.md. */
-export function toMarkdown({ engine, seconds, seed, perSecond, broken, ledger, blows, runs, history, lostBegins, left, callbacks, before, after }: SoakReport): string {
+export function toMarkdown({ engine, seconds, seed, perSecond, broken, ledger, blows, runs, history, lost, left, callbacks, before, after }: SoakReport): string {
   const counts = new Map<string, number>()
   for (const { fault } of blows) counts.set(fault, (counts.get(fault) ?? 0) + 1)
   const finals = new Map<string, number>()
@@ -36,7 +36,7 @@ ${row('runs begun in the pool with limits; pauses of it', `${String(history.limi
 ${row('most of them at once, of one owner, of one owner and definition, and begun in a second', peaks(history))}
 ${row('new owners; most tasks of others that one waited for', `${String(history.newcomers)}; ${String(history.mostOthers)}`)}
 ${row('tasks with a business key; replaced inputs', `${String(history.keyedTasks)}; ${String(history.replacements)}`)}
-${row('begins that the server was made to lose', lostBegins)}
+${row('begins that the server was made to lose; changes of their runs that were refused', `${String(lost.runs)}; ${String(lost.refusedWrites)}`)}
 ${row('faults', list(counts))}
 ${row('slowest answer of any kind, long polls and streams included', `${(ledger.slowestMs / 1000).toFixed(1)} s`)}
 ${row('left on the server', list(Object.entries(left)))}

@@ -21,8 +21,11 @@ export interface SoakServer {
   url(port?: number): string
   /** Faults of the server itself. */
   readonly faults: Readonly<Record<string, Fault>>
-  /** Prepares the loss of all that is acknowledged from now on. The result loses it. */
-  mayLose(): Promise<() => Promise<void>>
+  /**
+   * Prepares the loss of all that is acknowledged from now on. The result loses it. It calls `freeze` before,
+   * at a moment at which a process can be frozen without a lock.
+   */
+  mayLose(): Promise<(freeze: () => void) => Promise<void>>
   stop(): Promise<void>
 }
 
@@ -72,7 +75,8 @@ export async function redisServer(): Promise<SoakServer> {
     mayLose: async () => {
       const [files, copy] = ['appendonlydir', 'copy'].map((name) => join(redis.dir, name)) as [string, string]
       cpSync(files, copy, { recursive: true })
-      return async () => {
+      return async (freeze) => {
+        freeze()
         await redis.kill()
         rmSync(files, { recursive: true })
         cpSync(copy, files, { recursive: true })
@@ -104,7 +108,8 @@ export async function postgresServer(): Promise<SoakServer> {
       // Without this process, commits stay in the memory of the server.
       const [writer] = await database.query("select pid from pg_stat_activity where backend_type = 'walwriter'")
       process.kill(Number(writer?.['pid']), 'SIGSTOP')
-      return async () => {
+      return async (freeze) => {
+        freeze()
         await database.kill()
         await database.run()
       }

@@ -4,7 +4,7 @@ import { ServerProcess } from '../http/kit/process.js'
 import { skewedBy } from '../servers/faketime.js'
 import { freePort } from '../servers/redis-server.js'
 import { TcpProxy } from '../servers/tcp-proxy.js'
-import type { HistoryEvent } from './history.js'
+import type { Recorded } from './history.js'
 import type { Random } from './random.js'
 import type { SoakServer } from './server.js'
 import { WORKERS, type Vitals } from './terms.js'
@@ -22,6 +22,10 @@ export class Member {
     private readonly role: 'web' | 'worker' | 'both', private readonly port: number, private readonly databaseUrl: string, readonly proxy: TcpProxy,
     private readonly folder: string, private readonly random: Random, private readonly exits: string[],
   ) {}
+
+  get pid(): number | undefined {
+    return this.process.child.pid
+  }
 
   get url(): string {
     return `http://127.0.0.1:${String(this.port)}`
@@ -112,9 +116,10 @@ export class Site {
     return Promise.all(this.webs.map(async ({ url }) => (await fetch(`${url}/vitals`, { headers: { connection: 'close' } })).json() as Promise<Vitals>))
   }
 
-  /** What the engines of all processes that there were have done so far. */
-  history(): HistoryEvent[] {
-    return this.lines('history-').map((line) => JSON.parse(line) as HistoryEvent)
+  /** What the engines of all processes that there were have done so far, by time. */
+  history(): Recorded[] {
+    const events = this.lines('history-').map((line) => JSON.parse(line) as Recorded)
+    return events.sort((one, other) => one.at - other.at)
   }
 
   /** Ids of the records that were written. */

@@ -11,7 +11,7 @@ import { Client } from './client.js'
 import { Ledger } from './ledger.js'
 import { LimitedLoad } from './limited-load.js'
 import { Load } from './load.js'
-import { loseBegins } from './lost-begins.js'
+import { loseBegins, type LostBegins } from './lost-begins.js'
 import { pauseAtRandom } from './pauses.js'
 import { Random } from './random.js'
 import { Receiver } from './receiver.js'
@@ -39,7 +39,7 @@ export interface SoakReport extends SoakOptions {
   readonly runs: ReadonlyMap<number, number>
   readonly history: HistoryCounts
   /** Begins that the server was made to lose. */
-  readonly lostBegins: number
+  readonly lost: LostBegins
   /** What is left on the server, by kind. */
   readonly left: Readonly<Record<string, number>>
   readonly callbacks: { readonly heard: number, readonly repeated: number }
@@ -92,12 +92,13 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
     for (const [at, now] of after.entries()) checkLeaks(before[at] as Vitals, now, ledger)
     const left = server ? await checkLeft(server.url(), ledger, SETTLE_MS) : {}
     const rounds = ROUNDS + Math.floor(seconds / ROUND_S)
-    const lostBegins = server ? await loseBegins(site, server, limited, { rounds, ledger }) : 0
+    const lost = server
+      ? await loseBegins(site, server, limited, { rounds, ledger }) : { runs: 0, refusedWrites: 0 }
     await site.stop()
     for (const exit of site.exits) ledger.fault(exit)
     const broken = [...ledger.broken].map(([what, count]) => (count === 1 ? what : `${what} (${String(count)} times)`))
     return {
-      ...options, broken, ledger, blows: chaos?.done ?? [], runs, history, lostBegins, left,
+      ...options, broken, ledger, blows: chaos?.done ?? [], runs, history, lost, left,
       callbacks: { heard: receiver.heard.size, repeated: receiver.repeated }, before, after,
     }
   } finally {

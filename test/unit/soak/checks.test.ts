@@ -10,7 +10,7 @@ import type { Begin, HistoryEvent, Submission, Violation, Write } from '../../so
 function begin(given: Partial<Begin> = {}): Begin {
   const { at = 10 } = given
   return {
-    kind: 'begin', at, task: 't', lease: 'a', run: 1, version: 2, name: 'limited', pool: 'limited',
+    kind: 'begin', at, pid: 1, task: 't', lease: 'a', run: 1, version: 2, name: 'limited', pool: 'limited',
     owner: 'ann', n: 1, createdMs: 0, firstMs: at, startedMs: at, ...given,
   }
 }
