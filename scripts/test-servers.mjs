@@ -15,6 +15,7 @@ const NEEDED = [
   { used: /\bpgBouncerForFile\b/, find: ['pgbouncer', 'pgBouncerBinary'] },
   { used: /\bopenBrowser\b/, find: ['chromium', 'chromiumFile'] },
   { used: /\bskewedBy/, find: ['faketime', 'skewedBy'] },
+  { used: /\bstrace\(/, find: ['strace', 'strace'] },
 ]
 
 /** Returns what is missing here, and the files that cannot run without it. */

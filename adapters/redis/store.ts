@@ -231,8 +231,8 @@ return {text, redis.call('PTTL', KEYS[1])}
  * Counts an entry for its owner. Returns pairs of an entry to remove, the oldest first, and its revision.
  * KEYS[1] sorted set: entries by the time of their count in microseconds; KEYS[2] sorted set: entries by
  * their expiry in milliseconds; KEYS[3] hash: `<bytes> <revision>` of each entry, and the sum of the bytes
- * in the field ''; KEYS[4] never exists: see `Connection.send`. ARGV: 1 entry, 2 revision, 3 bytes, or '' if the entry was deleted, 4 lifetime in ms, or ''
- * to keep it, 5 and 6 maximum entries and bytes.
+ * in the field ''; KEYS[4] never exists, see `Connection.send`. ARGV: 1 entry, 2 revision, 3 bytes, or ''
+ * if the entry was deleted, 4 lifetime in ms, or '' to keep it, 5 and 6 maximum entries and bytes.
  */
 export const COUNT = script(`
 local order, expiries, sizes = unpack(KEYS)

@@ -23,6 +23,33 @@ export interface SqliteStatement {
 /** A value of a parameter. */
 export type SqliteValue = string | number | null
 
+/** A statement of node:sqlite, which has both methods from Node 22.16 on. */
+interface ArrayStatement extends SqliteStatement {
+  all(...values: SqliteValue[]): unknown[][]
+  columns?(): readonly { readonly name: string }[]
+  setReturnArrays?(enabled: boolean): void
+}
+
+/**
+ * Returns a statement whose rows are plain objects. Those of node:sqlite have no prototype and are
+ * dictionaries, which V8 creates and copies four times as slowly.
+ */
+export function withPlainRows(statement: SqliteStatement): SqliteStatement {
+  const source = statement as ArrayStatement
+  if (!source.columns || !source.setReturnArrays) return statement
+  const names = source.columns().map(({ name }) => name)
+  const empty = Object.fromEntries(names.map((name): [string, unknown] => [name, null]))
+  source.setReturnArrays(true)
+  return {
+    all: (...values) => source.all(...values).map((row) => {
+      const object = { ...empty }
+      for (const [n, name] of names.entries()) object[name] = row[n]
+      return object
+    }),
+    run: (...values) => source.run(...values),
+  }
+}
+
 export const DATABASE = value(
   'a database of node:sqlite, better-sqlite3, libsql or bun:sqlite: new DatabaseSync(\'data.db\')',
   (given) => hasMethod('prepare')(given) && hasMethod('exec')(given), { required: true },

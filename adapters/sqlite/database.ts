@@ -2,7 +2,8 @@ import { clearInterval, setImmediate, setInterval, setTimeout } from '../../src/
 import { observed, reasonOf, type StoreEvent } from '../../src/stores/calls.js'
 import { isStoreUnavailable, StoreUnavailableError } from '../../src/stores/store.js'
 import {
-  faultOf, isBusy, isOfOneCall, type SqliteDatabase, type SqliteStatement, type SqliteValue,
+  faultOf, isBusy, isOfOneCall, withPlainRows, type SqliteDatabase, type SqliteStatement,
+  type SqliteValue,
 } from './client.js'
 import { SCHEMA, SCHEMA_VERSION } from './schema.js'
 
@@ -173,7 +174,9 @@ export class Database {
   private prepared(sql: string): SqliteStatement {
     let statement = this.statements.get(sql)
     if (statement === undefined) {
-      this.statements.set(sql, statement = this.options.database.prepare(sql))
+      // SQLite 3.49 and later may plan a statement again for each value of a bare parameter.
+      const planned = this.options.database.prepare(sql.replaceAll('?', '+?'))
+      this.statements.set(sql, statement = withPlainRows(planned))
     }
     return statement
   }

@@ -9,8 +9,8 @@ const root = resolve(import.meta.dirname, '../..')
  * users get. Dependencies stay external. Returns a function from the name of a program to its path.
  */
 export async function buildPrograms(name: string, entries: Readonly<Record<string, string>>): Promise<(program: string) => string> {
-  // Below the project, so that the programs find its dependencies.
-  const folder = resolve(root, 'node_modules/.cache/longhaul-bench', name)
+  // Below bench, so that the programs find the packages of bench/package.json, and those of the project above.
+  const folder = resolve(root, 'bench/node_modules/.cache', name)
   await rm(folder, { recursive: true, force: true })
   const entry: Record<string, string> = { load: resolve(root, 'bench/frame/load.ts') }
   for (const [program, file] of Object.entries(entries)) entry[program] = resolve(root, file)

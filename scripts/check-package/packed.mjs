@@ -1,5 +1,5 @@
 // Checks what `npm pack` puts into the tarball.
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { check, manifest, root } from './run.mjs'
 
@@ -8,25 +8,29 @@ const ALLOWED = [
   /^dist\/node\/[\w-]+\.js$/,
   /^dist\/cjs\/[\w-]+\.cjs$/,
   /^dist\/types\/[\w.-]+\.d\.c?ts$/,
-  /^docs\/(?:adr\/|guide\/)?[\w.-]+\.(?:md|png|svg)$/,
-  /^examples\/.+$/,
-  /^(?:package\.json|README\.md|LICENSE|CHANGELOG\.md|CONTRIBUTING\.md)$/
+  /^docs\/(?:guide\/[\w-]+|README|errors|guarantees)\.md$/,
+  /^docs\/(?:flow|states|console[\w-]*|upload-[\w-]+)\.(?:png|svg)$/,
+  /^(?:package\.json|README\.md|LICENSE|CHANGELOG\.md)$/
 ]
-/** The page whose links lead to the tests that prove it. It says that they are in the repository. */
-const EVIDENCE = 'docs/guarantees.md'
+/** The files of the repository that pages link to, as docs/README.md says. On npm, links of README lead there. */
+const IN_REPOSITORY = [
+  /^(?:src|test|examples|docs\/adr)\//,
+  /^docs\/(?:SPEC|bench|benchmarks|soak)\.md$/,
+  /^CONTRIBUTING\.md$/
+]
 const PAPERS = ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md']
 
 /** @param {string[]} packed paths in the tarball */
 export function checkPacked(packed) {
-  none('packed: nothing but the build, the docs and the examples',
+  none('packed: nothing but the build and the docs of users',
     packed.filter((path) => !ALLOWED.some((pattern) => pattern.test(path))))
   none('packed: README, LICENSE and CHANGELOG', PAPERS.filter((path) => !packed.includes(path)))
 
-  // npm shows README, and node_modules has the pages, so their links must lead to packed files.
+  // node_modules has the pages, so their links must lead to packed files, or to named parts of the repository.
   const links = packed.filter((path) => path.endsWith('.md')).flatMap(linksOf)
   check('packed: pages have links', links.length > 0, 'there are none')
   none(`packed: what pages link to, ${links.length} links`, links
-    .filter(({ from, to }) => !(from === EVIDENCE && /^(?:test|src)\//.test(to)))
+    .filter(({ to }) => !(IN_REPOSITORY.some((pattern) => pattern.test(to)) && existsSync(join(root, to))))
     .filter(({ to }) => !packed.some((file) => file === to || file.startsWith(`${to}/`)))
     .map(({ from, to }) => `${from}: ${to}`))
 

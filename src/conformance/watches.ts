@@ -146,7 +146,9 @@ export function watchCases<Context extends Waits>(
     },
 
     'a listener that throws harms neither the writer nor other listeners': async ({ site, watched }) => {
-      const throws = (): void => { throw new Error('fails, on purpose') }
+      const error = new Error('A listener of a watch throws, on purpose.')
+      const throws = (): void => { throw error }
+      const uncaught = watchUncaught(error)
       const first = await site.watch('one', throws)
       const watch = await watched()
       const last = await site.watch('one', throws)
@@ -155,6 +157,7 @@ export function watchCases<Context extends Waits>(
       await site.change('one', version)
       await watch.expect('the change')
       for (const stop of [first, watch.stop, last]) stop()
+      assert.equal(uncaught.stop(), 0, 'the error of a listener was not caught, which ends the process')
     },
   }
   return Object.fromEntries(Object.entries(cases).map(([title, body]) => [title, async (context) => {
@@ -162,4 +165,25 @@ export function watchCases<Context extends Waits>(
     const watched = (name = 'one') => notices(context, (listener) => site.watch(name, listener))
     await body({ waits: context, site, watched })
   }]))
+}
+
+/**
+ * Counts how often nothing catches an error. Otherwise a test runner would fail, and name no case.
+ * `stop` returns the number.
+ */
+function watchUncaught(expected: Error): { stop(): number } {
+  let count = 0
+  const others = process.listeners('uncaughtException')
+  const listener: NodeJS.UncaughtExceptionListener = (error, origin) => {
+    if (error === expected) count++
+    else for (const other of others) other(error, origin)
+  }
+  process.removeAllListeners('uncaughtException').on('uncaughtException', listener)
+  return {
+    stop: () => {
+      process.off('uncaughtException', listener)
+      for (const other of others) process.on('uncaughtException', other)
+      return count
+    },
+  }
 }

@@ -358,6 +358,10 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
         // The first one ends them all.
       }
     }))),
+  broken('nothing catches the error of a listener', 'a listener that throws harms neither the writer nor other listeners', (real) =>
+    watches(real, (listeners) => {
+      for (const listener of listeners) queueMicrotask(listener)
+    })),
   broken('listeners of one key are a set', 'one listener twice is two watches', (real) =>
     watches(real, (listeners) => queueMicrotask(() => [...listeners].forEach((listener) => listener())))),
   broken('unsubscribe does nothing', 'a watch that was stopped gets no notice, and others do', (real) => ({

@@ -82,17 +82,36 @@ test('the consumer that is compiled and run against the package imports every en
   for (const subpath of subpaths.filter((each) => each !== './nestjs')) assert.ok(consumer.includes(` from '${subpath.replace('.', 'longhaul')}'`), subpath)
 })
 
-test('what is built, the docs and the examples are packed, without side effects, for the versions of Node that are tested', () => {
-  const docs = ['CHANGELOG.md', 'CONTRIBUTING.md', 'docs/*.md', '!docs/spec-map.md', 'docs/*.png', 'docs/*.svg', 'docs/adr', 'docs/guide', 'examples']
-  assert.deepEqual(manifest.files, ['dist', ...docs])
+test('what is built and the docs of users are packed, without side effects, for the versions of Node that are tested', () => {
+  const pages = ['CHANGELOG.md', 'docs/README.md', 'docs/errors.md', 'docs/guarantees.md', 'docs/guide']
+  const pictures = ['docs/flow.svg', 'docs/states.svg', 'docs/console*.png', 'docs/upload-*.png']
+  assert.deepEqual(manifest.files, ['dist', ...pages, ...pictures])
   assert.equal(manifest.sideEffects, false)
   assert.equal(manifest.engines.node, '>=20.19')
 })
 
-test('the lock file holds no address of a registry', () => {
-  const lock = JSON.parse(text('package-lock.json'))
-  const addresses = Object.entries(lock.packages).filter(([, entry]) => 'resolved' in (entry as object))
-  assert.deepEqual(addresses, [])
-  assert.deepEqual(lock.packages[''].dependencies, manifest.dependencies)
-  assert.deepEqual(lock.packages[''].devDependencies, manifest.devDependencies)
+for (const folder of ['', 'bench/']) {
+  test(`${folder}package-lock.json holds no address of a registry, and the dependencies of ${folder}package.json`, () => {
+    const { dependencies, devDependencies } = JSON.parse(text(`${folder}package.json`))
+    const { packages } = JSON.parse(text(`${folder}package-lock.json`))
+    const addresses = Object.entries(packages).filter(([, entry]) => 'resolved' in (entry as object))
+    assert.deepEqual(addresses, [])
+    assert.deepEqual(packages[''].dependencies, dependencies)
+    assert.deepEqual(packages[''].devDependencies, devDependencies)
+  })
+}
+
+test('a benchmark that imports a package of bench/package.json is left out of tsconfig.json, and no other is', () => {
+  const { devDependencies } = JSON.parse(text('bench/package.json'))
+  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => readFileSync(path, 'utf8'))
+  const files = readdirSync(join(root, 'bench'), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts') && !file.startsWith('node_modules'))
+    .map((file) => join('bench', file))
+  const imports = new Map(files.map((file) => [file, ts.preProcessFile(text(file)).importedFiles.map(({ fileName }) => fileName)]))
+  const isLeftOut = (file: string): boolean => (imports.get(file) ?? []).some((name) => (
+    name.startsWith('.')
+      ? isLeftOut(join(file, '..', name.replace(/js$/, 'ts')))
+      : Object.keys(devDependencies).some((dependency) => name === dependency || name.startsWith(`${dependency}/`))
+  ))
+  assert.deepEqual(config.exclude, files.filter(isLeftOut).sort())
 })

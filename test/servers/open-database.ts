@@ -15,6 +15,8 @@ export interface OpenOptions {
   readonly timeoutMs?: number
   /** Maximum number of connections to PostgreSQL. Default 10. */
   readonly max?: number
+  /** Of SQLite. Default `full`. */
+  readonly synchronous?: 'full' | 'normal'
   /** Folder of the blobs beside Redis. Without it they are in memory. */
   readonly folder?: string
 }

@@ -150,15 +150,17 @@ export const runCases: Cases<EngineContext> = {
       const cancelled = await context.changed(task, { version: 1 }, { status: 'cancelled' }, other)
       assert.deepEqual([cancelled.status, cancelled.run, cancelled.attempt], ['cancelled', 0, 0])
     }
+    // Long enough for a slow machine to cancel the task before its next run.
+    const later = 6 * context.delayMs
     const worker = context.work({
       run: async ({ task: { id } }, begun) => {
-        await begun.change(id === 'again' ? { status: 'queued', delayMs: context.delayMs } : { status: 'completed' })
+        await begun.change(id === 'again' ? { status: 'queued', delayMs: later } : { status: 'completed' })
       },
     })
     const again = await context.created({ id: 'again' })
     await context.eventually(async () => (await context.stored('again')).version === 3, 'its run ends')
     await context.changed(again, { version: 3 }, { status: 'cancelled' }, other)
-    await context.created({ id: 'mark', start: { delayMs: context.delayMs + context.toleranceMs } })
+    await context.created({ id: 'mark', start: { delayMs: later + context.toleranceMs } })
     await worker.ran('mark')
     assert.deepEqual(worker.ids, ['again', 'mark'])
   },

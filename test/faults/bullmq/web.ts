@@ -6,6 +6,7 @@ import { openQueue, type Major } from './queues.js'
 
 const [major = '6', url = '', name = '', database = ''] = process.argv.slice(2)
 const { queue, events, close } = openQueue(major as Major, url, name)
+await queue.waitUntilReady()
 const opened = openDatabase(database, { name: 'web', leaseMs: 1500 })
 const work = bullmqTask({
   name: 'work', queue, events,

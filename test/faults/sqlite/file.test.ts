@@ -319,12 +319,27 @@ test('each statement finds its rows by an index', async (t) => {
   assert.deepEqual(steps.filter((step) => isSlow.test(step)), [])
 })
 
+test('no statement has a bare parameter, because SQLite 3.49 plans such a statement again for each value', async (t) => {
+  const statements = new Set<string>()
+  const database = noting(openSqlite((await sqliteUrl()).slice('sqlite:'.length)), (sql) => { statements.add(sql) })
+  const { store, blobs } = sqlite({ database })
+  t.after(async () => {
+    await store.close()
+    await blobs.close()
+    database.close()
+  })
+  await store.create('key', '1', { ttlMs: 60_000 })
+  await store.increment('counter', 1, { ttlMs: 60_000 })
+  assert.ok([...statements].some((sql) => sql.includes('+?')))
+  assert.deepEqual([...statements].filter((sql) => /[^+]\?/.test(sql)), [])
+})
+
 test('a page is of one state of the file, whatever another process removes meanwhile', async (t) => {
   const { path, database: other, submit } = await open(t)
   await submit()
   await submit()
   const database = noting(openSqlite(path), (sql) => {
-    if (sql.endsWith('WHERE rowid = ?')) other.exec('DELETE FROM longhaul_tasks')
+    if (sql.endsWith('WHERE rowid = +?')) other.exec('DELETE FROM longhaul_tasks')
   })
   const { engine } = sqlite({ database })
   t.after(() => { database.close() })

@@ -1,12 +1,13 @@
-// A process with tasks in a file of SQLite: node process.ts <url> <submits | runs> <first number>. Prints each accepted task.
+// A process with tasks in a file of SQLite: node process.ts <url> <submits | runs> <first number> [full | normal]. Prints
+// each accepted task.
 import { writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createTasks, defineTask } from 'longhaul'
 import { openSqliteFile } from '../../servers/open-database.js'
 
-const [, , url = '', role = '', first = '0'] = process.argv
+const [, , url = '', role = '', first = '0', synchronous = 'full'] = process.argv
 
-const { parts } = openSqliteFile(url, { leaseMs: 400 })
+const { parts } = openSqliteFile(url, { leaseMs: 400, synchronous: synchronous === 'normal' ? 'normal' : 'full' })
 const count = defineTask({
   name: 'count',
   run: async (input: { readonly n: number }) => {

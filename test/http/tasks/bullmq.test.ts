@@ -12,17 +12,17 @@ import { eventually, keepAlive, within } from '../../kit/wait.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { stopAfterwards } from '../kit/process.js'
 
-interface Shown {
-  readonly status: string
-  readonly result?: unknown
-  readonly error: { readonly code: string }
-  readonly progress?: { readonly done: number }
-}
-
 stopAfterwards()
 const { url } = await redisForFile()
 const redis = new Redis(url)
 after(() => { redis.disconnect() })
+
+interface Status {
+  readonly status: string
+  readonly result: unknown
+  readonly progress?: { readonly done: number }
+  readonly error: { readonly code: string }
+}
 
 for (const major of MAJORS) {
   describe(`BullMQ ${major}`, async () => {
@@ -50,8 +50,9 @@ for (const major of MAJORS) {
         const path = response.headers.get('location') ?? ''
         return { path, id: path.split('/').at(-1) ?? '' }
       }
-      const ended = async (path: string) => (await (await ask('GET', path, undefined, { prefer: 'wait=30' })).json()) as Shown
-      return { tasks, work, errors, handle, ask, submit, ended }
+      const read = async (path: string, headers?: Record<string, string>) => await (await ask('GET', path, undefined, headers)).json() as Status
+      const ended = (path: string) => read(path, { prefer: 'wait=30' })
+      return { tasks, work, errors, handle, ask, submit, read, ended }
     }
     const jobOf = async (id: string) => (await queue.getJobs()).find((job) => job?.id?.startsWith(`${id}.`))
     const isState = async (id: string, state: string) => await (await jobOf(id))?.getState() === state
@@ -161,10 +162,10 @@ for (const major of MAJORS) {
     })
 
     test('progress arrives while the job runs', async (t) => {
-      const { submit, ended, ask } = open(t)
+      const { submit, ended, read } = open(t)
       const gate = randomUUID()
       const { path } = await submit({ progress: [{ done: 1, total: 2 }], gate })
-      await eventually(async () => (await (await ask('GET', path)).json() as Shown).progress?.done === 1, 30_000)
+      await eventually(async () => (await read(path)).progress?.done === 1, 30_000)
       await redis.set(gate, 1)
       assert.equal((await ended(path)).status, 'completed')
     })
@@ -192,14 +193,14 @@ for (const major of MAJORS) {
     })
 
     test('a job that runs continues after a cancel, and the task stays cancelled', async (t) => {
-      const { submit, ask } = open(t)
+      const { submit, ask, read } = open(t)
       const gate = randomUUID()
       const { path, id } = await submit({ gate })
       await eventually(() => isState(id, 'active'), 30_000)
       await ask('DELETE', path)
       await redis.set(gate, 1)
       await eventually(() => isState(id, 'completed'), 30_000)
-      assert.equal((await (await ask('GET', path)).json() as Shown).status, 'cancelled')
+      assert.equal((await read(path)).status, 'cancelled')
     })
 
     test('a job that waits is removed when the time limit of the task is over', async (t) => {

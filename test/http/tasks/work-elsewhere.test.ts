@@ -41,7 +41,7 @@ for (const [engine, url] of Object.entries(urls)) {
       const submit = () => web.tasks.submit(web.work, {})
       return { workIds, cancelled, errors, worker, web, submit, process_ }
     }
-    const untilAborted = ({ signal }: Parameters<Run>[0]) => new Promise((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) })
+    const untilAborted = ({ signal }: TaskContext) => new Promise<never>((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) })
 
     test('an id of work has the id of its task, and changes with each failed attempt and each retry', async (t) => {
       const { workIds, cancelled, web, submit } = open(t, () => { throw new Error('no') }, { attempts: 2 })
