@@ -141,16 +141,20 @@ export class LimitedTakes {
 /** SQL of the condition of a run that limits count: its lease has not been found over. */
 const RUNS = `status = 1 AND turn IS NULL AND due_at < 'Infinity' AND expires_at > ${SAME_NOW}`
 
+/** SQL by which a held task is due as before. */
+const RELEASE = 'due_at = CASE WHEN task.due_at = \'Infinity\' THEN task.held_due_at ELSE task.due_at END'
+
 /**
  * Returns a statement that begins at most `$2` runs of a pool (`$1`), with a lease (`$4`) of `$3`
  * milliseconds. It reads `$5` ready tasks. Limits: `$6` runs of the pool; `$7` begins in `$8`
  * milliseconds; `$9` runs of each caller; `$11` of those with a name of `$10`. It releases held tasks
- * of callers (`$12`) of whom `$13` runs have ended.
+ * of callers (`$12`) of whom `$13` runs have ended: they begin, or are ready.
  */
 function takeSql(schema: string): string {
   const rows = `${schema}.task_rows`
   const pools = `${schema}.task_pools`
   const begins = `${schema}.task_begins`
+  const logs = '$7::bigint IS NOT NULL AND EXISTS (SELECT FROM taken)'
   const inWindow = `pool = $1 AND began_at BETWEEN ${SAME_NOW} - $8::float8 AND ${SAME_NOW}`
   return `WITH ${CLOCK}, known AS MATERIALIZED (
   SELECT begun, is_paused FROM ${pools} WHERE pool = $1
@@ -171,102 +175,80 @@ function takeSql(schema: string): string {
   FROM known JOIN newest USING (begun, is_paused) CROSS JOIN LATERAL (
     SELECT $7::bigint - begun + coalesce((SELECT before FROM oldest), begun) AS starts
   ) AS starts
-), ${candidatesSql(rows)}, locked AS MATERIALIZED (
-  SELECT id, caller, name, pool, turn, status, run_started_at, expires_at FROM ${rows}
-  WHERE id = ANY(ARRAY(SELECT id FROM judged)) FOR UPDATE SKIP LOCKED
+), ${releasedSql(rows)}, ${judgedSql(rows)}, locked AS MATERIALIZED (
+  SELECT id, pool, turn, due_at, status, run_started_at, expires_at FROM ${rows}
+  WHERE id = ANY(ARRAY(SELECT id FROM judged WHERE is_met OR is_held)) FOR UPDATE SKIP LOCKED
 ), free AS MATERIALIZED (
-  SELECT * FROM locked JOIN judged USING (id)
-  WHERE pool = $1 AND turn IS NOT NULL AND expires_at > ${SAME_NOW}
+  SELECT * FROM locked JOIN judged USING (id) WHERE pool = $1 AND expires_at > ${SAME_NOW}
+    AND CASE WHEN is_held THEN ${HELD} ELSE turn IS NOT NULL END
 ), taken AS MATERIALIZED (
-  SELECT id, caller, name, status, run_started_at FROM free WHERE fits
+  SELECT id, status, run_started_at FROM free WHERE is_met AND fits
 ), begun AS (
-  ${beginSql(rows)} RETURNING ${runColumns()}
+  ${beginSql(rows)}, ${RELEASE}
+  FROM taken WHERE task.id = taken.id RETURNING ${runColumns()}
 ), held AS (
-  UPDATE ${rows} AS task SET turn = NULL, held_due_at = due_at, due_at = 'Infinity', lease_until = NULL
-  FROM free WHERE task.id = free.id AND NOT fits
-), ${releaseSql(rows)}, counted AS (
+  UPDATE ${rows} AS task SET turn = NULL, held_due_at = task.due_at, due_at = 'Infinity',
+    lease_until = NULL
+  FROM free WHERE task.id = free.id AND is_met AND NOT fits AND NOT is_held
+), promoted AS (
+  UPDATE ${rows} AS task SET turn = new_turn, ${RELEASE}
+  FROM free WHERE task.id = free.id AND is_held AND fits AND NOT is_met RETURNING 1
+), counted AS (
   UPDATE ${pools} SET begun = begun + (SELECT count(*) FROM taken)
   WHERE pool = $1 AND EXISTS (SELECT FROM taken)
 ), logged AS (
   INSERT INTO ${begins} (pool, began_at, before) SELECT $1, ${SAME_NOW}, begun FROM state
-  WHERE $7::bigint IS NOT NULL AND EXISTS (SELECT FROM taken)
+  WHERE ${logs}
 ), trimmed AS (
-  DELETE FROM ${begins}
-  WHERE $7::bigint IS NOT NULL AND EXISTS (SELECT FROM taken) AND pool = $1
-    AND (began_at < ${SAME_NOW} - $8::float8 OR began_at > ${SAME_NOW})
+  DELETE FROM ${begins} WHERE ${logs} AND pool = $1 AND began_at < ${SAME_NOW} - $8::float8
+), corrected AS (
+  DELETE FROM ${begins} WHERE ${logs} AND pool = $1 AND began_at > ${SAME_NOW}
 )
 SELECT (room - (SELECT count(*) FROM taken))::float8 AS room,
   CASE WHEN starts <= (SELECT count(*) FROM taken)
     THEN coalesce((SELECT began_at FROM oldest), now) + $8::float8 + 1 - now END AS opens_in,
-  (SELECT count(*) FROM candidates)::float8 AS scanned,
+  (SELECT count(*) FROM waiting)::float8 AS scanned,
   (SELECT count(*) FROM promoted)::float8 AS released,
-  ((SELECT count(*) FROM candidates) - (SELECT count(*) FROM judged))::float8 AS unmet, begun.*
+  (SELECT count(*) FROM judged WHERE NOT is_met)::float8 AS unmet, begun.*
 FROM clock LEFT JOIN state ON true LEFT JOIN begun ON true`
 }
 
 /**
- * Returns common table expressions that read ready tasks, and decide which of them begin. `judged` has
- * those that a take meets before it has begun all that it may: a task whose share is not full `fits`.
+ * Returns common table expressions that read ready tasks (`waiting`), what runs of their callers, and
+ * the held tasks of `$12` that are next, by priority and age. Each name is read by itself, because a
+ * name whose own share is full may hold any number of tasks. The callers come from subqueries, so that
+ * the planner assumes few of them, and does not compile the plan.
  */
-function candidatesSql(rows: string): string {
-  return `candidates AS MATERIALIZED (
-  SELECT id, caller, name, row_number() OVER (ORDER BY priority, turn, due_at) AS n FROM (
-    SELECT id, caller, name, priority, turn, due_at FROM ${rows} AS task
-    WHERE pool = $1 AND turn IS NOT NULL AND expires_at > ${SAME_NOW}
-      AND (SELECT room FROM state) > 0
-    ORDER BY priority, turn, due_at LIMIT $5::bigint
-  ) AS first
+function releasedSql(rows: string): string {
+  const held = `pool = $1 AND caller = freed.caller AND ${HELD} AND expires_at > ${SAME_NOW}`
+  return `waiting AS MATERIALIZED (
+  SELECT id, caller, name, priority, turn, due_at FROM ${rows} AS task
+  WHERE pool = $1 AND turn IS NOT NULL AND expires_at > ${SAME_NOW}
+    AND (SELECT room FROM state) > 0
+  ORDER BY priority, turn, due_at LIMIT $5::bigint
 ), names AS MATERIALIZED (
   SELECT * FROM unnest($10::text[], $11::bigint[]) AS names (name, max)
 ), running AS MATERIALIZED (
   SELECT caller, name, count FROM (
-    SELECT caller FROM candidates
+    SELECT caller FROM waiting
     WHERE caller <> '' AND ($9::bigint IS NOT NULL OR cardinality($10::text[]) > 0)
     UNION SELECT unnest($12::text[])
   ) AS callers CROSS JOIN LATERAL (
     SELECT name, count(*) AS count FROM ${rows} AS task
     WHERE task.pool = $1 AND task.caller = callers.caller AND ${RUNS} GROUP BY name
   ) AS runs
-), named AS (
-  SELECT id, n, caller, caller = '' OR max IS NULL OR row_number() OVER (
-    PARTITION BY caller, name ORDER BY n
-  ) <= max - coalesce(count, 0) AS fits
-  FROM candidates LEFT JOIN names USING (name) LEFT JOIN running USING (caller, name)
-), shared AS (
-  SELECT id, n, fits AND (caller = '' OR $9::bigint IS NULL OR count(*) FILTER (WHERE fits) OVER (
-    PARTITION BY caller ORDER BY n
-  ) <= $9::bigint - coalesce(total, 0)) AS fits
-  FROM named LEFT JOIN (
-    SELECT caller, sum(count)::bigint AS total FROM running GROUP BY caller
-  ) AS running USING (caller)
-), judged AS MATERIALIZED (
-  SELECT id, fits FROM (
-    SELECT id, fits, count(*) FILTER (WHERE fits) OVER (ORDER BY n) - fits::integer AS before
-    FROM shared
-  ) AS shared
-  WHERE before < least($2::bigint, (SELECT room FROM state))
-)`
-}
-
-/**
- * Returns common table expressions that release held tasks of `$12`, by priority and age. Each name is
- * read by itself, because a name whose own share is full may hold any number of tasks. The callers come
- * from subqueries, so that the planner assumes few of them, and does not compile the plan.
- */
-function releaseSql(rows: string): string {
-  const held = `pool = $1 AND caller = freed.caller AND ${HELD} AND expires_at > ${SAME_NOW}`
-  return `busy AS MATERIALIZED (
-  SELECT caller, name, sum(count)::bigint AS count FROM (
-    SELECT caller, name, count FROM running UNION ALL SELECT caller, name, 1 FROM taken
-  ) AS runs GROUP BY caller, name
+), busy AS MATERIALIZED (
+  SELECT caller, sum(count)::bigint AS total FROM running GROUP BY caller
 ), freed AS MATERIALIZED (
-  SELECT caller, greatest(least(count, $9::bigint - coalesce(
-    (SELECT sum(busy.count)::bigint FROM busy WHERE busy.caller = freed.caller), 0)), 0) AS room
+  SELECT caller, greatest(least(count, $9::bigint - coalesce(total, 0)), 0) AS room
   FROM unnest((SELECT $12::text[]), (SELECT $13::bigint[])) AS freed (caller, count)
-  WHERE EXISTS (SELECT FROM state)
+  LEFT JOIN busy USING (caller) WHERE EXISTS (SELECT FROM state)
 ), released AS MATERIALIZED (
-  SELECT first.id FROM freed CROSS JOIN LATERAL (
-    SELECT one.id FROM (
+  SELECT first.*, row_number() OVER (
+    PARTITION BY first.priority, first.caller ORDER BY first.held_due_at, first.id
+  ) - 1 AS place
+  FROM freed CROSS JOIN LATERAL (
+    SELECT one.* FROM (
       WITH RECURSIVE known AS (
         (SELECT name FROM ${rows} WHERE ${held} ORDER BY name LIMIT 1)
         UNION ALL
@@ -275,23 +257,44 @@ function releaseSql(rows: string): string {
       )
       SELECT name FROM known WHERE name IS NOT NULL
     ) AS known LEFT JOIN names USING (name)
-    LEFT JOIN busy ON busy.caller = freed.caller AND busy.name = known.name
+    LEFT JOIN running ON running.caller = freed.caller AND running.name = known.name
     CROSS JOIN LATERAL (
-      SELECT id, priority, held_due_at FROM ${rows} WHERE ${held} AND name = known.name
+      SELECT id, pool, caller, name, priority, held_due_at FROM ${rows}
+      WHERE ${held} AND name = known.name
       ORDER BY priority, held_due_at
-      LIMIT greatest(least(freed.room, names.max - coalesce(busy.count, 0)), 0)
+      LIMIT greatest(least(freed.room, names.max - coalesce(running.count, 0)), 0)
     ) AS one
     ORDER BY one.priority, one.held_due_at LIMIT freed.room
   ) AS first
-), freeing AS MATERIALIZED (
-  SELECT id, pool, priority, caller, status, due_at, held_due_at FROM ${rows}
-  WHERE id = ANY(ARRAY(SELECT id FROM released)) FOR UPDATE SKIP LOCKED
-), ready AS MATERIALIZED (
-  SELECT *, row_number() OVER (PARTITION BY priority, caller ORDER BY held_due_at, id) - 1 AS place
-  FROM freeing WHERE pool = $1 AND ${HELD}
-), promoted AS (
-  UPDATE ${rows} AS task SET turn = ${turnSql(rows, 'ready')}, due_at = ready.held_due_at
-  FROM ready WHERE task.id = ready.id RETURNING 1
+)`
+}
+
+/**
+ * Returns common table expressions that decide about ready and released tasks, in their order. One
+ * `fits` if its shares are not full then. It `is_met` before the take has begun all that it may.
+ */
+function judgedSql(rows: string): string {
+  return `candidates AS MATERIALIZED (
+  SELECT *, row_number() OVER (ORDER BY priority, turn, due_at) AS n FROM (
+    SELECT *, false AS is_held FROM waiting UNION ALL
+    SELECT id, caller, name, priority, ${turnSql(rows, 'released')}, held_due_at, true FROM released
+  ) AS first
+), named AS (
+  SELECT id, n, caller, turn, is_held, caller = '' OR max IS NULL OR row_number() OVER (
+    PARTITION BY caller, name ORDER BY n
+  ) <= max - coalesce(count, 0) AS fits
+  FROM candidates LEFT JOIN names USING (name) LEFT JOIN running USING (caller, name)
+), shared AS (
+  SELECT id, n, turn, is_held,
+    fits AND (caller = '' OR $9::bigint IS NULL OR count(*) FILTER (WHERE fits) OVER (
+      PARTITION BY caller ORDER BY n
+    ) <= $9::bigint - coalesce(total, 0)) AS fits
+  FROM named LEFT JOIN busy USING (caller)
+), judged AS MATERIALIZED (
+  SELECT id, turn AS new_turn, is_held, fits,
+    count(*) FILTER (WHERE fits) OVER (ORDER BY n) - fits::integer
+      < least($2::bigint, (SELECT room FROM state)) AS is_met
+  FROM shared
 )`
 }
 

@@ -55,14 +55,13 @@ export function runColumns(): string {
   taken.run_started_at AS lost_run_started_at`
 }
 
-/** Returns the SQL that begins the runs of `taken`, with a lease (`$4`) of `$3` milliseconds. */
+/** Returns the start of the SQL that begins the runs of `taken`, with a lease (`$4`) of `$3` milliseconds. */
 export function beginSql(rows: string): string {
   return `UPDATE ${rows} AS task SET status = 1, turn = NULL, version = task.version + 1,
   run = task.run + 1, attempt = task.attempt + 1,
   crashes = task.crashes + (task.status = 1)::integer, taken_by = $4,
   lease_until = ${SAME_NOW} + $3::float8, run_started_at = ${SAME_NOW},
-  started_at = coalesce(task.started_at, ${SAME_NOW})
-FROM taken WHERE task.id = taken.id AND task.turn IS NOT NULL`
+  started_at = coalesce(task.started_at, ${SAME_NOW})`
 }
 
 /** Applications may set parsers of `pg` that return strings, big integers or objects as numbers. */

@@ -323,6 +323,7 @@ EXISTS (SELECT FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW}) AS has_
   ORDER BY priority, turn, due_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
 )
 ${beginSql(rows)}
+FROM taken WHERE task.id = taken.id AND task.turn IS NOT NULL
 RETURNING ${runColumns()}`,
     /** Lets held tasks of a pool (`$1`) become due. */
     releaseAll: `UPDATE ${rows} SET due_at = held_due_at,
