@@ -69,7 +69,7 @@ export default defineConfig(
     files: ['adapters/**'],
     rules: {
       '@typescript-eslint/no-restricted-imports': ['error', {
-        paths: [{ name: 'bullmq', allowTypeImports: true, message: 'Call loadBullMQ(), so that BullMQ loads at its first use.' }]
+        paths: [{ name: 'bullmq', allowTypeImports: true, message: 'Import its types only: the application passes its own queue.' }]
       }]
     }
   },

@@ -32,7 +32,7 @@ const PARTS = [
   ['*', 'longhaul/fastify', 'ipaddr.js'],
   ['*', 'longhaul/koa', 'ipaddr.js'],
   ['*', 'longhaul/files', 'lru-cache'],
-  ['*', 'longhaul/redis', 'bullmq'],
+  ['*', 'longhaul/redis'],
   ['*', 'longhaul/bullmq'],
   ['*', 'longhaul/callbacks', 'ipaddr.js', 'standardwebhooks'],
   ['createClient', 'longhaul/client'],

@@ -30,7 +30,7 @@ import { script, type Script } from './client.js'
  *
  * What runs stands in run:{pool}, by the end of its lease, which is infinite once it has been found to be
  * over: `{id}0{birth}0{lease}0{name}0{caller}`. Limits count these members, so no count can be wrong.
- * starts:{pool}: the newest begins by microsecond, in pools with `startsPer`.
+ * starts:{pool}: list of the microseconds of the newest begins, in pools with `startsPer`.
  */
 
 /** Elements of `m`. Absent strings are '', absent times are 0. rows.ts has the same order. */
@@ -84,31 +84,19 @@ local function done(...)
   return {due and due - now, ...}
 end
 
-local function save(t)
-  call('HSET', base .. 'h:' .. t[ID], 'm', cjson.encode(t))
-end
+local function save(t) call('HSET', base .. 'h:' .. t[ID], 'm', cjson.encode(t)) end
 
 local function stamp()
   micros = micros + 1
   return string.format('%016.0f', micros)
 end
 
-local function level(t)
-  return string.format('%07d', t[PRIORITY])
-end
-
-local function lineOf(t)
-  return level(t) .. '\\0' .. t[CALLER] .. '\\0'
-end
-
-local function shareOf(t, name)
-  return t[CALLER] .. '\\0' .. name .. '\\0'
-end
-
-local function heldAs(t)
-  return shareOf(t, t[SHARE]) .. level(t) .. t[SINCE] .. '\\0' .. t[ID]
-end
-
+local function level(t) return string.format('%07d', t[PRIORITY]) end
+local function lineOf(t) return level(t) .. '\\0' .. t[CALLER] .. '\\0' end
+local function shareOf(t, name) return t[CALLER] .. '\\0' .. name .. '\\0' end
+local function turnsOf(t) return base .. 'q:' .. level(t) .. ':' .. t[PLACE_POOL] end
+local function readyAs(t) return lineOf(t) .. t[SINCE] .. '\\0' .. t[ID] end
+local function heldAs(t) return shareOf(t, t[SHARE]) .. level(t) .. t[SINCE] .. '\\0' .. t[ID] end
 local function runAs(t)
   return table.concat({t[ID], t[BIRTH], t[LEASE], t[NAME], t[CALLER]}, '\\0')
 end
@@ -119,12 +107,9 @@ local function starting(set, prefix, count)
 end
 
 local function makeReady(t)
-  local pool = t[POOL]
-  t[PLACE], t[PLACE_POOL] = 'ready', pool
-  call('ZADD', base .. 'ready:' .. pool, 0, lineOf(t) .. t[SINCE] .. '\\0' .. t[ID])
-  if call('ZADD', base .. 'q:' .. level(t) .. ':' .. pool, 'NX', stamp(), t[CALLER]) == 1 then
-    awake[pool] = true
-  end
+  t[PLACE], t[PLACE_POOL] = 'ready', t[POOL]
+  call('ZADD', base .. 'ready:' .. t[POOL], 0, readyAs(t))
+  if call('ZADD', turnsOf(t), 'NX', stamp(), t[CALLER]) == 1 then awake[t[POOL]] = true end
 end
 
 local function schedule(t, at)
@@ -143,10 +128,8 @@ local function unplace(t)
   elseif place == 'held' then
     call('ZREM', base .. 'held:' .. pool, heldAs(t))
   elseif place == 'ready' then
-    call('ZREM', base .. 'ready:' .. pool, lineOf(t) .. t[SINCE] .. '\\0' .. t[ID])
-    if #starting('ready:' .. pool, lineOf(t), 1) == 0 then
-      call('ZREM', base .. 'q:' .. level(t) .. ':' .. pool, t[CALLER])
-    end
+    call('ZREM', base .. 'ready:' .. pool, readyAs(t))
+    if #starting('ready:' .. pool, lineOf(t), 1) == 0 then call('ZREM', turnsOf(t), t[CALLER]) end
   end
 end
 
@@ -176,9 +159,7 @@ local function freeShares(t)
   release(t[RUN_POOL], shareOf(t, t[NAME]))
 end
 
-local function stop(t)
-  call('PUBLISH', channel .. 'k:' .. string.match(t[LEASE], '^[^.]*'), '')
-end
+local function stop(t) call('PUBLISH', channel .. 'k:' .. string.match(t[LEASE], '^[^.]*'), '') end
 `
 
 /**

@@ -59,19 +59,9 @@ export function runName({ task, lease }: LeasedRun): string {
   return [task.id, task.birth, lease, task.name, task.caller ?? ''].join('\0')
 }
 
-/** Longest duration that scripts calculate with, in milliseconds: some 300 years. */
-const MAX_MS = 1e13
-
 export function createArgument(task: NewTask): string {
-  const {
-    id, birth, key, owner, caller, name, pool, priority, input, details, start, keepMs, hasFiles, limit,
-    unique,
-  } = task
-  const head = {
-    id, birth, key, owner, caller, name, pool, priority, start, keepMs: Math.min(keepMs, MAX_MS), hasFiles,
-    limit: limit && { ...limit, max: Math.min(limit.max, MAX_MS) }, unique,
-  }
-  return `${JSON.stringify(head)}\n${JSON.stringify(details)}\n${input.text}`
+  const head = JSON.stringify({ ...task, input: undefined, details: undefined })
+  return `${head}\n${JSON.stringify(task.details)}\n${task.input.text}`
 }
 
 /** @param nonce - name of the call, which is the same if the client sends it again */
@@ -79,18 +69,12 @@ export function changeArguments(
   { id, birth }: TaskRef, expected: Expected, change: TaskChange, nonce: string,
 ): readonly [text: string, checkpoint: string] {
   const {
-    status, details, result, delayMs = 0, isGivenBack, limit, pool, keepMs, callbackMs, checkpoint,
-    hasFiles, files,
+    status, details, result, delayMs, isGivenBack, limit, pool, keepMs, callbackMs, checkpoint, hasFiles,
+    files,
   } = change
   const head = JSON.stringify({
-    // Redis rejects JSON with half of a surrogate pair.
-    id: id.toWellFormed(), birth: birth.toWellFormed(), pool: pool?.toWellFormed(),
-    expected: 'lease' in expected ? { lease: expected.lease.toWellFormed() } : expected,
-    nonce, status, isGivenBack, limit: limit && { ...limit, max: Math.min(limit.max, MAX_MS) },
-    hasFiles, files, delayMs: Math.min(delayMs, MAX_MS),
-    keepMs: keepMs === undefined ? undefined : Math.min(keepMs, MAX_MS),
-    callbackMs: typeof callbackMs === 'number' ? Math.min(callbackMs, MAX_MS) : callbackMs,
-    isHidden: !isVisibleChange(change) || undefined,
+    id, birth, expected, nonce, status, delayMs, isGivenBack, limit, pool, keepMs, callbackMs, hasFiles,
+    files, isHidden: !isVisibleChange(change) || undefined,
     checkpoint: typeof checkpoint === 'string' ? 'new' : checkpoint === null ? 'none' : undefined,
   })
   const text = `${head}\n${details === undefined ? '' : JSON.stringify(details)}\n${result ?? ''}`

@@ -120,13 +120,15 @@ end
  * no room, '' for that of the pool, or nothing.
  */
 const SHARES = `
+local function add(sums, ...)
+  for _, share in ipairs({...}) do sums[share] = (sums[share] or 0) + 1 end
+end
+
 local function sharesIn(pool)
   local sums = {}
   for _, run in ipairs(call('ZRANGEBYSCORE', base .. 'run:' .. pool, '-inf', '(inf')) do
     local name, caller = string.match(run, '%z([^%z]*)%z([^%z]*)$')
-    for _, share in ipairs({caller .. '\\0\\0', caller .. '\\0' .. name .. '\\0'}) do
-      sums[share] = (sums[share] or 0) + 1
-    end
+    add(sums, caller .. '\\0\\0', caller .. '\\0' .. name .. '\\0')
   end
   return sums
 end
@@ -168,17 +170,10 @@ local function begin(t, row, pool, limits)
   return row
 end
 
-local function starts(pool, limits)
-  local log, rate = base .. 'starts:' .. pool, limits.startsPer
-  if not rate then return math.huge, function() end end
-  local at = clock[1] * 1000000 + clock[2]
-  call('ZREMRANGEBYSCORE', log, '-inf', at - rate.ms * 1000)
-  return rate.count - call('ZCARD', log), function(id)
-    if id then call('ZADD', log, at, id .. '\\0' .. lease)
-    elseif call('ZCARD', log) >= rate.count then
-      wake(math.ceil(call('ZRANGE', log, 0, 0, 'WITHSCORES')[2] / 1000) + rate.ms)
-    end
-  end
+-- The microsecond from which one more run may begin.
+local function opensAt(pool, rate)
+  local last = rate and call('LINDEX', base .. 'starts:' .. pool, rate.count - 1)
+  return last and last + rate.ms * 1000 or 0
 end
 
 local function nextIn(pool)
@@ -195,17 +190,17 @@ local function nextIn(pool)
 end
 
 local function take(pool, count, limits)
-  local begun, held, sums, note = {}, 0
-  if limits then
-    local room
-    if limits.maxRunning then
-      count = math.min(count, limits.maxRunning - call('ZCOUNT', base .. 'run:' .. pool, '-inf', '(inf'))
-    end
-    room, note = starts(pool, limits)
-    count = math.min(count, room)
-    if limits.maxPerCaller or limits.maxPerCallerOf then sums = sharesIn(pool) end
+  local begun, held, sums, rate = {}, 0, nil, limits and limits.startsPer
+  if limits and limits.maxRunning then
+    count = math.min(count, limits.maxRunning - call('ZCOUNT', base .. 'run:' .. pool, '-inf', '(inf'))
   end
+  if limits and (limits.maxPerCaller or limits.maxPerCallerOf) then sums = sharesIn(pool) end
   while #begun < count and held < 500 do
+    local opens = opensAt(pool, rate)
+    if opens > started then
+      wake(math.ceil(opens / 1000))
+      break
+    end
     local id, isLast = nextIn(pool)
     if not id then break end
     local row = call('HMGET', base .. 'h:' .. id, 'm', 'details', 'result', 'input', 'checkpoint')
@@ -219,14 +214,14 @@ local function take(pool, count, limits)
       if full ~= '' and roomIn(shareOf(t, ''), '', limits, sums) > 0 then release(pool, shareOf(t, '')) end
     elseif t then
       begun[#begun + 1] = begin(t, row, pool, limits)
-      if note then note(id) end
-      for _, share in ipairs(sums and {shareOf(t, ''), shareOf(t, t[NAME])} or {}) do
-        sums[share] = (sums[share] or 0) + 1
+      if sums then add(sums, shareOf(t, ''), shareOf(t, t[NAME])) end
+      if rate then
+        call('LPUSH', base .. 'starts:' .. pool, started)
+        call('LTRIM', base .. 'starts:' .. pool, 0, rate.count - 1)
       end
       if isLast then break end
     end
   end
-  if note then note() end
   return begun, held >= 500 and 1 or 0
 end
 `
@@ -241,7 +236,7 @@ end
  */
 export const TURN = taskScript(`${CHANGES}
 local turn = cjson.decode(ARGV[1])
-local lease, leaseMs, most = turn.lease, turn.leaseMs, turn
+local lease, leaseMs, most, started = turn.lease, turn.leaseMs, turn, micros
 ${CHANGE}
 ${SHARES}
 ${TAKE}

@@ -53,7 +53,7 @@ async function usePeers(load) {
   const { redis } = await load('longhaul/redis')
   const client = new Redis({ lazyConnect: true, maxRetriesPerRequest: null })
   const { engine } = redis({ client })
-  assert.equal(engine.bull().name, 'tasks')
+  assert.equal(engine.shared, true)
   client.disconnect()
 
   const { bullmqTask } = await load('longhaul/bullmq')

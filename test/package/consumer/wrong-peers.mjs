@@ -28,17 +28,3 @@ for (const { fastifyLonghaul, toFastify } of [await import('longhaul/fastify'), 
   await routes.inject('/')
   assert.deepEqual(errors, [`longhaul/fastify works with fastify 4.24 or later, not with fastify ${routes.version}`])
 }
-
-for (const { redis } of [await import('longhaul/redis'), require('longhaul/redis')]) {
-  const { engine } = redis({ client: { evalsha() {}, duplicate() {}, on() {}, options: {} } })
-  assert.throws(() => engine.bull(), {
-    message: `The task engine of longhaul/redis works with bullmq 5 or 6, not with bullmq ${version('bullmq')}`
-  })
-}
-
-for (const { bullmqTask } of [await import('longhaul/bullmq'), require('longhaul/bullmq')]) {
-  const { Queue } = require('bullmq')
-  assert.throws(() => bullmqTask({ name: 'work', queue: Object.create(Queue.prototype), events: { on() {} } }), {
-    name: 'TypeError', message: 'bullmqTask("work"): queue must be a Queue of bullmq 4 or later, not an object'
-  })
-}
