@@ -4,7 +4,10 @@ import type { Random } from './random.js'
 import type { Fault, SoakServer } from './server.js'
 import type { Site } from './site.js'
 
-/** Does harm to the server, the network and the processes, one thing at a time, at random; all is well again after each. */
+/**
+ * Harms the server, the network and the processes at random, one thing at a time. All is well again after
+ * each.
+ */
 export class Chaos {
   readonly done: { readonly atMs: number, readonly fault: string, readonly ms: number }[] = []
   private readonly began = performance.now()
@@ -16,7 +19,8 @@ export class Chaos {
   }
 
   async run(everyMs: readonly [number, number], signal: AbortSignal): Promise<void> {
-    const weights = Object.fromEntries(Object.entries(this.faults).map(([name, { weight }]) => [name, weight]))
+    const entries = Object.entries(this.faults).map(([name, { weight }]) => [name, weight] as const)
+    const weights = Object.fromEntries(entries)
     while (!signal.aborted) {
       await sleep(this.random.between(...everyMs), undefined, { signal }).catch(() => undefined)
       if (signal.aborted) return
@@ -28,20 +32,25 @@ export class Chaos {
   }
 
   private networkFaults(): Readonly<Record<string, Fault>> {
-    const through = async (ms: number, harm: (proxy: TcpProxy) => void, mend: (proxy: TcpProxy) => void): Promise<void> => {
+    type Change = (proxy: TcpProxy) => void
+    const through = async (ms: number, harm: Change, mend: Change): Promise<void> => {
       const proxies = this.someProxies()
       for (const proxy of proxies) harm(proxy)
       await sleep(ms)
       for (const proxy of proxies) mend(proxy)
     }
-    const heal = (proxy: TcpProxy): void => { proxy.heal() }
-    const delay = (proxy: TcpProxy): void => { proxy.latencyMs = this.random.between(50, 1500) }
-    const hurry = (proxy: TcpProxy): void => { proxy.latencyMs = 0 }
+    const swallow: Change = (proxy) => { proxy.swallow() }
+    const swallowReplies: Change = (proxy) => { proxy.swallowReplies() }
+    const heal: Change = (proxy) => { proxy.heal() }
+    const delay: Change = (proxy) => { proxy.latencyMs = this.random.between(50, 1500) }
+    const hurry: Change = (proxy) => { proxy.latencyMs = 0 }
     return {
-      losePackets: { weight: 3, cause: (ms) => through(ms, (proxy) => { proxy.swallow() }, heal) },
-      loseReplies: { weight: 3, cause: (ms) => through(ms, (proxy) => { proxy.swallowReplies() }, heal) },
+      losePackets: { weight: 3, cause: (ms) => through(ms, swallow, heal) },
+      loseReplies: { weight: 3, cause: (ms) => through(ms, swallowReplies, heal) },
       delay: { weight: 2, cause: (ms) => through(ms, delay, hurry) },
-      forgetConnections: { weight: 2, cause: async () => { for (const proxy of this.someProxies()) proxy.forget() } },
+      forgetConnections: { weight: 2, cause: async () => {
+        for (const proxy of this.someProxies()) proxy.forget()
+      } },
     }
   }
 
@@ -49,7 +58,9 @@ export class Chaos {
     const { random, site } = this
     return {
       killWorker: { weight: 3, cause: () => random.one(site.workers).kill() },
-      killWorkers: { weight: 1, cause: async () => { await Promise.all(site.workers.map((each) => each.kill())) } },
+      killWorkers: { weight: 1, cause: async () => {
+        await Promise.all(site.workers.map((worker) => worker.kill()))
+      } },
       stopWorker: { weight: 1, cause: () => random.one(site.workers).replace() },
       killWeb: { weight: 1, cause: () => random.one(site.webs).kill() },
       freezeWorker: { weight: 2, cause: async (ms) => {

@@ -37,6 +37,7 @@ export async function checkHistory(
   ])
   const begins = ofKind(events, 'begin')
   const writes = ofKind(events, 'write')
+  const submissions = ofKind(events, 'submission')
   const newcomers = newcomersOf(events, 'fair')
   return {
     begins: begins.length, writes: writes.length,
@@ -45,7 +46,7 @@ export async function checkHistory(
     peaks, pauses: ofKind(events, 'pause').length, newcomers: newcomers.length,
     mostOthers: Math.max(0, ...newcomers.map(({ others }) => others.length)),
     keyedTasks: keyed.length,
-    replacements: ofKind(events, 'submission').filter(({ outcome }) => outcome === 'replaced').length,
+    replacements: submissions.filter(({ outcome }) => outcome === 'replaced').length,
   }
 }
 
@@ -60,18 +61,18 @@ async function keyedTasks(
   events: readonly HistoryEvent[], site: Site, ledger: Ledger,
 ): Promise<KeyedTask[]> {
   const keys = new Map<string, string>()
-  for (const { task, key } of ofKind(events, 'submission')) if (task !== undefined) keys.set(task, key)
-  const owners = new Map([...ledger.promised.values(), ...begunTasks(events)].map(({ id, owner }) => [id, owner]))
+  for (const { task, key } of ofKind(events, 'submission')) {
+    if (task !== undefined) keys.set(task, key)
+  }
+  const owners = new Map(ofKind(events, 'begin').map(({ task, owner }) => [task, owner]))
+  for (const { id, owner } of ledger.promised.values()) owners.set(id, owner)
   const tasks: KeyedTask[] = []
   for (const [task, key] of keys) {
     const where = { path: `/tasks/${task}`, owner: owners.get(task) ?? '' }
-    const { createdAt = '', finishedAt } = await face(site.webs[0]?.url ?? '', where, performance.now() + 10_000)
+    const end = performance.now() + 10_000
+    const { createdAt = '', finishedAt } = await face(site.webs[0]?.url ?? '', where, end)
     const finishedMs = finishedAt === undefined ? undefined : Date.parse(finishedAt)
     tasks.push({ task, key, createdMs: Date.parse(createdAt), finishedMs })
   }
   return tasks
-}
-
-function begunTasks(events: readonly HistoryEvent[]): { readonly id: string, readonly owner: string }[] {
-  return ofKind(events, 'begin').map(({ task, owner }) => ({ id: task, owner }))
 }

@@ -16,13 +16,15 @@ export function checkKeys(tasks: readonly KeyedTask[]): Violation[] {
   return [...groupBy(tasks, ({ key }) => key).values()].flatMap((group) => {
     const inOrder = group.sort((one, other) => one.createdMs - other.createdMs)
     return inOrder.flatMap((task, at) => {
-      const before = inOrder.slice(0, at).find(({ finishedMs = Infinity }) => finishedMs > task.createdMs)
-      return before ? [{ what: 'two unfinished tasks have one business key', events: [before, task] }] : []
+      const isOpen = ({ finishedMs = Infinity }: KeyedTask): boolean => finishedMs > task.createdMs
+      const before = inOrder.slice(0, at).find(isOpen)
+      const what = 'two unfinished tasks have one business key'
+      return before ? [{ what, events: [before, task] }] : []
     })
   })
 }
 
-/** Finds runs without the input of the last submission that the engine had acknowledged for their task. */
+/** Finds runs without the input of the last submission that was acknowledged for their task. */
 export function checkInputs(events: readonly HistoryEvent[]): Violation[] {
   const submissions = ofKind(events, 'submission')
   const bySubmission = groupBy(submissions, ({ n }) => String(n))
@@ -37,7 +39,8 @@ export function checkInputs(events: readonly HistoryEvent[]): Violation[] {
     }
     const [first] = begins
     const other = begins.find(({ n }) => n !== first?.n)
-    if (first && other) violations.push({ what: 'two runs of a task have two inputs', events: [first, other] })
+    const what = 'two runs of a task have two inputs'
+    if (first && other) violations.push({ what, events: [first, other] })
   }
   return violations
 }
@@ -46,14 +49,16 @@ export function checkInputs(events: readonly HistoryEvent[]): Violation[] {
  * @param own - the submissions of the input that runs
  * @param given - the submissions that created the task or replaced its input
  */
-function wrongInput(begin: Begin, own: readonly Submission[], given: readonly Submission[]): Violation[] {
+function wrongInput(
+  begin: Begin, own: readonly Submission[], given: readonly Submission[],
+): Violation[] {
   if (own.length > 0 && own.every((each) => isAnswered(each) && !isAccepted(each))) {
     return [{ what: 'a run has an input that was not accepted', events: [...own, begin] }]
   }
   const accepted = own.find(isAccepted)
   const newer = given.find(({ n, version = 0 }) => {
     if (accepted) return version > (accepted.version ?? 0)
-    // The submission of the input has no response. The one that made the last version before the begin has.
+    // The submission of the input has no response. That of the last version before the begin has.
     return n !== begin.n && begin.run === 1 && version === begin.version - 1
   })
   if (!newer) return []

@@ -12,13 +12,14 @@ interface Left {
 }
 
 /**
- * What is left on the server: one row or hash for each task, and nothing of any run or job. A task whose submission got no response
- * may take a while until it has ended.
+ * What is left on the server: one row or hash for each task, and nothing of any run. A task whose
+ * submission got no response may take a while until it has ended.
  */
 export async function checkLeft(url: string, ledger: Ledger, ms: number): Promise<Left['counts']> {
   const end = performance.now() + ms
   for (;;) {
-    const { counts, wrong } = await LEFT[url.slice(0, url.indexOf(':'))]?.(url) ?? { counts: {}, wrong: [] }
+    const kind = url.slice(0, url.indexOf(':'))
+    const { counts, wrong } = await LEFT[kind]?.(url) ?? { counts: {}, wrong: [] }
     if (wrong.length > 0 && performance.now() < end) {
       await sleep(1000)
       continue
@@ -26,7 +27,9 @@ export async function checkLeft(url: string, ledger: Ledger, ms: number): Promis
     for (const what of wrong) ledger.fault(what)
     const { tasks = 0 } = counts
     const { promised: { size }, unsure } = ledger
-    if (tasks < size || tasks > size + unsure) ledger.fault(`${String(tasks)} tasks are stored of ${String(size)}`)
+    if (tasks < size || tasks > size + unsure) {
+      ledger.fault(`${String(tasks)} tasks are stored of ${String(size)}`)
+    }
     return counts
   }
 }
@@ -39,8 +42,10 @@ async function rowsOf(url: string): Promise<Left> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   try {
-    const { rows: [row] } = await client.query<Record<string, number>>(`select count(*)::int as tasks, count(*) filter (where status < 2)::int as unfinished,
-      count(*) filter (where callback_at is not null)::int as callbacks, count(*) filter (where lease_until is not null)::int as leases,
+    const { rows: [row] } = await client.query<Record<string, number>>(`select count(*)::int as tasks,
+      count(*) filter (where status < 2)::int as unfinished,
+      count(*) filter (where callback_at is not null)::int as callbacks,
+      count(*) filter (where lease_until is not null)::int as leases,
       (select count(*) from longhaul.entries)::int as entries from longhaul.task_rows`)
     return leftOf(row ?? {})
   } finally {
@@ -51,8 +56,10 @@ async function rowsOf(url: string): Promise<Left> {
 async function rowsOfFile(url: string): Promise<Left> {
   const file = openSqlite(url.slice('sqlite:'.length))
   try {
-    const [row] = file.prepare(`select count(*) as tasks, count(*) filter (where status < 2) as unfinished,
-      count(*) filter (where callbackAt is not null) as callbacks, count(*) filter (where lease is not null) as leases,
+    const [row] = file.prepare(`select count(*) as tasks,
+      count(*) filter (where status < 2) as unfinished,
+      count(*) filter (where callbackAt is not null) as callbacks,
+      count(*) filter (where lease is not null) as leases,
       (select count(*) from longhaul_entries) as entries from longhaul_tasks`).all()
     return leftOf(row as Record<string, number>)
   } finally {
@@ -74,9 +81,11 @@ async function keysOf(url: string): Promise<Left> {
       for (const key of keys) {
         const kind = kindOf(key)
         counts[kind] = (counts[kind] ?? 0) + 1
-        if (kind.startsWith('e:') && await redis.pttl(key) < 0) wrong.push(`a ${kind} that never expires`)
+        if (kind.startsWith('e:') && await redis.pttl(key) < 0) {
+          wrong.push(`a ${kind} that never expires`)
+        }
         if (kind === 'other') wrong.push(`a key that nobody expects: ${key}`)
-        if (UNFINISHED.test(kind.slice('task '.length))) wrong.push(`a key of unfinished tasks: ${key}`)
+        if (UNFINISHED.test(kind)) wrong.push(`a key of unfinished tasks: ${key}`)
       }
     }
     const { 'task h': tasks = 0, ...others } = counts
@@ -92,7 +101,7 @@ async function keysOf(url: string): Promise<Left> {
 }
 
 /** Keys of the engine that have a task only while it is not final, or has a callback to send. */
-const UNFINISHED = /^(?:delayed|ready|q|held|run|unique|n|cb|gone)$/
+const UNFINISHED = /^task (?:delayed|ready|q|held|run|unique|n|cb|gone)$/
 
 /** The kind of a key: of the store, or of the engine. */
 function kindOf(key: string): string {

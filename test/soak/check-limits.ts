@@ -15,8 +15,9 @@ export interface PoolLimits {
 const ROUNDING_MS = 1
 
 /**
- * A run, from when its worker has got it until it asked for the last change that was made for it. The run had
- * its task, and so its place, for all of this time: otherwise that change would have been refused.
+ * A run, from when its worker has got it until it asked for the last change that was made for it. The
+ * run had its task, and so its place, for all of this time: otherwise that change would have been
+ * refused.
  */
 interface SureRun {
   readonly begin: Begin
@@ -65,8 +66,10 @@ export function checkLimits(peaks: Peaks, limits: PoolLimits): Violation[] {
 /** Finds runs that began in a paused pool. */
 export function checkPauses(events: readonly HistoryEvent[]): Violation[] {
   const begins = groupBy(ofKind(events, 'begin'), ({ pool }) => pool)
-  const beganIn = ({ pool, fromMs, untilMs }: Pause): Begin[] => (begins.get(pool) ?? [])
-    .filter(({ startedMs }) => startedMs > fromMs + ROUNDING_MS && startedMs < untilMs - ROUNDING_MS)
+  const beganIn = ({ pool, fromMs, untilMs }: Pause): Begin[] => {
+    const [from, until] = [fromMs + ROUNDING_MS, untilMs - ROUNDING_MS]
+    return (begins.get(pool) ?? []).filter(({ startedMs }) => startedMs > from && startedMs < until)
+  }
   return ofKind(events, 'pause').flatMap((pause) => {
     const wrong = beganIn(pause)
     if (wrong.length === 0) return []

@@ -13,16 +13,21 @@ const END_MS = 60_000
 const LONG_MS = 600_000
 
 /**
- * Finds places that no run has and that are not free. The tasks of so many owners that their shares are all
- * places of the pool must run at the same time. Each owner is among them once. A cancel ends them.
+ * Finds places that no run has and that are not free. The tasks of so many owners that their shares
+ * are all places of the pool must run at the same time. Each owner is among them once. A cancel ends
+ * them.
  */
 export async function checkPlaces(site: Site, load: LimitedLoad, ledger: Ledger): Promise<void> {
   const owners = LIMITS.maxRunning / LIMITED_PER_OWNER
   for (const chosen of [LIMITED_OWNERS.slice(0, owners), LIMITED_OWNERS.slice(-owners)]) {
     const each = chosen.flatMap((owner) => Array<string>(LIMITED_PER_OWNER).fill(owner))
-    const tasks = await Promise.all(each.map((owner) => load.submitSurely('limited', owner, { ms: LONG_MS })))
+    const tasks = await Promise.all(each.map((owner) => (
+      load.submitSurely('limited', owner, { ms: LONG_MS })
+    )))
     const begun = await countBegun(site, tasks, tasks.length, BEGIN_MS)
-    if (begun < LIMITS.maxRunning) ledger.fault(`only ${String(begun)} of ${String(tasks.length)} places are free`)
+    if (begun < tasks.length) {
+      ledger.fault(`only ${String(begun)} of ${String(tasks.length)} places are free`)
+    }
     await Promise.all(tasks.map((task) => load.cancel(task)))
     for (const task of tasks) await seeFinal(site, task, ledger)
   }
@@ -50,7 +55,8 @@ export async function countBegun(
 }
 
 async function hasBegun(site: Site, { path, owner }: Promised): Promise<boolean> {
-  const response = await fetch((site.webs[0]?.url ?? '') + path, { headers: { 'x-owner': owner, 'connection': 'close' } })
-  const { startedAt, finishedAt } = await response.json() as { startedAt?: string, finishedAt?: string }
+  const headers = { 'x-owner': owner, 'connection': 'close' }
+  const response = await fetch((site.webs[0]?.url ?? '') + path, { headers })
+  const { startedAt, finishedAt } = await response.json() as Record<string, string | undefined>
   return startedAt !== undefined && finishedAt === undefined
 }

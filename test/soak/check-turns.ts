@@ -6,7 +6,7 @@ export interface Newcomer {
   readonly others: readonly Begin[]
 }
 
-/** Returns the first tasks of all owners in a pool. Their first run counts, by the clock of the engine. */
+/** Returns the first tasks of all owners in a pool. First runs count, by the clock of the engine. */
 export function newcomersOf(events: readonly HistoryEvent[], pool: string): Newcomer[] {
   const begins = ofKind(events, 'begin').filter((begin) => begin.pool === pool)
   const byTask = new Map(begins.map((begin) => [begin.task, begin]))
@@ -20,11 +20,13 @@ export function newcomersOf(events: readonly HistoryEvent[], pool: string): Newc
 }
 
 /**
- * Finds newcomers that waited for too many others. Owners take turns, and a turn has one task of each owner.
- * So a newcomer begins after one task of each owner that waits, and after as many more as there are places,
- * which may have been taken in the meantime.
+ * Finds newcomers that waited for too many others. Owners take turns, and a turn has one task of each
+ * owner. So a newcomer begins after one task of each owner that waits, and after as many more as
+ * there are places, which may have been taken in the meantime.
  */
-export function checkTurns(events: readonly HistoryEvent[], pool: string, places: number): Violation[] {
+export function checkTurns(
+  events: readonly HistoryEvent[], pool: string, places: number,
+): Violation[] {
   return newcomersOf(events, pool).flatMap(({ task, others }) => {
     const owners = new Set(others.map(({ owner }) => owner)).size
     if (others.length <= owners + places) return []

@@ -15,7 +15,7 @@ export interface AskOptions {
   readonly ceilingMs?: number
 }
 
-/** Every request is answered in five seconds whatever the server does; the rest is for a machine that has much else to do. */
+/** A request gets its response in five seconds, in any outage. The rest is for a busy machine. */
 export const CEILING_MS = 15_000
 /** Default of `syncTimeoutMs`: a synchronous request may wait so long for its task. */
 export const SYNC_MS = 30_000
@@ -24,10 +24,15 @@ export const SYNC_MS = 30_000
 export class Client {
   private readonly agent = new Agent({ keepAlive: true, maxSockets: 64 })
 
-  constructor(private readonly webs: readonly string[], private readonly random: Random, private readonly ledger: Ledger) {}
+  constructor(
+    private readonly webs: readonly string[], private readonly random: Random,
+    private readonly ledger: Ledger,
+  ) {}
 
   /** `undefined`: there was no answer, or none that is whole. */
-  ask(kind: string, method: string, path: string, options: AskOptions = {}): Promise<Answer | undefined> {
+  ask(
+    kind: string, method: string, path: string, options: AskOptions = {},
+  ): Promise<Answer | undefined> {
     const { headers, body, ceilingMs = CEILING_MS } = options
     const began = performance.now()
     return new Promise((resolve) => {
@@ -38,7 +43,8 @@ export class Client {
       const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
       const url = this.random.one(this.webs) + path
       let begun = false
-      const outgoing = request(url, { method, agent: this.agent, headers: { ...headers, ...length } }, (answer) => {
+      const settings = { method, agent: this.agent, headers: { ...headers, ...length } }
+      const outgoing = request(url, settings, (answer) => {
         begun = true
         let text = ''
         answer.setEncoding('utf8').on('data', (part: string) => { text += part })

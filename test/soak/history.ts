@@ -1,7 +1,7 @@
 /**
  * History of what the engines of all processes did. Each process writes its events down at once, in a
- * file that outlives it. `at` is a time of the monotonic clock, which all processes of a machine share. The
- * other times are those of the clock of the engine.
+ * file that outlives it. `at` is a time of the monotonic clock, which all processes of a machine
+ * share, in milliseconds. The other times are those of the clock of the engine.
  */
 export type HistoryEvent = Recorded | Pause
 
@@ -47,7 +47,7 @@ export interface Write {
   readonly checkpoint?: string | undefined
 }
 
-/** A call of `create` with a business key. None is recorded if the process has died during the call. */
+/** A call of `create` with a business key. Not recorded if the process has died during the call. */
 export interface Submission {
   readonly kind: 'submission'
   readonly at: number

@@ -27,7 +27,9 @@ export class LimitedLoad {
   async run(signal: AbortSignal): Promise<void> {
     const { random } = this
     const under = new Set<Promise<void>>()
-    const again = async (everyMs: readonly [number, number], submit: () => Promise<void>): Promise<void> => {
+    const again = async (
+      everyMs: readonly [number, number], submit: () => Promise<void>,
+    ): Promise<void> => {
       while (!signal.aborted) {
         const one = submit().finally(() => under.delete(one))
         under.add(one)
@@ -44,23 +46,29 @@ export class LimitedLoad {
   }
 
   /** Submits a task. Returns it if it was acknowledged. */
-  async submit(kind: string, owner: string, input: Partial<Submitted>): Promise<Promised | undefined> {
+  async submit(
+    kind: string, owner: string, input: Partial<Submitted>,
+  ): Promise<Promised | undefined> {
     const n = ++this.ledger.submissions
-    const body = JSON.stringify({ n, mode: 'ok', ms: Math.round(this.random.between(0, 1000)), ...input })
+    const ms = Math.round(this.random.between(0, 1000))
+    const body = JSON.stringify({ n, mode: 'ok', ms, ...input })
     const isDirect = kind === 'limitedDirect'
     const headers = {
-      'content-type': 'application/json', 'x-owner': owner, ...!isDirect && { prefer: 'respond-async' },
+      'content-type': 'application/json', 'x-owner': owner,
+      ...!isDirect && { prefer: 'respond-async' },
     }
-    const path = isDirect ? '/limited' : `/${kind}`
     const ceilingMs = isDirect ? CEILING_MS + SYNC_MS : CEILING_MS
-    const answer = await this.client.ask(kind, 'POST', path, { headers, body, ceilingMs })
+    const answer = await this.client.ask(kind, 'POST', isDirect ? '/limited' : `/${kind}`, {
+      headers, body, ceilingMs,
+    })
     if (answer?.status !== 202 || answer.location === undefined) {
       this.ledger.unsure++
       return undefined
     }
     const id = answer.location.slice(answer.location.lastIndexOf('/') + 1)
-    const mode = input.mode ?? 'ok'
-    return this.ledger.promise({ id, owner, mode, path: answer.location, hook: undefined, cancelAsked: false })
+    const { mode = 'ok' } = input
+    const path = answer.location
+    return this.ledger.promise({ id, owner, mode, path, hook: undefined, cancelAsked: false })
   }
 
   /** Submits a task again and again until it is acknowledged. */

@@ -1,7 +1,7 @@
 import { checkFences } from './check-fences.js'
 import { tell } from './check-history.js'
 import { countBegun, seeFinal } from './check-places.js'
-import { groupBy, monotonicMs, ofKind } from './history.js'
+import { groupBy, monotonicMs, ofKind, type Begin, type Write } from './history.js'
 import type { Ledger } from './ledger.js'
 import type { LimitedLoad } from './limited-load.js'
 import { setPaused } from './pauses.js'
@@ -19,23 +19,26 @@ const BEGIN_MS = 2500
 export interface LostBegins {
   /** Number of runs that began twice. */
   readonly runs: number
-  /** Number of changes that their first owners asked for after the second begin, and did not get. */
+  /** Number of changes that the first owners of these runs asked for in vain. */
   readonly refusedWrites: number
 }
 
 /**
- * The server loses begins that it has acknowledged, as in a fail-over to a replica that lags, and hands out
- * the same runs again. One of the workers is frozen until the other one has some of its runs. Two runs of
- * one number must not both write from then on.
+ * The server loses begins that it has acknowledged, as in a fail-over to a replica that lags, and
+ * hands out the same runs again. The worker that had them is frozen until the other one has some of
+ * them. Two runs of one number must not both write from then on.
  */
 export async function loseBegins(
-  site: Site, server: SoakServer, load: LimitedLoad, { rounds, ledger }: { rounds: number, ledger: Ledger },
+  site: Site, server: SoakServer, load: LimitedLoad,
+  { rounds, ledger }: { readonly rounds: number, readonly ledger: Ledger },
 ): Promise<LostBegins> {
   const from = monotonicMs()
   for (let round = 0; round < rounds; round++) {
     await setPaused(site, 'fair', true)
     const owners = Array.from({ length: TASKS }, (_, at) => `lost-${String(at)}`)
-    const tasks = await Promise.all(owners.map((owner) => load.submitSurely('fair', owner, { ms: RUN_MS })))
+    const tasks = await Promise.all(owners.map((owner) => (
+      load.submitSurely('fair', owner, { ms: RUN_MS })
+    )))
     const lose = await server.mayLose()
     await setPaused(site, 'fair', false)
     const begun = await countBegun(site, tasks, TASKS, BEGIN_MS)
@@ -51,12 +54,15 @@ export async function loseBegins(
   }
   const events = site.history().filter(({ at }) => at >= from)
   tell(ledger, checkFences(events))
-  const twice = [...groupBy(ofKind(events, 'begin'), ({ task, run }) => `${task} ${String(run)}`).values()]
-    .filter(({ length }) => length > 1)
+  const runs = groupBy(ofKind(events, 'begin'), ({ task, run }) => `${task} ${String(run)}`)
+  const twice = [...runs.values()].filter(({ length }) => length > 1)
   if (twice.length === 0) ledger.fault('no begin was lost')
-  const lost = new Set(twice.flatMap((begins) => begins.slice(0, -1)).map(({ task, lease }) => `${task} ${lease}`))
-  const refused = ofKind(events, 'write').filter(({ task, lease, outcome }) => (
-    outcome === 'refused' && lost.has(`${task} ${lease}`)
-  ))
+  const lost = new Set(twice.flatMap((begins) => begins.slice(0, -1).map(beginOf)))
+  const late = ofKind(events, 'write').filter((write) => lost.has(beginOf(write)))
+  const refused = late.filter(({ outcome }) => outcome === 'refused')
   return { runs: twice.length, refusedWrites: refused.length }
+}
+
+function beginOf({ task, lease }: Begin | Write): string {
+  return `${task} ${lease}`
 }

@@ -8,7 +8,7 @@ export async function setPaused(site: Site, pool: string, isPaused: boolean): Pr
   await insist(site, isPaused ? 'PUT' : 'DELETE', `/pauses/${pool}`)
 }
 
-/** Pauses a pool at random, until `signal` aborts. Returns how long it was surely paused each time. */
+/** Pauses a pool at random, until `signal` aborts. Returns when it was surely paused. */
 export async function pauseAtRandom(
   site: Site, pool: string, random: Random, signal: AbortSignal,
 ): Promise<Pause[]> {

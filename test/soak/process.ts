@@ -1,4 +1,5 @@
-// A web process or a worker under load: node process.ts <redis://…, postgres://…, sqlite:path or memory:> <web | worker | both> <folder> <port> <seed>.
+// A web process or a worker under load: node process.ts <url> <web | worker | both> <folder> <port> <seed>,
+// with the url of Redis, of PostgreSQL, of a file of SQLite (sqlite:path), or memory:.
 import { appendFileSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
@@ -17,7 +18,8 @@ import { SECRET, type Vitals, type WorkInput } from './terms.js'
 import { pools, works } from './works.js'
 
 const [, , url = '', role = '', folder = '', port = '', seed = ''] = process.argv
-const [history, records] = ['history', 'records'].map((name) => join(folder, `${name}-${String(process.pid)}.log`)) as [string, string]
+const fileOf = (name: string): string => join(folder, `${name}-${String(process.pid)}.log`)
+const [history, records] = [fileOf('history'), fileOf('records')]
 const delay = monitorEventLoopDelay({ resolution: 10 })
 delay.enable()
 
@@ -62,14 +64,20 @@ interface UniqueRequest extends WorkInput {
 
 /** Submits a task with a business key. */
 async function submitUnique(request: HttpRequest<unknown>): Promise<HttpResponse> {
-  const { unique, ifExists, delayMs, ...work } = await readJson(request, { maxBodyBytes: 1000 }) as UniqueRequest
-  const { taskId } = await tasks.submit(works.unique, work, { owner: owner(request), unique, ifExists, delayMs })
+  const body = await readJson(request, { maxBodyBytes: 1000 }) as UniqueRequest
+  const { unique, ifExists, delayMs, ...work } = body
+  const { taskId } = await tasks.submit(works.unique, work, {
+    owner: owner(request), unique, ifExists, delayMs,
+  })
   return json(202, { taskId }, { location: `/tasks/${taskId}` })
 }
 
 /** Pauses a pool, or ends the pause. Responds once that is done. */
-async function setPaused({ params }: HttpRequest<unknown>, isPaused: boolean): Promise<HttpResponse> {
-  await (isPaused ? tasks.pause(params['pool'] ?? '') : tasks.resume(params['pool'] ?? ''))
+async function setPaused(
+  { params }: HttpRequest<unknown>, isPaused: boolean,
+): Promise<HttpResponse> {
+  const { pool = '' } = params
+  await (isPaused ? tasks.pause(pool) : tasks.resume(pool))
   return json(200, {})
 }
 

@@ -1,11 +1,13 @@
 import type { TaskEngine, TaskRun } from '../../src/engine/engine.js'
-import type { Changed, Created, Expected, NewTask, TaskChange, TaskRef } from '../../src/engine/task.js'
+import type {
+  Changed, Created, Expected, NewTask, TaskChange, TaskRef,
+} from '../../src/engine/task.js'
 import { monotonicMs, type Recorded } from './history.js'
 import type { WorkInput } from './terms.js'
 
 type Record = (event: Recorded) => void
 
-/** Wraps an engine, so that begins, changes of runs, and submissions with a business key are recorded. */
+/** Wraps an engine, so that begins, changes of runs, and submissions with a key are recorded. */
 export function recorded(engine: TaskEngine, record: Record): TaskEngine {
   const methods: Partial<TaskEngine> = {
     work: (options, handlers) => {
@@ -37,8 +39,8 @@ function recordBegin({ task, lease, input, checkpoint }: TaskRun, record: Record
   const { createdAt, startedAt = 0, runStartedAt = 0 } = task
   const { n } = input.value as WorkInput
   record({
-    kind: 'begin', at: monotonicMs(), pid: process.pid, task: id, lease, run, version, name, pool, owner, n,
-    checkpoint, createdMs: createdAt, firstMs: startedAt, startedMs: runStartedAt,
+    kind: 'begin', at: monotonicMs(), pid: process.pid, task: id, lease, run, version, name, pool,
+    owner, n, checkpoint, createdMs: createdAt, firstMs: startedAt, startedMs: runStartedAt,
   })
 }
 

@@ -7,9 +7,9 @@ const mib = (bytes: number): string => `${(bytes / 1_048_576).toFixed(0)} MiB`
 const row = (...cells: readonly (string | number)[]): string => `| ${cells.join(' | ')} |`
 
 /** The report of one engine, as a part of docs/soak.md. */
-export function toMarkdown({ engine, seconds, seed, perSecond, broken, ledger, blows, runs, history, lost, left, callbacks, before, after }: SoakReport): string {
+export function toMarkdown({ engine, seconds, seed, perSecond, broken, ledger, faults, runs, history, lost, left, callbacks, before, after }: SoakReport): string {
   const counts = new Map<string, number>()
-  for (const { fault } of blows) counts.set(fault, (counts.get(fault) ?? 0) + 1)
+  for (const { fault } of faults) counts.set(fault, (counts.get(fault) ?? 0) + 1)
   const finals = new Map<string, number>()
   for (const { final = 'unknown' } of ledger.promised.values()) {
     const state = final.split(' ')[0] ?? ''

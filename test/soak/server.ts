@@ -22,8 +22,8 @@ export interface SoakServer {
   /** Faults of the server itself. */
   readonly faults: Readonly<Record<string, Fault>>
   /**
-   * Prepares the loss of all that is acknowledged from now on. The result loses it. It calls `freeze` before,
-   * at a moment at which a process can be frozen without a lock.
+   * Prepares the loss of all that is acknowledged from now on. The result loses it. It calls `freeze`
+   * before, at a moment at which a process can be frozen without a lock.
    */
   mayLose(): Promise<(freeze: () => void) => Promise<void>>
   stop(): Promise<void>
@@ -60,20 +60,22 @@ function serverFaults(
   }
 }
 
-/** A Redis that writes each change to its disk. It loses data as one that gets an older copy of its files. */
+/** A Redis that writes each change to its disk. With an older copy of its files it loses data. */
 export async function redisServer(): Promise<SoakServer> {
   const redis = await RedisServer.start(['--appendonly', 'yes', '--appendfsync', 'always'])
   const drop = async (): Promise<void> => {
     await say(redis.port, 'CLIENT KILL TYPE pubsub')
     await say(redis.port, 'CLIENT KILL TYPE normal')
   }
-  const rejectWrites = (on: boolean): Promise<unknown> => say(redis.port, `CONFIG SET maxmemory ${on ? '1' : '0'}`)
+  const rejectWrites = (on: boolean): Promise<unknown> => (
+    say(redis.port, `CONFIG SET maxmemory ${on ? '1' : '0'}`)
+  )
   return {
     port: redis.port,
     url: (port = redis.port) => `redis://127.0.0.1:${String(port)}`,
     faults: serverFaults(redis, drop, rejectWrites),
     mayLose: async () => {
-      const [files, copy] = ['appendonlydir', 'copy'].map((name) => join(redis.dir, name)) as [string, string]
+      const [files, copy] = [join(redis.dir, 'appendonlydir'), join(redis.dir, 'copy')]
       cpSync(files, copy, { recursive: true })
       return async (freeze) => {
         freeze()
@@ -87,7 +89,7 @@ export async function redisServer(): Promise<SoakServer> {
   }
 }
 
-/** A PostgreSQL that writes each commit to its disk. It loses data as one without `synchronous_commit`. */
+/** A PostgreSQL that writes each commit to its disk. Without `synchronous_commit` it loses data. */
 export async function postgresServer(): Promise<SoakServer> {
   const database = await startPostgres({ fsync: true })
   const set = async (setting: string): Promise<void> => {
@@ -95,18 +97,23 @@ export async function postgresServer(): Promise<SoakServer> {
     await database.query('select pg_reload_conf()')
   }
   const drop = (): Promise<unknown> => {
-    const sql = 'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = $1'
-    return database.query(sql, ['client backend'])
+    const sql = `select pg_terminate_backend(pid) from pg_stat_activity
+      where pid <> pg_backend_pid() and backend_type = 'client backend'`
+    return database.query(sql)
   }
+  const rejectWrites = (on: boolean): Promise<void> => (
+    set(`default_transaction_read_only = ${on ? 'on' : 'off'}`)
+  )
   return {
     port: database.port,
     url: (port = database.port) => database.urlAt(port),
-    faults: serverFaults(database, drop, (on) => set(`default_transaction_read_only = ${on ? 'on' : 'off'}`)),
+    faults: serverFaults(database, drop, rejectWrites),
     mayLose: async () => {
       await set('synchronous_commit = off')
       await database.query('checkpoint')
       // Without this process, commits stay in the memory of the server.
-      const [writer] = await database.query("select pid from pg_stat_activity where backend_type = 'walwriter'")
+      const sql = "select pid from pg_stat_activity where backend_type = 'walwriter'"
+      const [writer] = await database.query(sql)
       process.kill(Number(writer?.['pid']), 'SIGSTOP')
       return async (freeze) => {
         freeze()

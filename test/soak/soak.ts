@@ -27,7 +27,7 @@ export interface SoakOptions {
   readonly seconds: number
   readonly seed: number
   readonly perSecond: number
-  /** A new blow comes so long after the one before, in milliseconds: from, to. */
+  /** Time between two faults, in milliseconds: from, to. */
   readonly everyMs: readonly [number, number]
 }
 
@@ -35,7 +35,7 @@ export interface SoakOptions {
 export interface SoakReport extends SoakOptions {
   readonly broken: readonly string[]
   readonly ledger: Ledger
-  readonly blows: Chaos['done']
+  readonly faults: Chaos['done']
   readonly runs: ReadonlyMap<number, number>
   readonly history: HistoryCounts
   /** Begins that the server was made to lose. */
@@ -49,16 +49,21 @@ export interface SoakReport extends SoakOptions {
 
 /** How long all that was promised has to come to its end once nobody does harm any more. */
 const SETTLE_MS = 90_000
-/** How often the server loses begins: a number of times, and once more for each of these, in seconds. */
+/** How often the server loses begins, and after how many seconds of the test once more. */
 const ROUNDS = 3
 const ROUND_S = 120
 
-const SERVERS: Readonly<Record<Engine, (folder: string) => Promise<SoakServer> | SoakServer | undefined>> = {
+type Start = (folder: string) => Promise<SoakServer> | SoakServer | undefined
+
+const SERVERS: Readonly<Record<Engine, Start>> = {
   memory: () => undefined, redis: redisServer, postgres: postgresServer,
   sqlite: (folder) => sqliteFile(join(folder, 'data.db')),
 }
 
-/** Mixed load on processes whose server, network and engine fail meanwhile; then everything is held against the ledger. */
+/**
+ * Mixed load on processes whose server, network and engine fail meanwhile. Then everything is held against
+ * the ledger, and the history of the engines against their contract.
+ */
 export async function soak(options: SoakOptions): Promise<SoakReport> {
   const { engine, seconds, seed, perSecond, everyMs } = options
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-soak-'))
@@ -98,7 +103,7 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
     for (const exit of site.exits) ledger.fault(exit)
     const broken = [...ledger.broken].map(([what, count]) => (count === 1 ? what : `${what} (${String(count)} times)`))
     return {
-      ...options, broken, ledger, blows: chaos?.done ?? [], runs, history, lost, left,
+      ...options, broken, ledger, faults: chaos?.done ?? [], runs, history, lost, left,
       callbacks: { heard: receiver.heard.size, repeated: receiver.repeated }, before, after,
     }
   } finally {

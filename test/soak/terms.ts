@@ -14,11 +14,13 @@ export const MOST_RUNS = ATTEMPTS * MAX_CRASHES
 export type WorkName = 'work' | 'limited' | 'unique' | 'fair'
 
 /** Limits of the pool `limited`, over all processes. */
-export const LIMITS = { maxRunning: 8, maxRunningPerOwner: 3, startsPer: { count: 8, ms: 1000 } } as const
+export const LIMITS = {
+  maxRunning: 8, maxRunningPerOwner: 3, startsPer: { count: 8, ms: 1000 },
+} as const
 /** `maxRunningPerOwner` of the definition `limited`, in addition to that of its pool. */
 export const LIMITED_PER_OWNER = 2
 /** Owners of tasks in the pool `limited`. The first one has most of the tasks. */
-export const LIMITED_OWNERS: readonly string[] = ['lim-0', 'lim-1', 'lim-2', 'lim-3', 'lim-4', 'lim-5']
+export const LIMITED_OWNERS: readonly string[] = [0, 1, 2, 3, 4, 5].map((n) => `lim-${String(n)}`)
 
 /** Worker processes of a site whose tasks are shared. */
 export const WORKERS = 2

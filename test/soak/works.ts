@@ -20,7 +20,7 @@ async function run(input: WorkInput, { attempt, signal, progress }: TaskContext)
   return end(input, attempt)
 }
 
-/** Makes steps, saves after each one, and continues after the last one that an earlier run has saved. */
+/** Makes steps, saves after each one, and continues after the last one that was saved. */
 async function runAndSave(
   input: WorkInput, { attempt, signal, checkpoint }: TaskContext<unknown, Saved>,
 ): Promise<object> {
@@ -44,7 +44,9 @@ const saving = { ...settings, checkpoint, maxPerOwner: 10_000, run: runAndSave }
 
 export const works = {
   work: defineTask({ ...settings, name: 'work', run }),
-  limited: defineTask({ ...saving, name: 'limited', pool: 'limited', maxRunningPerOwner: LIMITED_PER_OWNER }),
+  limited: defineTask({
+    ...saving, name: 'limited', pool: 'limited', maxRunningPerOwner: LIMITED_PER_OWNER,
+  }),
   unique: defineTask({ ...saving, name: 'unique', pool: 'limited' }),
   fair: defineTask({ ...saving, name: 'fair', pool: 'fair' }),
 }
