@@ -10,7 +10,7 @@ import { checkEndpoints, TextSink } from '../records/http.js'
 import { Report, type ItemSelection, type ReportSummary } from '../records/report.js'
 import { isAborted, writeRecords } from '../records/write-loop.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import { serviceOf } from '../tasks/tasks.js'
+import { coreOf } from '../tasks/tasks.js'
 import { writeAtomic } from './atomic.js'
 import { blocksOf, checkHead } from './body.js'
 import { findDuplicates, judgeItems } from './judge.js'
@@ -61,7 +61,7 @@ interface Background<C> {
 function checkResultBytes<C>(
   caller: string, { maxInlineBytes }: SpooledBulk, { tasks }: TaskEndpoints<C>,
 ): void {
-  const { maxResultBytes } = serviceOf(tasks, caller).settings
+  const { maxResultBytes } = coreOf(tasks, caller).settings
   if (maxInlineBytes + 1024 <= maxResultBytes) return
   throw new TypeError(`${caller}: background.maxInlineBytes must be 1024 or more below`
     + ` maxResultBytes of createTasks, which is ${maxResultBytes}`)

@@ -145,7 +145,7 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
     ...shared, format: withOwner(format), owner: 'principal',
   }, access) as TaskEndpoints<C, D> & EndpointInternals<C>
   const { settings, list, status, retry, callback, files } = endpoints
-  if (retries !== undefined) settings.service.mustHave(retries)
+  if (retries !== undefined) settings.core.mustHave(retries)
   const forOperators = (handler: Handler<C>): Handler<C> => (
     describe(handler, (handler.operations ?? []).map(addFailures('unauthorized', 'forbidden')))
   )

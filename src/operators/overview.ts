@@ -18,7 +18,7 @@ const MAX_EXAMINED = 200
 const PAGE = 64
 
 export function createOverview<C>(
-  { service: { core: { engine } } }: EndpointSettings<C>, { admit }: OperatorAccess<C>,
+  { core: { engine } }: EndpointSettings<C>, { admit }: OperatorAccess<C>,
 ): Handler<C> {
   const handler: Handler<C> = async (request) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') return undefined

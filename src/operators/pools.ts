@@ -10,13 +10,13 @@ import type { EndpointSettings, OperatorAccess } from '../tasks/http/settings.js
 
 /** Creates the handler of GET and HEAD of the counts of all pools. */
 export function createPools<C>(
-  { service }: EndpointSettings<C>, { admit }: OperatorAccess<C>,
+  { core }: EndpointSettings<C>, { admit }: OperatorAccess<C>,
 ): Handler<C> {
   const handler: Handler<C> = async (request) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') return undefined
     await admit(request)
     requireJson(request)
-    return json(200, { items: await service.counts() }, NOT_STORED)
+    return json(200, { items: await core.counts() }, NOT_STORED)
   }
   return describe(handler, readOperations({
     summary: 'The pools, with the numbers of their tasks',
@@ -29,13 +29,13 @@ export function createPools<C>(
 
 /** Creates the handler of PUT (pause) and DELETE (resume) of the pause of a pool. */
 export function createPause<C>(
-  { service }: EndpointSettings<C>, { admit }: OperatorAccess<C>,
+  { core }: EndpointSettings<C>, { admit }: OperatorAccess<C>,
 ): Handler<C> {
   const handler: Handler<C> = async (request) => {
     const isPaused = request.method === 'PUT'
     if (!isPaused && request.method !== 'DELETE') return undefined
     await admit(request)
-    await service.setPaused(poolOf(request, service.settings.pools), isPaused)
+    await core.setPaused(poolOf(request, core.settings.pools), isPaused)
     return empty(204)
   }
   const options = {

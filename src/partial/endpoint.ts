@@ -14,7 +14,7 @@ import {
 } from '../tasks/http/event-stream.js'
 import { array, object, text } from '../tasks/http/formats.js'
 import type { Subscription, WaiterSlot } from '../tasks/record/subscriptions.js'
-import { serviceOf } from '../tasks/tasks.js'
+import { coreOf } from '../tasks/tasks.js'
 import { hasLog, logKey, type TaskOfLog } from './partial-log.js'
 import { parsePosition, readAfter, toId, type Page, type Position } from './partial-reader.js'
 import { detailsOf } from '../tasks/record/details.js'
@@ -75,7 +75,7 @@ export function createEndpoint<C>(store: Store, endpoints: Endpoints<C>): Handle
       if (results.length === 0 && gap === undefined) return empty(204, NOT_STORED)
     }
     if (request.method === 'HEAD') return { status: 200, headers }
-    const slot = acquireSlot(serviceOf(endpoints.tasks).waiters, request, endpoints.waitsAs ?? task.owner)
+    const slot = acquireSlot(coreOf(endpoints.tasks).waiters, request, endpoints.waitsAs ?? task.owner)
     return stream(200, streamOf(follow(store, endpoints, task, { after, writer, slot }), slot), headers)
   }
   return describe(handler, operationsOf(endpoints))
@@ -93,7 +93,7 @@ async function* follow<C>(
   let unwatch: (() => void) | undefined
   try {
     if (writer.begin !== '') yield writer.begin
-    subscription = await serviceOf(tasks).subscriptions.subscribe(task.id)
+    subscription = await coreOf(tasks).subscriptions.subscribe(task.id)
     unwatch = log.external === undefined ? undefined : await store.watch(logKey(log), () => {
       isNews = true
       subscription?.wake()

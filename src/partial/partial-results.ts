@@ -5,7 +5,7 @@ import type { Store } from '../stores/store.js'
 import type { ExternalResource } from '../tasks/definition/external-resource.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import { serviceOf } from '../tasks/tasks.js'
+import { coreOf } from '../tasks/tasks.js'
 import { createEndpoint } from './endpoint.js'
 import { runEmitting, type Emitting } from './emitting.js'
 import { newResource, removeAll } from './partial-log.js'
@@ -113,9 +113,11 @@ export function partialResults<T = unknown>(options: PartialResultsOptions): Par
       return run as never
     },
     endpoint: (endpoints) => {
-      const { core, settings } = serviceOf(endpoints.tasks, 'partialResults')
-      if (settings.store !== store) throw new TypeError('partialResults: pass the store that createTasks has')
-      const definitions: readonly { readonly name: string, readonly run: object, readonly external?: unknown }[] = settings.definitions
+      const core = coreOf(endpoints.tasks, 'partialResults')
+      if (core.settings.store !== store) throw new TypeError('partialResults: pass the store that createTasks has')
+      const definitions: Iterable<{ readonly name: string, readonly run: object, readonly external?: unknown }> = (
+        core.settings.definitions.values()
+      )
       for (const { name, run, external: owned } of definitions) {
         if (!runs.has(run)) continue
         if (owned !== external) throw new TypeError(`partialResults: the definition ${name} needs its property external, too`)

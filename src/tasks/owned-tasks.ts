@@ -3,10 +3,10 @@ import { checkOwnerId, countedAsOwner, countedWithoutOwner } from '../http/reque
 import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions, value, type OptionTable } from '../runtime/options.js'
 import {
-  OWNED_SUBMIT, SUBMIT, type AcceptedTask, type OwnedSubmitOptions, type SubmitOptions,
+  OWNED_SUBMIT, SUBMIT, submitTask, type AcceptedTask, type OwnedSubmitOptions, type SubmitOptions,
 } from './core/accept-task.js'
 import { cancelTask, deleteTask, retryTask } from './core/change-task.js'
-import type { TaskService } from './core/task-service.js'
+import type { TaskCore } from './core/task-core.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
 import { listTasks, toFilter, type ListOptions, type TaskPage } from './lists.js'
 import { isIn, isTaskId, type Scope } from './record/details.js'
@@ -125,11 +125,11 @@ const WAIT_OPTIONS = {
 } satisfies OptionTable<WaitOptions>
 
 export class ServedTasks implements OwnedTasks {
-  readonly #service: TaskService
+  readonly #core: TaskCore
   readonly #of: Scope
 
-  constructor(service: TaskService, of: Scope) {
-    this.#service = service
+  constructor(core: TaskCore, of: Scope) {
+    this.#core = core
     this.#of = of
   }
 
@@ -142,14 +142,14 @@ export class ServedTasks implements OwnedTasks {
     const owner = this.#of === 'all' ? ownerOf(options) : this.#of.owner
     const nobody = this.#of === 'all' ? undefined : countedWithoutOwner(undefined)
     const caller = owner === undefined ? nobody : countedAsOwner(owner)
-    const accepted = await this.#service.submit(definition, input, { ...options, owner, caller })
+    const accepted = await submitTask(this.#core, definition, input, { ...options, owner, caller })
     return handleOf(this, definition, accepted)
   }
 
   async get<T extends AnyTaskDefinition>(id: string, definition?: T): Promise<Task<T> | undefined> {
     if (definition !== undefined) {
       this.#checkOwner('get', definition)
-      this.#service.mustHave(definition)
+      this.#core.mustHave(definition)
     }
     return shown(await this.#find(id), definition) as Task<T> | undefined
   }
@@ -158,7 +158,7 @@ export class ServedTasks implements OwnedTasks {
     this.#checkOwner('wait', options)
     const limits = readOptions('wait', options, WAIT_OPTIONS)
     if (!isTaskId(id)) return undefined
-    const { subscriptions } = this.#service
+    const { subscriptions } = this.#core
     return shown(await waitFor(subscriptions, id, this.#of, limits))
   }
 
@@ -166,29 +166,29 @@ export class ServedTasks implements OwnedTasks {
   async cancel(id: string, options: object = {}): Promise<Task | undefined> {
     this.#checkOwner('cancel', options)
     checkNames('cancel', options, {})
-    return shown((await cancelTask(this.#service.core, id, this.#of))?.task)
+    return shown((await cancelTask(this.#core, id, this.#of))?.task)
   }
 
   async redeliver(id: string): Promise<boolean> {
-    return await this.#find(id) !== undefined && this.#service.redeliver(id)
+    return await this.#find(id) !== undefined && this.#core.redeliver(id)
   }
 
   async list<T extends AnyTaskDefinition, S extends ListedStatus>(
     options: ListOptions<T, S> = {},
   ): Promise<TaskPage<T, S>> {
     this.#checkOwner('list', options)
-    const filter = toFilter('list', options, this.#of, (each) => { this.#service.mustHave(each) })
-    const { items, next } = await listTasks(this.#service.core.engine, filter, options.cursor)
+    const filter = toFilter('list', options, this.#of, (each) => { this.#core.mustHave(each) })
+    const { items, next } = await listTasks(this.#core.engine, filter, options.cursor)
     return { items: items.map(toTask), ...next !== undefined && { next } } as never
   }
 
   async retry(id: string): Promise<Task | undefined> {
-    const task = await retryTask(this.#service.core, id, this.#of)
+    const task = await retryTask(this.#core, id, this.#of)
     return shown(task)
   }
 
   async delete(id: string): Promise<boolean> {
-    return await deleteTask(this.#service.core, id, this.#of) === 'deleted'
+    return await deleteTask(this.#core, id, this.#of) === 'deleted'
   }
 
   /** Throws a `TypeError` for an option `owner`, which a call for all owners would not obey. */
@@ -199,7 +199,7 @@ export class ServedTasks implements OwnedTasks {
   }
 
   async #find(id: string): Promise<StoredTask | undefined> {
-    const task = await this.#service.read(id)
+    const task = await this.#core.read(id)
     return task && isIn(this.#of, task) ? task : undefined
   }
 }

@@ -2,11 +2,12 @@ import type { AnyTaskDefinition, Definitions, InputOf } from './definition/defin
 import { checkOwnerId } from '../http/requester.js'
 import { duration, readOptions } from '../runtime/options.js'
 import type { SubmitOptions } from './core/accept-task.js'
-import { TaskService, type PoolCounts, type TasksHealth } from './core/task-service.js'
+import { TaskCore, type PoolCounts, type TasksHealth } from './core/task-core.js'
 import {
   ServedTasks, type OwnedTasks, type SubmitArguments, type TaskHandle,
 } from './owned-tasks.js'
-import type { TasksOptions } from './tasks-options.js'
+import { readTasksOptions, type TasksOptions } from './core/tasks-options.js'
+import { startWorker } from './core/worker.js'
 import { noteClosed, noteOpened } from '../runtime/stopping.js'
 
 /**
@@ -124,44 +125,46 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
  * @throws {TypeError} An option is unknown or not valid.
  */
 export function createTasks<const D extends Definitions>(options: TasksOptions<D>): Tasks<D> {
-  const tasks = new AllTasks(new TaskService(options)) as Tasks as Tasks<D>
+  const core = new TaskCore(readTasksOptions(options))
+  startWorker(core)
+  const tasks = new AllTasks(core) as Tasks as Tasks<D>
   noteOpened()
   return tasks
 }
 
 class AllTasks extends ServedTasks implements Tasks {
-  readonly #service: TaskService
+  readonly #core: TaskCore
   #isClosed = false
 
-  constructor(service: TaskService) {
-    super(service, 'all')
-    this.#service = service
+  constructor(core: TaskCore) {
+    super(core, 'all')
+    this.#core = core
     Object.defineProperty(this, MARK, { value: true })
-    services.set(this, service)
+    cores.set(this, core)
   }
 
   definition(name: string): AnyTaskDefinition | undefined {
-    return this.#service.core.definition(name)
+    return this.#core.definition(name)
   }
 
   ownedBy(owner: string | undefined): OwnedTasks {
-    return new ServedTasks(this.#service, { owner: checkOwnerId('tasks.ownedBy: the id', owner) })
+    return new ServedTasks(this.#core, { owner: checkOwnerId('tasks.ownedBy: the id', owner) })
   }
 
   health(): Promise<TasksHealth> {
-    return this.#service.health()
+    return this.#core.health()
   }
 
   pools(): Promise<PoolCounts[]> {
-    return this.#service.counts()
+    return this.#core.counts()
   }
 
   pause(pool: string): Promise<void> {
-    return this.#service.setPaused(pool, true)
+    return this.#core.setPaused(pool, true)
   }
 
   resume(pool: string): Promise<void> {
-    return this.#service.setPaused(pool, false)
+    return this.#core.setPaused(pool, false)
   }
 
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
@@ -170,19 +173,19 @@ class AllTasks extends ServedTasks implements Tasks {
     })
     if (!this.#isClosed) noteClosed()
     this.#isClosed = true
-    return this.#service.close(drainMs)
+    return this.#core.close(drainMs)
   }
 }
 
 /** Marks the objects that `createTasks` returns, in every copy of this package. */
 const MARK = Symbol.for('longhaul.tasks')
 
-const services = new WeakMap<object, TaskService>()
+const cores = new WeakMap<object, TaskCore>()
 
 /** @throws {TypeError} `createTasks` of this copy of the package has not returned `tasks`. */
-export function serviceOf(tasks: object | null | undefined, where = 'longhaul'): TaskService {
-  const service = tasks && services.get(tasks)
-  if (service) return service
+export function coreOf(tasks: object | null | undefined, where = 'longhaul'): TaskCore {
+  const core = tasks && cores.get(tasks)
+  if (core) return core
   if (tasks && MARK in Object(tasks)) {
     throw new TypeError(`${where}: these tasks come from another copy of longhaul. ` +
       'Two copies are loaded by "import" beside "require", or by two versions in node_modules')

@@ -13,6 +13,7 @@ import type { TraceHeaders } from '../definition/tracing.js'
 import { noCallbacks, type TaskCore } from './task-core.js'
 import { releaseExternal, renewExternal } from '../record/outside.js'
 import { queueFull, shuttingDown, tooManyTasks } from '../run/failure.js'
+import { toInput } from '../run/run.js'
 import { publishAccepted, taskChannel } from '../record/diagnostics.js'
 import { detailsOf, isTaskId, type Details } from '../record/details.js'
 import { LONGEST_MS } from '../../runtime/options.js'
@@ -108,12 +109,34 @@ export interface AcceptedTask {
   readonly replaced: boolean
 }
 
+/** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
+export async function submitTask(
+  core: TaskCore, definition: AnyTaskDefinition, input: unknown,
+  options: OwnedSubmitOptions & Pick<Submission, 'owner' | 'caller'>,
+): Promise<AcceptedTask> {
+  // A copy, so that later changes by the caller have no effect. What does not survive JSON shows
+  // at once.
+  const text = JSON.stringify(input) as string | undefined
+  if (text !== undefined && Buffer.byteLength(text) > core.settings.maxInputBytes) {
+    throw httpError('body_too_large')
+  }
+  const copy: unknown = text === undefined ? undefined : JSON.parse(text)
+  core.mustHave(definition)
+  const valid = definition.input ? await toInput(definition, copy) : copy
+  if (definition.check) await definition.check(valid)
+  const { callbackUrl, owner, startAt, delayMs, ...others } = options
+  if (callbackUrl !== undefined) await core.checkCallback(callbackUrl, owner)
+  const start = await startOf(core.engine, { startAt, delayMs })
+  const json = text === undefined ? undefined : Json.of(copy, text)
+  return acceptTask(core, { ...others, definition, input: copy, json, owner, callbackUrl }, start)
+}
+
 /** Accepts one task whose input is valid, by one call of the engine. */
 export function acceptTask(
   core: TaskCore, submission: Submission, start?: Start,
 ): MaybePromise<AcceptedTask> {
-  const { hasCallbacks, tracing } = core.settings
-  if (submission.callbackUrl !== undefined && !hasCallbacks) throw noCallbacks()
+  const { callbacks, tracing } = core.settings
+  if (submission.callbackUrl !== undefined && !callbacks) throw noCallbacks()
   if (tracing === undefined) return create(core, submission, start, undefined)
   const { definition: { name } } = submission
   return tracing.accept(name, (trace) => create(core, submission, start, trace))

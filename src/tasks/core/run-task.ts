@@ -5,7 +5,6 @@ import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/runs.js'
 import { isFinalStatus, type StoredTask, type TaskChange } from '../../engine/task.js'
 import { after, isPending, type MaybePromise, Sequence } from '../../runtime/maybe-promise.js'
-import type { Linked, LinkedList } from '../../runtime/collections.js'
 import { within } from '../../runtime/timers.js'
 import { retryDelay, type AnyTaskDefinition, type OtherTasks } from '../definition/define.js'
 import type { Checkpoint, TaskContext } from '../definition/run-context.js'
@@ -25,7 +24,7 @@ import {
 import { retryTask } from './change-task.js'
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import {
-  MARGIN_MS, hasOutside, outsideFiles, publishCommitted, type Moved, type TaskCore,
+  MARGIN_MS, hasOutside, outsideFiles, publishCommitted, type Moved, type OwnRun, type TaskCore,
 } from './task-core.js'
 
 /** Maximum time until a run takes the files of an earlier one over, in milliseconds. */
@@ -37,9 +36,9 @@ const MAX_RETURN_MS = 30_000
 const LATER_MS = 500
 
 /** One run of one task, from its input to its outcome. */
-export class RunningTask implements Linked<RunningTask> {
-  previous: RunningTask | undefined = undefined
-  next: RunningTask | undefined = undefined
+export class RunningTask implements OwnRun {
+  previous: OwnRun | undefined = undefined
+  next: OwnRun | undefined = undefined
   /** The task after the latest change of this run. */
   private task: StoredTask
   private details: Details
@@ -51,9 +50,8 @@ export class RunningTask implements Linked<RunningTask> {
 
   constructor(
     private readonly core: TaskCore, private readonly run: TaskRun,
-    private readonly all: LinkedList<RunningTask>,
   ) {
-    all.push(this)
+    core.running.push(this)
     this.task = run.task
     this.details = this.withCrash(detailsOf(run.task))
     this.stop = new Stop(run, core.context)
@@ -113,7 +111,7 @@ export class RunningTask implements Linked<RunningTask> {
     } finally {
       this.stop.end()
       memory?.release()
-      this.all.remove(this)
+      core.running.remove(this)
     }
   }
 

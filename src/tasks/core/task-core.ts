@@ -1,10 +1,12 @@
-import type { TaskEngine } from '../../engine/engine.js'
+import { Places, type PoolCounts as Counts, type RunLimits, type TaskEngine } from '../../engine/engine.js'
 import type {
   Changed, Expected, FileShare, StoredTask, TaskChange, TaskStatus,
 } from '../../engine/task.js'
 import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { OwnContext } from '../../runtime/own-context.js'
-import { settles } from '../../runtime/timers.js'
+import { LinkedList, type Linked } from '../../runtime/collections.js'
+import { setGlobalTimeout, settles } from '../../runtime/timers.js'
+import { WorkerClosingError } from '../../engine/runs.js'
 import { telling } from '../../runtime/warning.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
@@ -19,7 +21,9 @@ import {
 import type { Store } from '../../stores/store.js'
 import { StoreRetry } from '../../stores/calls.js'
 import { blobBytes, deleteBlobs } from '../../stores/blob-rules.js'
-import { detailsOf, workIdOf, type Details } from '../record/details.js'
+import { detailsOf, isTaskId, workIdOf, type Details } from '../record/details.js'
+import { Subscriptions, Waiters } from '../record/subscriptions.js'
+import { DirectRuns } from '../run/run.js'
 
 /** Time for which files and the input of a task may outlive the task, in milliseconds. */
 export const MARGIN_MS = 3_600_000
@@ -27,22 +31,63 @@ export const MARGIN_MS = 3_600_000
 /** Maximum time that a request or a run waits for `cancel` of its definition, in milliseconds. */
 const CANCEL_MS = 1000
 
+/** The options of `createTasks`, read and with their defaults. */
 export interface CoreSettings {
   readonly engine: TaskEngine
   readonly store: Store
-  readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
   readonly blobs: Blobs | undefined
+  readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
+  /** Concurrency of each pool. */
+  readonly pools: ReadonlyMap<string, number>
+  /** Limits of the pools that have some. */
+  readonly limits: ReadonlyMap<string, RunLimits>
+  /** The pools that this process works for. */
+  readonly work: readonly string[]
+  readonly direct?: 'request' | 'task' | undefined
   readonly retentionMs: number
   readonly pendingMs: number
   readonly unknownTaskMs: number
+  readonly maxInputBytes: number
   readonly maxResultBytes: number
   readonly maxFileBytes: number
   readonly maxFileBytesPerOwner: number
+  readonly maxWaiters: number
+  readonly maxWaitersPerOwner?: number | undefined
   readonly progressIntervalMs: number
   readonly maxCrashes: number
-  readonly hasCallbacks: boolean
-  readonly tracing: Tracing | undefined
+  readonly callbacks?: Callbacks | undefined
+  readonly tracing?: Tracing | undefined
   readonly onError: OnTaskError
+}
+
+/** Numbers of unfinished tasks of one pool, in all processes. */
+export interface PoolCounts extends Counts {
+  readonly pool: string
+  /** `true` if nothing begins in the pool until `tasks.resume`. */
+  readonly isPaused: boolean
+}
+
+/** The state of one process. */
+export interface TasksHealth {
+  /** True if a task could be accepted now: the engine can write, and `close` was not called. */
+  readonly ok: boolean
+  /**
+   * Error of the engine if it does not respond, or cannot write, for your log. Its `cause` may be the
+   * error of the driver. Clients should not see them.
+   */
+  readonly error?: unknown
+  /** Pools in which nothing begins until `tasks.resume`, in any process. */
+  readonly pausedPools: readonly string[]
+  /** Active runs, those of synchronous requests included. */
+  readonly running: number
+  /** Requests that wait for a task. */
+  readonly waiting: number
+}
+
+/** A run of this process, for its close. */
+export interface OwnRun extends Linked<OwnRun> {
+  readonly isResumable: boolean
+  abort(reason: unknown, graceMs: number): void
 }
 
 export interface Moved {
@@ -51,18 +96,38 @@ export interface Moved {
   readonly moved: boolean
 }
 
+/** The tasks of one `createTasks`: what all parts of one process share. */
 export class TaskCore {
   readonly engine: TaskEngine
+  readonly waiters: Waiters
+  readonly subscriptions: Subscriptions
+  readonly running = new LinkedList<OwnRun>()
+  readonly directRuns = new DirectRuns()
+  readonly places: Places
+  readonly deliveries: CallbackDeliveries | undefined
+  /** Places for synchronous requests, of the pools that this process does not work for. */
+  private readonly directPlaces: Places
   /** Its abort ends all retries of `retry`. */
   readonly retries = new AbortController()
   readonly retry: StoreRetry
   /** The async context of `createTasks`. Functions that belong to no request are called in it. */
   readonly context = new OwnContext()
+  /** End the schedules of definitions. */
+  schedules: readonly (() => Promise<void>)[] = []
   isClosing = false
+  private closing: Promise<void> | undefined
 
   constructor(readonly settings: CoreSettings) {
-    this.engine = settings.engine
-    this.retry = new StoreRetry(settings.engine.shared, this.retries.signal)
+    const { engine, maxWaiters, maxWaitersPerOwner, pools, work, callbacks } = settings
+    this.engine = engine
+    this.retry = new StoreRetry(engine.shared, this.retries.signal)
+    this.waiters = new Waiters(maxWaiters, maxWaitersPerOwner)
+    this.subscriptions = new Subscriptions({
+      read: (id) => this.read(id), watch: (id, listener) => engine.watch(id, listener),
+    })
+    this.places = new Places(new Map([...pools].filter(([name]) => work.includes(name))))
+    this.directPlaces = new Places(new Map([...pools].filter(([name]) => !work.includes(name))))
+    this.deliveries = callbacks?.open(this)
   }
 
   definition(name: string): AnyTaskDefinition | undefined {
@@ -124,6 +189,118 @@ export class TaskCore {
     this.context.run(() => {
       telling(() => this.settings.onError(error, { taskId, name, attempt }))
     })
+  }
+
+  /** @throws {TypeError} The definition is not registered. */
+  mustHave(definition: AnyTaskDefinition): void {
+    if (definition && this.definition(definition.name) === definition) return
+    const name = definition?.name
+    throw new TypeError(name === undefined
+      ? 'pass a definition that createTasks has; tasks.definition(name) finds it by its name'
+      : `${name} is not among the definitions of createTasks; add it there`)
+  }
+
+  /** Places for synchronous requests; `undefined` if they become tasks in this process. */
+  directPlacesOf(pool: string): Places | undefined {
+    const { settings: { direct, work }, places, directPlaces } = this
+    if (work.includes(pool)) return direct === 'task' ? undefined : places
+    return direct === 'request' ? directPlaces : undefined
+  }
+
+  /** Returns true for a pool that this process does not work for, so that no worker notes its pauses. */
+  hasForeignPauses(pool: string): boolean {
+    return this.settings.direct === 'request' && this.directPlaces.pools.has(pool)
+  }
+
+  /** Notes the paused pools for synchronous requests. */
+  async readPauses(): Promise<void> {
+    this.directPlaces.setPaused(await this.engine.pausedPools())
+  }
+
+  /** Throws 400 `invalid_callback_url` or `callback_url_forbidden`, or a `TypeError`. */
+  async checkCallback(url: unknown, owner: string | undefined): Promise<string> {
+    if (this.deliveries === undefined) throw noCallbacks()
+    return this.deliveries.check(url, owner)
+  }
+
+  read(id: string): MaybePromise<StoredTask | undefined> {
+    return isTaskId(id) ? this.engine.read(id) : undefined
+  }
+
+  async redeliver(id: string, unlessPending = false): Promise<boolean> {
+    if (this.deliveries === undefined) throw noCallbacks()
+    return isTaskId(id) && this.deliveries.redeliver(id, unlessPending)
+  }
+
+  async counts(): Promise<PoolCounts[]> {
+    const { engine, settings: { pools } } = this
+    const paused = await engine.pausedPools()
+    return Promise.all([...pools.keys()].map(async (pool) => (
+      { pool, isPaused: paused.includes(pool), ...await engine.counts(pool) }
+    )))
+  }
+
+  /** @throws {TypeError} There is no pool of this name. */
+  async setPaused(pool: string, isPaused: boolean): Promise<void> {
+    const { engine, settings: { pools } } = this
+    if (!pools.has(pool)) {
+      const call = isPaused ? 'pause' : 'resume'
+      throw new TypeError(`tasks.${call}: the pool must be one of ${[...pools.keys()].join(', ')}, not ${String(pool)}`)
+    }
+    await engine.setPaused(pool, isPaused)
+  }
+
+  async health(): Promise<TasksHealth> {
+    const failure = await this.failureOfEngine()
+    const { engine } = this
+    const pausedPools = failure === undefined && !this.closing
+      ? await Promise.resolve(engine.pausedPools()).catch(() => []) : []
+    return {
+      ok: !this.closing && failure === undefined, ...failure, pausedPools,
+      running: this.running.size + this.directRuns.size, waiting: this.waiters.size,
+    }
+  }
+
+  private async failureOfEngine(): Promise<{ readonly error: unknown } | undefined> {
+    if (this.closing) return undefined
+    try {
+      const { engine } = this
+      await (engine.probe ? engine.probe() : engine.now())
+      return undefined
+    } catch (error) {
+      return { error }
+    }
+  }
+
+  close(drainMs: number): Promise<void> {
+    this.closing ??= this.drain(drainMs)
+    return this.closing
+  }
+
+  private async drain(drainMs: number): Promise<void> {
+    this.isClosing = true
+    const firings = Promise.all(this.schedules.map((end) => end()))
+    // After the drain time nothing waits for an unavailable engine, or for a receiver of a callback.
+    const endWaiting = () => {
+      this.retries.abort()
+      this.deliveries?.close()
+    }
+    const timer = setGlobalTimeout(endWaiting, drainMs)
+    const direct = this.directRuns.close(drainMs)
+    // Another process continues these runs from their checkpoints.
+    for (const run of this.running) {
+      if (run.isResumable) run.abort(new WorkerClosingError(), drainMs)
+    }
+    try {
+      await this.engine.close({ drainMs })
+    } finally {
+      clearTimeout(timer)
+      endWaiting()
+      this.waiters.close()
+      await direct
+      // A firing that has submitted its task notes it before the application closes the store.
+      if (this.schedules.length > 0) await settles(firings, drainMs)
+    }
   }
 
   private moved(from: StoredTask, changed: Changed): Moved {

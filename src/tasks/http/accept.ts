@@ -9,7 +9,7 @@ import {
 import { newId } from '../../runtime/random-id.js'
 import { isStoreUnavailable, type Entry } from '../../stores/store.js'
 import { acceptTask, type AcceptedTask, type RequestKey, type Submission } from '../core/accept-task.js'
-import type { TaskService } from '../core/task-service.js'
+import type { TaskCore } from '../core/task-core.js'
 import { detailsOf } from '../record/details.js'
 import type { EndpointSettings, SubmitTransaction } from './settings.js'
 import type { FindStartTime } from './start-at.js'
@@ -52,7 +52,7 @@ export function acceptSubmission<C>(
 async function accept<C>(
   settings: EndpointSettings<C>, submission: RequestSubmission<C>,
 ): Promise<AcceptedSubmission> {
-  const { service: { core } } = settings
+  const { core } = settings
   const { idempotency, findStart, discard } = submission
   let isOffered = false
   try {
@@ -76,12 +76,12 @@ async function accept<C>(
 async function findEarlier<C>(
   settings: EndpointSettings<C>, submission: RequestSubmission<C>, { key, fingerprint }: RequestKey,
 ): Promise<AcceptedSubmission | undefined> {
-  const { service } = settings
+  const { core } = settings
   const { owner, findStart } = submission
-  const earlier = await service.settings.store.get(key)
+  const earlier = await core.settings.store.get(key)
   if (earlier && claimOf(earlier).fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
   const entry = earlier && await decided(settings, submission, key, earlier)
-  if (!entry) return findStart && findTask(service, key, owner, fingerprint)
+  if (!entry) return findStart && findTask(core, key, owner, fingerprint)
   const { response } = claimOf(entry)
   if (!response) throw stillRunning()
   return replay(response)
@@ -89,24 +89,24 @@ async function findEarlier<C>(
 
 /** Waits for the response of a synchronous request, which may also release its key. */
 async function decided<C>(
-  { service, syncTimeoutMs }: EndpointSettings<C>, { idempotency, submitter }: RequestSubmission<C>,
+  { core, syncTimeoutMs }: EndpointSettings<C>, { idempotency, submitter }: RequestSubmission<C>,
   key: string, entry: Entry,
 ): Promise<Entry | undefined> {
   const isDecided = (now: Entry | undefined): boolean => !now || claimOf(now).response !== undefined
   if (idempotency?.isShared !== true || isDecided(entry)) return entry
-  const slot = service.waiters.tryAcquire(submitter.request.signal, submitter.caller)
+  const slot = core.waiters.tryAcquire(submitter.request.signal, submitter.caller)
   if (!slot) return entry
   try {
-    return await waitForEntry(service.settings.store, key, isDecided, syncTimeoutMs, slot.signal)
+    return await waitForEntry(core.settings.store, key, isDecided, syncTimeoutMs, slot.signal)
   } finally {
     slot.release()
   }
 }
 
 export async function findTask(
-  service: TaskService, key: string, owner: string | undefined, fingerprint: string,
+  core: TaskCore, key: string, owner: string | undefined, fingerprint: string,
 ): Promise<AcceptedTask | undefined> {
-  const task = await service.core.engine.readByKey(key)
+  const task = await core.engine.readByKey(key)
   if (task?.owner !== owner || !task) return undefined
   if (detailsOf(task).fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
   return { task, created: false, replaced: false }
@@ -123,10 +123,10 @@ function createdNothing(error: unknown): boolean {
 }
 
 export function onceOptions<C>(
-  { service, syncTimeoutMs: waitMs }: EndpointSettings<C>, key: string, fingerprint: string,
+  { core, syncTimeoutMs: waitMs }: EndpointSettings<C>, key: string, fingerprint: string,
   owner: string,
 ): OnceOptions {
-  const { store, retentionMs, maxResultBytes: maxBytes } = service.settings
+  const { store, retentionMs, maxResultBytes: maxBytes } = core.settings
   return { store, key, fingerprint, waitMs, retentionMs, maxBytes, owner }
 }
 
@@ -140,30 +140,30 @@ function transactionError(engine: TaskEngine, error: unknown): unknown {
 async function acceptInTransaction<C>(
   settings: EndpointSettings<C>, submission: RequestSubmission<C>, run: SubmitTransaction<C>,
 ): Promise<AcceptedSubmission> {
-  const { service } = settings
+  const { core } = settings
   const { submitter: { request }, owner, input, idempotency, findStart } = submission
   const committed = idempotency
-    && await findTask(service, idempotency.key, owner, idempotency.fingerprint)
+    && await findTask(core, idempotency.key, owner, idempotency.fingerprint)
   if (committed) return committed
   const id = newId()
   let accepted: AcceptedTask | undefined
   const submit = async (transaction: Transaction): Promise<{ readonly taskId: string }> => {
     checkTransaction('submit', transaction)
-    const start = findStart?.(await service.core.engine.now())
-    accepted = await acceptTask(service.core, { ...submission, id, birth: id, transaction }, start)
+    const start = findStart?.(await core.engine.now())
+    accepted = await acceptTask(core, { ...submission, id, birth: id, transaction }, start)
     if (accepted.created) return { taskId: id }
     throw new Error('An earlier request with this Idempotency-Key has committed; roll back')
   }
   try {
     await run(request, input, submit)
   } catch (error) {
-    if (accepted?.created !== false) throw transactionError(service.core.engine, error)
+    if (accepted?.created !== false) throw transactionError(core.engine, error)
     return accepted
   }
   if (accepted === undefined) {
     throw new TypeError('submit: the option transaction must call submit(transaction)')
   }
-  const isCommitted = await Promise.resolve(service.read(id)).then(
+  const isCommitted = await Promise.resolve(core.read(id)).then(
     (task) => task !== undefined,
     (error: unknown) => {
       // If the engine fails now, trusts the application.

@@ -14,12 +14,12 @@ import { findIn, scopeOf, type EndpointSettings } from './settings.js'
 import { readOptionalBody, respondAccepted, respondOnce } from './submit.js'
 
 export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
-  const { service, path, format, maxWaitSeconds } = settings
+  const { core, path, format, maxWaitSeconds } = settings
   return postBelow(settings, '/retry', retryOperations(path, format), async (request, id, of, began) => {
     const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
     const { owner } = of === 'all' ? settings.requester(request) : of
-    const task = await retryTask(service.core, id, of, {
+    const task = await retryTask(core, id, of, {
       // An operator retries as the application does, so the limit for requests does not count.
       isRequest: of !== 'all',
       key: key === undefined ? undefined : claimKey(request, owner, key),
@@ -34,19 +34,19 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
 }
 
 export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
-  const { service, path, format } = settings
+  const { core, path, format } = settings
   const operations = redeliverOperations(path, format)
   return postBelow(settings, '/callback', operations, async (request, id, of, began) => {
     const task = await findFinal(settings, id, of)
-    if (!service.settings.callbacks || detailsOf(task).callback === undefined) throw httpError('no_callback')
-    if (!await service.redeliver(id, true)) {
+    if (!core.settings.callbacks || detailsOf(task).callback === undefined) throw httpError('no_callback')
+    if (!await core.redeliver(id, true)) {
       // It was deleted or retried meanwhile, or a delivery is under way.
       await findFinal(settings, id, of)
       throw httpError('callback_pending')
     }
     began()
     const location = path.of(request.mountPath, id)
-    const now = await service.read(id)
+    const now = await core.read(id)
     const headers = { 'content-type': 'application/json', location, 'content-location': location }
     // The id may have been deleted and used again by another owner.
     const shown = now && isIn(task, now) ? now : task

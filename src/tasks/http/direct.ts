@@ -27,14 +27,14 @@ const KEEP_ALIVE_MARGIN_MS = 2000
 
 /** Acquires a place for a run without a task. Returns `undefined` if the work has to become a task. */
 export function acquireRunPlace<C>(
-  { service }: EndpointSettings<C>, { idempotency, runTransaction, definition, input }: RequestSubmission<C>,
+  { core }: EndpointSettings<C>, { idempotency, runTransaction, definition, input }: RequestSubmission<C>,
 ): { release(): void } | undefined {
   const { attempts, maxPerOwner, files, cancel, pool } = definition
   const needsTask = idempotency !== undefined || runTransaction !== undefined || attempts > 1
     || (maxPerOwner ?? Infinity) !== Infinity || files === true || cancel !== undefined
-    || service.settings.limits.has(pool)
+    || core.settings.limits.has(pool)
   if (needsTask) return undefined
-  const places = service.directPlacesOf(pool)
+  const places = core.directPlacesOf(pool)
   if (!places?.tryAcquire(pool)) return undefined
   const memory = holdInput(heapBytesOf(input))
   if (memory === undefined) {
@@ -51,7 +51,7 @@ export function acquireRunPlace<C>(
 
 /** Runs work in its place, which it releases. Stops the work if the client disconnects. */
 export async function runHere<C>(
-  { service: { directRuns, settings: { maxResultBytes, tracing } }, syncTimeoutMs }: EndpointSettings<C>,
+  { core: { directRuns, settings: { maxResultBytes, tracing } }, syncTimeoutMs }: EndpointSettings<C>,
   { definition, input, owner, context: ownContext, submitter: { request } }: RequestSubmission<C>, place: { release(): void },
 ): Promise<HttpResponse> {
   const stop = new Stop(request)
@@ -87,12 +87,12 @@ export async function runHere<C>(
 
 /** Acquires the slot of a request that will wait; `undefined` if its client has disconnected. */
 export function acquireWaiterSlot<C>(
-  { service }: EndpointSettings<C>, { request, caller }: Submitter<C>,
+  { core }: EndpointSettings<C>, { request, caller }: Submitter<C>,
 ): WaiterSlot | undefined {
-  const slot = service.waiters.tryAcquire(request.signal, caller)
+  const slot = core.waiters.tryAcquire(request.signal, caller)
   if (slot || request.signal.aborted) return slot
-  if (service.core.isClosing) throw shuttingDown()
-  throw httpError(service.waiters.isFullFor(caller) ? 'too_many_requests' : 'overloaded', {
+  if (core.isClosing) throw shuttingDown()
+  throw httpError(core.waiters.isFullFor(caller) ? 'too_many_requests' : 'overloaded', {
     headers: { 'retry-after': '1' },
   })
 }
@@ -113,23 +113,27 @@ export async function respondWithEnd<C>(
   }
 }
 
-/** Returns whether only this request knows the task. A client may read files after the response. */
-function isTemporary<C>({ service }: EndpointSettings<C>, { key, name }: StoredTask): boolean {
-  return key === undefined && service.core.definition(name)?.files !== true
+/**
+ * Returns whether only this request knows the task: it has no key, and no transaction of the application,
+ * which may have stored its id. A client may read files after the response.
+ */
+function isTemporary<C>({ core }: EndpointSettings<C>, task: StoredTask): boolean {
+  return task.key === undefined && detailsOf(task).isTransactional !== true
+    && core.definition(task.name)?.files !== true
 }
 
 /** Nobody else knows the task, so it ends with its request, and is deleted. */
 async function respondTemporary<C>(
   settings: EndpointSettings<C>, { request }: Submitter<C>, task: StoredTask, slot: WaiterSlot,
 ): Promise<HttpResponse> {
-  const { service, syncTimeoutMs } = settings
+  const { core, syncTimeoutMs } = settings
   const end = await waitForEnd(settings, task, slot.signal, syncTimeoutMs)
-    ?? (await cancelTask(service.core, task.id, 'all'))?.task
-  await deleteTask(service.core, task.id, 'all').catch(() => undefined)
+    ?? (await cancelTask(core, task.id, 'all'))?.task
+  await deleteTask(core, task.id, 'all').catch(() => undefined)
   if (end?.status !== 'cancelled') return responseOf(request, end)
   if (request.signal.aborted) return empty(503)
   const hasBegun = end.startedAt !== undefined
-  if (service.core.isClosing) throw hasBegun ? stoppedMidway() : shuttingDown()
+  if (core.isClosing) throw hasBegun ? stoppedMidway() : shuttingDown()
   if (hasBegun) throw tookTooLong()
   const message = 'No slot was free for this work in time; nothing was done.'
   throw httpError('sync_timeout', { message, headers: { 'retry-after': '1' } })
@@ -149,7 +153,7 @@ async function respondWithResult<C>(
     })
   }
   if (request.signal.aborted) return empty(503)
-  if (settings.service.core.isClosing) throw shuttingDown()
+  if (settings.core.isClosing) throw shuttingDown()
   if (!isDirect) throw stillRunning()
   const continues = 'The work is not done yet, and continues: '
   if (request.headers['idempotency-key'] !== undefined) {
@@ -163,9 +167,9 @@ async function respondWithResult<C>(
 }
 
 async function waitForEnd<C>(
-  { service }: EndpointSettings<C>, task: StoredTask, signal: AbortSignal, timeoutMs: number,
+  { core }: EndpointSettings<C>, task: StoredTask, signal: AbortSignal, timeoutMs: number,
 ): Promise<StoredTask | undefined> {
-  const end = await waitFor(service.subscriptions, task.id, task, { timeoutMs, signal })
+  const end = await waitFor(core.subscriptions, task.id, task, { timeoutMs, signal })
   return end && isFinalStatus(end.status) ? end : undefined
 }
 

@@ -16,7 +16,7 @@ const ALLOW = 'GET, HEAD, OPTIONS'
 const PLAN = contentPlan({ disposition: 'attachment' })
 
 export function createFiles<C>(settings: EndpointSettings<C>): Handler<C> {
-  const { path, service: { settings: { blobs } } } = settings
+  const { path, core: { settings: { blobs } } } = settings
   const handler = (request: HttpRequest<C>) => {
     const at = request.path.lastIndexOf(BELOW)
     const name = request.path.slice(at + BELOW.length)
@@ -53,9 +53,9 @@ function decoded(segment: string): string {
 async function serve<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string, name: string,
 ): Promise<HttpResponse> {
-  const { service, service: { settings: { blobs } } } = settings
+  const { core, core: { settings: { blobs } } } = settings
   const of = await scopeOf(settings, request)
-  const task = await service.read(id)
+  const task = await core.read(id)
   const { files = [], blobs: names = [] }: Details = task && isIn(of, task) ? task.details : {}
   const at = files.findIndex((file) => file.name === name)
   const [file, blob] = [files[at], names[at]]

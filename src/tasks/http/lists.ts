@@ -28,7 +28,7 @@ const TYPES = ['application/json']
 export function createList<C>(
   settings: EndpointSettings<C>, also: readonly string[] = [],
 ): Handler<C> {
-  const { service, format, path, access } = settings
+  const { core, format, path, access } = settings
   const names = access === undefined ? NAMES : [...NAMES, 'owner']
   const handler: Handler<C> = async (request) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') return undefined
@@ -38,7 +38,7 @@ export function createList<C>(
     requireJson(request)
     const filter = readListFilter(settings, request, of, names, also)
     const cursor = request.query.get('cursor') ?? undefined
-    const { items, next } = await listTasks(service.core.engine, filter, cursor)
+    const { items, next } = await listTasks(core.engine, filter, cursor)
     const texts = items.map((task) => format.toText(task, path.of(request.mountPath, task.id)))
     return respondPage(request, texts, next)
   }
@@ -71,7 +71,7 @@ function readParameters(
  * @throws {HttpError} 400 `invalid_query`: a value is not valid. The message names it.
  */
 export function readListFilter<C>(
-  { service: { core }, format: { statuses: words = TASK_STATUSES } }: EndpointSettings<C>,
+  { core, format: { statuses: words = TASK_STATUSES } }: EndpointSettings<C>,
   { query }: HttpRequest<C>, of: ListFilter['of'], names: readonly string[],
   also: readonly string[] = [],
 ): ListFilter {

@@ -5,9 +5,9 @@ import {
   bytes, flag, func, hasMethod, oneOf, readOptions, timer, value, whole, type Filled, type OptionTable,
 } from '../../runtime/options.js'
 import { noCallbacks } from '../core/task-core.js'
-import type { TaskService } from '../core/task-service.js'
+import type { TaskCore } from '../core/task-core.js'
 import { isIn, type Scope } from '../record/details.js'
-import { serviceOf, type Tasks } from '../tasks.js'
+import { coreOf, type Tasks } from '../tasks.js'
 import { encodedBodies, taskFormat, type EncodedBodies, type TaskFormat } from './formats.js'
 import { StatusPath } from './status-path.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
@@ -142,7 +142,7 @@ export interface CallbackSource<C> {
 
 export interface EndpointSettings<C> extends Omit<Read<C>, 'callback'> {
   readonly callback: CallbackSource<C> | undefined
-  readonly service: TaskService
+  readonly core: TaskCore
   readonly path: StatusPath
   readonly bodies: EncodedBodies
   /** True if a request without an owner gets a 401. */
@@ -160,12 +160,12 @@ export function readSettings<C>(
 ): EndpointSettings<C> {
   const { where } = access ?? { where: 'taskEndpoints' }
   const read = readOptions(where, options, OPTIONS)
-  const service = serviceOf(tasks, where)
-  const { context, format, list = {}, maxBodyBytes = service.settings.maxInputBytes } = read
+  const core = coreOf(tasks, where)
+  const { context, format, list = {}, maxBodyBytes = core.settings.maxInputBytes } = read
   return {
     ...read,
-    callback: readCallback(service, read.callback),
-    service, maxBodyBytes, access,
+    callback: readCallback(core, read.callback),
+    core, maxBodyBytes, access,
     path: new StatusPath(options.statusPath, `${where}: statusPath`),
     bodies: encodedBodies(format),
     needsOwner: read.owner === 'principal' || read.owner !== 'anyone' && !read.anonymous,
@@ -206,9 +206,9 @@ export async function findFor<C>(
 }
 
 export async function findIn<C>(
-  { service, format }: EndpointSettings<C>, id: string, of: Scope,
+  { core, format }: EndpointSettings<C>, id: string, of: Scope,
 ): Promise<StoredTask> {
-  const task = await service.read(id)
+  const task = await core.read(id)
   if (!task || !isIn(of, task)) throw httpError(format.notFound)
   return task
 }
@@ -225,10 +225,10 @@ export function jsonContext<C>(
 
 /** @throws {TypeError} `createTasks` has no `callbacks`. */
 export function readCallback<C>(
-  service: TaskService, callback: string | FindCallback<C> | undefined,
+  core: TaskCore, callback: string | FindCallback<C> | undefined,
 ): CallbackSource<C> | undefined {
   if (callback === undefined) return undefined
-  if (!service.settings.callbacks) throw noCallbacks()
+  if (!core.settings.callbacks) throw noCallbacks()
   if (typeof callback === 'function') return { find: callback }
   return { find: (body) => body[callback], property: callback }
 }

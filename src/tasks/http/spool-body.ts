@@ -62,7 +62,7 @@ export async function spoolBody<C>(
   }
   checkSize(length)
   const owner = countedAs(request, settings.requester(request).owner)
-  const owners = OwnerBytes.of(settings.service.settings.store, blobs)
+  const owners = OwnerBytes.of(settings.core.settings.store, blobs)
   const blob = spool.newKey()
   // Before its bytes are reserved, because the bytes of a blob that does not exist do not count.
   await blobs.put(blob, nothing(), { ttlMs: DAY_MS })

@@ -82,7 +82,7 @@ function showNow<C>(
 async function poll<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, task: StoredTask, seconds: number,
 ): Promise<HttpResponse> {
-  const { service: { waiters, subscriptions }, format, bodies } = settings
+  const { core: { waiters, subscriptions }, format, bodies } = settings
   const known = request.headers['if-none-match']
   const until = known === undefined
     ? (now: StoredTask) => isFinalStatus(now.status)
@@ -107,7 +107,7 @@ async function poll<C>(
 function openEvents<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, task: StoredTask,
 ): HttpResponse {
-  const { service: { waiters, subscriptions }, path, bodies } = settings
+  const { core: { waiters, subscriptions }, path, bodies } = settings
   const lastId = request.headers['last-event-id']
   const lastEventId = typeof lastId === 'string' ? lastId : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
@@ -129,7 +129,7 @@ function openEvents<C>(
 async function remove<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
 ): Promise<HttpResponse> {
-  const { service } = settings
+  const { core } = settings
   const of = await scopeOf(settings, request)
   const check = isConditional(request)
     ? (task: StoredTask) => { isNotModified(request, etagOf(task)) } : undefined
@@ -137,10 +137,10 @@ async function remove<C>(
   const { 'if-match': ifMatch = '*' } = request.headers
   const namesTag = String(ifMatch).trim() !== '*'
   if (namesTag && settings.remove === 'forget') {
-    const forgotten = await deleteTask(service.core, id, of, check)
+    const forgotten = await deleteTask(core, id, of, check)
     if (forgotten === 'deleted') return empty(204)
   }
-  const outcome = await cancelTask(service.core, id, of, check)
+  const outcome = await cancelTask(core, id, of, check)
   if (!outcome) throw httpError(settings.format.notFound)
   if (!outcome.moved && (namesTag || outcome.task.status !== 'cancelled')) {
     if (settings.remove === 'cancel') throw httpError('task_already_final')

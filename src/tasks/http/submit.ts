@@ -60,9 +60,9 @@ export function createSubmit<C>(
     respond: mode, callback: ownCallback, startAt = shared.startAt, context, transaction,
   } = readOptions('submit', options, OPTIONS)
   const settings = context ? { ...shared, context: jsonContext(context) } : shared
-  const { service, maxBodyBytes } = settings
-  const callback = readCallback(service, ownCallback) ?? shared.callback
-  if (transaction && !service.core.engine.hasTransactions) {
+  const { core, maxBodyBytes } = settings
+  const callback = readCallback(core, ownCallback) ?? shared.callback
+  if (transaction && !core.engine.hasTransactions) {
     throw new TypeError('submit: transaction needs the engine of longhaul/postgres')
   }
   const select = typeof what === 'function' ? what : undefined
@@ -70,7 +70,7 @@ export function createSubmit<C>(
   if (!select && !definition?.name) {
     throw new TypeError('submit: pass what defineTask returned, or a function that selects a definition')
   }
-  if (definition) service.mustHave(definition)
+  if (definition) core.mustHave(definition)
   const isOptional = 'emptyBody' in options
   const read = async (request: HttpRequest<C>): Promise<SelectedWork> => {
     const json = await (isOptional
@@ -79,7 +79,7 @@ export function createSubmit<C>(
     const body = json.value
     if (definition) return { definition, input: body, json, body }
     const selected = await (select as Select<C>)(body, request)
-    service.mustHave(selected.definition)
+    core.mustHave(selected.definition)
     const { pointer = '' } = selected
     return { definition: selected.definition, input: selected.input, pointer, body }
   }
@@ -97,8 +97,8 @@ export function acceptRead<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, definition: AnyTaskDefinition,
   readWork: () => ReadWork | Promise<ReadWork>,
 ): Promise<HttpResponse> {
-  const { service, callback, startAt } = settings
-  service.mustHave(definition)
+  const { core, callback, startAt } = settings
+  core.mustHave(definition)
   const read = async (): Promise<SelectedWork> => ({ ...await readWork(), definition })
   return submit(settings, request, { read, callback, startAt, mode: 'async' })
 }
@@ -118,7 +118,7 @@ async function readAndRespond<C>(
 ): Promise<HttpResponse> {
   const submission = await readSubmission(settings, request, source)
   const { submitter, submitter: { isDirect: asksDirect }, definition: { pool } } = submission
-  if (asksDirect && settings.service.hasForeignPauses(pool)) await settings.service.readPauses()
+  if (asksDirect && settings.core.hasForeignPauses(pool)) await settings.core.readPauses()
   const place = asksDirect ? acquireRunPlace(settings, submission) : undefined
   if (place) {
     body?.release()
@@ -141,7 +141,7 @@ async function readSubmission<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>,
   { read, callback, startAt, mode, transaction }: SubmissionSource<C>,
 ): Promise<RequestSubmission<C>> {
-  const { service, maxWaitSeconds, context } = settings
+  const { core, maxWaitSeconds, context } = settings
   const { owner } = settings.requester(request)
   const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
   const key = parseIdempotencyKey(request.headers['idempotency-key'])
@@ -163,7 +163,7 @@ async function readSubmission<C>(
     }
     const members = isJsonObject(body) ? body : {}
     const url = callback?.find(members, request)
-    const callbackUrl = url === undefined ? undefined : await service.checkCallback(url, owner)
+    const callbackUrl = url === undefined ? undefined : await core.checkCallback(url, owner)
     const time = startAt?.(members, request)
     const findStart = time === undefined ? undefined : parseStart(time, body)
     // RFC 7240 section 2: a preference is no demand. There is no result before the start.
@@ -236,18 +236,18 @@ export async function respondAccepted<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>,
   { task, created }: Pick<AcceptedTask, 'task' | 'created'>,
 ): Promise<HttpResponse> {
-  const { service, path, format } = settings
+  const { core, path, format } = settings
   const {
     request, request: { mountPath }, isDirect: asksDirect, respondAsync, waitSeconds,
   } = submitter
   const wait = waitSeconds === 0 || asksDirect ? undefined : `wait=${waitSeconds}`
   let now = task
   const waiter = wait === undefined
-    ? undefined : service.waiters.tryAcquire(submitter.request.signal, submitter.caller)
+    ? undefined : core.waiters.tryAcquire(submitter.request.signal, submitter.caller)
   if (waiter) {
     try {
       const options = { timeoutMs: waitSeconds * 1000, signal: waiter.signal }
-      now = await waitFor(service.subscriptions, task.id, task, options) ?? task
+      now = await waitFor(core.subscriptions, task.id, task, options) ?? task
     } finally {
       waiter.release()
     }
@@ -285,7 +285,7 @@ export function respondOnce<C>(
     const once = onceOptions(settings, key, fingerprint, caller)
     const response = await oncePerKey(request, once, async (began) => {
       // After the claim: a task that is created later finds the claim before its first run.
-      finding = findTask(settings.service, key, owner, fingerprint)
+      finding = findTask(settings.core, key, owner, fingerprint)
       if (await finding.catch(() => true)) return undefined
       const kept = await work(began)
       return { ...kept, response: await buffered(kept.response, once.maxBytes) }

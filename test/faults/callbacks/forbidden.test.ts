@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test'
 import { httpSender } from '../../../src/callbacks/index.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { site } from '../../http/kit/callbacks.js'
-import { serviceOf } from '../../../src/tasks/tasks.js'
+import { coreOf } from '../../../src/tasks/tasks.js'
 
 let touched = 0
 const canaries: Server[] = []
@@ -77,7 +77,7 @@ describe('a callback URL', () => {
       assert.deepEqual(reply, { fault: 'forbidden' }, form.slice(0, 100))
     }
     for (const url of [1, null, {}, ['http://example.com/']]) {
-      await assert.rejects(serviceOf(tasks).checkCallback(url, undefined), (error) => isHttpError(error) && error.code === 'invalid_callback_url')
+      await assert.rejects(coreOf(tasks).checkCallback(url, undefined), (error) => isHttpError(error) && error.code === 'invalid_callback_url')
     }
     assert.equal(touched, 0)
   })
@@ -85,7 +85,7 @@ describe('a callback URL', () => {
   test('of a public host is accepted', async (t) => {
     const { tasks } = site(t, { allow: [] })
     for (const url of ['https://example.com/hook', 'http://example.com:8080/', 'https://8.8.8.8/', 'https://[2606:4700:4700::1111]/', 'https://bücher.example/', 'https://example.com./',
-      'https://a-b_c.example.co.uk/x?y=z#f', 'https://example.com/@user']) assert.equal(await serviceOf(tasks).checkCallback(url, undefined), url)
+      'https://a-b_c.example.co.uk/x?y=z#f', 'https://example.com/@user']) assert.equal(await coreOf(tasks).checkCallback(url, undefined), url)
   })
 })
 

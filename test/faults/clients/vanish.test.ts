@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { ended } from '../../unit/kit/tasks.js'
 import { members, site, type Site } from '../../http/kit/tasks.js'
-import { serviceOf } from '../../../src/tasks/tasks.js'
+import { coreOf } from '../../../src/tasks/tasks.js'
 import { deferred, eventually, within } from '../../kit/wait.js'
 
 interface Vanishing {
@@ -33,7 +33,7 @@ const connections = ({ server }: Site) => new Promise<number>((resolve, reject) 
 
 async function assertQuiet({ site: { tasks, engine, noise, heard }, site: made }: Vanishing): Promise<void> {
   await eventually(async () => await connections(made) === 0)
-  await eventually(() => serviceOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
+  await eventually(() => coreOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
   assert.deepEqual([noise, heard], [[], []])
 }
 
@@ -68,7 +68,7 @@ test('with an Idempotency-Key the run does not follow its client: cut connection
   for (let n = 0; n < 3; n++) {
     const socket = await made.open()
     socket.write(`${post('Idempotency-Key: k\r\n')}{}`)
-    await eventually(() => made.signals.length === 1 && serviceOf(made.site.tasks).waiters.size === 1)
+    await eventually(() => made.signals.length === 1 && coreOf(made.site.tasks).waiters.size === 1)
     if (n % 2) socket.destroy()
     else socket.resetAndDestroy()
     await assertQuiet(made)
@@ -97,7 +97,7 @@ test('a client that disconnects after its task was accepted does not stop the ta
     const socket = await made.open()
     socket.write(`${post(`Prefer: ${prefer}\r\n`)}{}`)
     await eventually(() => made.signals.length === 1)
-    if (prefer.includes('wait')) await eventually(() => serviceOf(tasks).waiters.size === 1 && engine.usage().watches === 1)
+    if (prefer.includes('wait')) await eventually(() => coreOf(tasks).waiters.size === 1 && engine.usage().watches === 1)
     socket.resetAndDestroy()
     await eventually(async () => await connections(made.site) === 0)
     await assertQuiet(made)
@@ -117,12 +117,12 @@ for (const [what, headers] of [['a long poll', 'Prefer: wait=20\r\n'], ['an even
     for (let round = 0; round < 3; round++) {
       const sockets = await Promise.all(Array.from({ length: 50 }, made.open))
       for (const socket of sockets) socket.write(`GET /api/status/${String(taskId)} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`)
-      await eventually(() => serviceOf(tasks).waiters.size === 50 && engine.usage().watches === 1)
+      await eventually(() => coreOf(tasks).waiters.size === 50 && engine.usage().watches === 1)
       for (const [n, socket] of sockets.entries()) {
         if (n % 2) socket.destroy()
         else socket.resetAndDestroy()
       }
-      await eventually(() => serviceOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
+      await eventually(() => coreOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
     }
     assert.deepEqual([made.site.noise, made.site.heard], [[], []])
     made.gate.resolve()
@@ -146,7 +146,7 @@ test('many polls over one connection leave no listeners behind', async (t) => {
   }
   await new Promise(setImmediate)
   assert.deepEqual(warnings, [])
-  assert.equal(serviceOf(made.site.tasks).waiters.size, 0)
+  assert.equal(coreOf(made.site.tasks).waiters.size, 0)
   socket.destroy()
   made.gate.resolve()
 })
@@ -160,8 +160,8 @@ test('a client that does not read its response holds its connection only', async
   const socket = await made.open()
   socket.pause()
   for (let n = 0; n < 20; n++) socket.write(`GET /api/status/${String(taskId)} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n`)
-  await within(eventually(() => serviceOf(tasks).waiters.size === 0 && engine.usage().watches === 0))
+  await within(eventually(() => coreOf(tasks).waiters.size === 0 && engine.usage().watches === 0))
   socket.resetAndDestroy()
-  await eventually(() => serviceOf(tasks).waiters.size === 0)
+  await eventually(() => coreOf(tasks).waiters.size === 0)
   assert.deepEqual(made.site.noise, [])
 })

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
-import { serviceOf } from '../../../src/tasks/tasks.js'
+import { coreOf } from '../../../src/tasks/tasks.js'
 
 let end: (text: string) => void
 const result = new Promise<string>((resolve) => { end = resolve })
@@ -28,6 +28,6 @@ setInterval(() => {
 }, 20)
 process.on('message', (message) => {
   if (message === 'go') end('x'.repeat(900_000))
-  process.send?.({ waiting: serviceOf(tasks).waiters.size, rss: process.memoryUsage().rss, maxRss, maxBuffers, path: `/tasks/${id}` })
+  process.send?.({ waiting: coreOf(tasks).waiters.size, rss: process.memoryUsage().rss, maxRss, maxBuffers, path: `/tasks/${id}` })
 })
 process.on('disconnect', () => process.exit())

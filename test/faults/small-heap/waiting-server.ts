@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
-import { serviceOf } from '../../../src/tasks/tasks.js'
+import { coreOf } from '../../../src/tasks/tasks.js'
 
 let start: (go: void) => void
 const gate = new Promise<void>((resolve) => { start = resolve })
@@ -38,6 +38,6 @@ attach(server, router({
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
 process.on('message', (message) => {
   if (message === 'go') start()
-  process.send?.({ ...engine.usage(), runs, requests: serviceOf(tasks).waiters.size + serviceOf(tasks).directRuns.size, heap: process.memoryUsage().heapUsed })
+  process.send?.({ ...engine.usage(), runs, requests: coreOf(tasks).waiters.size + coreOf(tasks).directRuns.size, heap: process.memoryUsage().heapUsed })
 })
 process.on('disconnect', () => process.exit())

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { memory } from '../../../adapters/memory/index.js'
 import { acceptTask } from '../../../src/tasks/core/accept-task.js'
-import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
+import { createTasks, coreOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { receiver, SECRET, site } from '../kit/callbacks.js'
@@ -110,7 +110,7 @@ describe('a callback', () => {
     const id = await submit(url)
     const versions = new Set<number>()
     await eventually(async () => {
-      const task = await serviceOf(tasks).read(id)
+      const task = await coreOf(tasks).read(id)
       if (task) versions.add(task.version)
       return JSON.stringify(task?.details).includes('"delivered"') === true
     })
@@ -126,7 +126,7 @@ describe('without callbacks', () => {
     const tasks = createTasks({ engine, store, definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
     await assert.rejects(tasks.submit(work, 1, { callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
-    await assert.rejects(async () => acceptTask(serviceOf(tasks).core, { definition: work, input: 1, owner: undefined, caller: undefined, callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
+    await assert.rejects(async () => acceptTask(coreOf(tasks), { definition: work, input: 1, owner: undefined, caller: undefined, callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
     assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)
     const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
     assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)

@@ -7,7 +7,7 @@ import { TcpProxy } from '../../servers/tcp-proxy.js'
 import { jq } from './jq.js'
 import { useReference } from '../kit/reference.js'
 import { members, site } from '../kit/tasks.js'
-import { serviceOf } from '../../../src/tasks/tasks.js'
+import { coreOf } from '../../../src/tasks/tasks.js'
 import { deferred, eventually, within } from '../../kit/wait.js'
 
 /** Connecting again takes the two seconds of `retry`, and more on a busy machine. */
@@ -75,7 +75,7 @@ describe('the eventsource package', () => {
     assert.deepEqual([bodies.at(-1)?.['status'], bodies.at(-1)?.['result']], ['completed', { message: 'done' }])
     assert.deepEqual(answered, [200, 200, 200, 204])
     assert.equal(asked.at(-1), ids.at(-1))
-    assert.equal(serviceOf(tasks).waiters.size, 0)
+    assert.equal(coreOf(tasks).waiters.size, 0)
   })
 })
 

@@ -6,7 +6,7 @@ import { blobSource } from '../../../src/content/source.js'
 import { content } from '../../../src/content/content.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
 import { router } from '../../../src/resources/router.js'
-import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
+import { createTasks, coreOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
@@ -59,7 +59,7 @@ for (const host of HOSTS) {
         const { taskId } = JSON.parse(accepted.body) as { taskId: string }
         const location = accepted.headers.location ?? ''
         assert.equal(location, `/api/tasks/${taskId}`)
-        assert.equal((await serviceOf(tasks).read(taskId))?.owner, 'ann')
+        assert.equal((await coreOf(tasks).read(taskId))?.owner, 'ann')
         if (parse) return
         const shown = await ask(port, 'GET', location, { headers: { prefer: 'wait=10' } })
         assert.deepEqual((JSON.parse(shown.body) as Body)['result'], { message: 'Hello Ann.' })

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { memory } from '../../../adapters/memory/index.js'
-import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
+import { createTasks, coreOf } from '../../../src/tasks/tasks.js'
 import { defineTask, type AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
+import type { TasksOptions } from '../../../src/tasks/core/tasks-options.js'
 import { deferred, eventually, keepAlive, within } from '../../kit/wait.js'
 
 type Options = Partial<TasksOptions> & { readonly syncTimeoutMs?: number, readonly parts?: ReturnType<typeof memory> }
@@ -87,7 +87,7 @@ describe('concurrency', () => {
     await eventually(async () => (await tasks.pools()).some(({ waiting }) => waiting === 1))
     client.abort()
     await within(second)
-    await eventually(() => serviceOf(tasks).waiters.size === 0)
+    await eventually(() => coreOf(tasks).waiters.size === 0)
     gate.resolve()
     assert.equal((await first).status, 200)
     await eventually(async () => (await tasks.pools()).every(({ waiting }) => waiting === 0))

@@ -11,7 +11,7 @@ import { authorize } from '../../../src/policies/authenticate.js'
 import { hostUser } from '../../../src/policies/schemes.js'
 import { rateLimit } from '../../../src/policies/rate-limit.js'
 import { router } from '../../../src/resources/router.js'
-import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
+import { createTasks, coreOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import type { OwnerOption } from '../../../src/http/requester.js'
@@ -96,7 +96,7 @@ for (const [name, owner, options, policies] of WAYS) {
     test('status, events and cancel answer another user as if there were no such task', async (t) => {
       const { tasks, post, call } = await site(t, owner, options, policies)
       const { taskId } = JSON.parse((await post('/idle', 'ann', {}, { prefer: 'respond-async' })).body) as { taskId: string }
-      assert.equal((await serviceOf(tasks).read(taskId))?.owner, '1')
+      assert.equal((await coreOf(tasks).read(taskId))?.owner, '1')
       const path = `/api/tasks/${taskId}`
       for (const method of ['GET', 'HEAD', 'DELETE']) {
         assert.equal((await call(method, path, 'bob')).status, 404, method)

@@ -6,7 +6,7 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { jobFormat } from '../../../src/tasks/http/formats.js'
 import { ended } from '../../unit/kit/tasks.js'
 import { BINDINGS, members, site } from '../kit/tasks.js'
-import { serviceOf } from '../../../src/tasks/tasks.js'
+import { coreOf } from '../../../src/tasks/tasks.js'
 import { deferred, eventually, within } from '../../kit/wait.js'
 
 const quick = defineTask({ name: 'quick', run: () => ({ message: 'done', n: 1 }) })
@@ -94,7 +94,7 @@ for (const binding of BINDINGS) {
       const { call, start, tasks } = await site(t, binding, work, { retentionMs: 3_600_000 })
       const { taskId } = await members(await start())
       const path = `/api/status/${String(taskId)}`
-      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.status === 'processing')
+      await eventually(async () => (await coreOf(tasks).read(String(taskId)))?.status === 'processing')
       const pending = await call('GET', path)
       assert.equal(pending.headers.get('cache-control'), 'private, no-cache')
       assert.equal(pending.headers.get('vary'), 'Prefer, Accept, Authorization')
@@ -265,7 +265,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([failed.status, (await members(failed))['code']], [409, 'conflict'])
       assert.equal((await members(await call('GET', failed.headers.get('location') ?? '')))['status'], 'failed')
       assert.equal(runs, 2)
-      assert.equal(serviceOf(tasks).waiters.size, 0)
+      assert.equal(coreOf(tasks).waiters.size, 0)
     })
 
     test('respond-async, wait=N: else 202 with what a GET shows now, and the same run continues', async (t) => {
@@ -294,7 +294,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([poll.status, poll.headers.get('preference-applied')], [200, null])
       const events = await call('GET', path, { headers: { accept: 'text/event-stream' } })
       assert.deepEqual([events.status, events.headers.get('retry-after')], [503, '5'])
-      assert.equal(serviceOf(tasks).waiters.size, 0)
+      assert.equal(coreOf(tasks).waiters.size, 0)
       gate.resolve()
     })
 
@@ -315,9 +315,9 @@ for (const binding of BINDINGS) {
       const waiting = await within(start({}, { 'x-user': 'ann', 'prefer': 'respond-async, wait=20' }))
       assert.equal(waiting.status, 202)
       assert.equal((await open('ben')).status, 200)
-      assert.equal(serviceOf(tasks).waiters.size, 3)
+      assert.equal(coreOf(tasks).waiters.size, 3)
       leave.abort()
-      await eventually(() => serviceOf(tasks).waiters.size === 0)
+      await eventually(() => coreOf(tasks).waiters.size === 0)
       assert.equal((await call('GET', paths.get('ann') ?? '', { headers: { 'x-user': 'ann', 'accept': 'text/event-stream' } })).status, 200)
       gate.resolve()
     })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { memory, type Clock } from '../../../adapters/memory/index.js'
 import { systemClock } from '../../../src/runtime/timers.js'
-import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
+import { createTasks, coreOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
@@ -131,7 +131,7 @@ for (const binding of BINDINGS) {
       const running = await start({}, { ...key('k'), prefer: 'respond-async' })
       assert.deepEqual([running.status, running.headers.get('retry-after'), (await members(running))['code']], [409, '1', 'idempotent_request_running'])
       const waiting = [direct(), start({}, { ...key('k'), prefer: 'respond-async, wait=20' })]
-      await eventually(() => serviceOf(tasks).waiters.size === 3)
+      await eventually(() => coreOf(tasks).waiters.size === 3)
       gate.resolve()
       assert.deepEqual([(await first).status, (await first).headers.get('idempotent-replayed')], [200, null])
       waiting.push(direct(), start({}, { ...key('k'), prefer: 'respond-async' }))
@@ -148,7 +148,7 @@ for (const binding of BINDINGS) {
       const { taskId } = await members(await start({}, key('k')))
       assert.equal((await start({}, { ...key('k'), prefer: 'x' })).status, 202)
       const waiting = start({}, { ...key('k'), prefer: 'respond-async, wait=20' })
-      await eventually(() => serviceOf(tasks).waiters.size === 1)
+      await eventually(() => coreOf(tasks).waiters.size === 1)
       gate.resolve()
       const done = await waiting
       assert.deepEqual([done.status, done.headers.get('idempotent-replayed'), await members(done)], [200, 'true', { message: 'done' }])

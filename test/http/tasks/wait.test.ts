@@ -5,7 +5,7 @@ import { EventSource } from 'eventsource'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { ended } from '../../unit/kit/tasks.js'
 import { BINDINGS, eventsOf, members, site } from '../kit/tasks.js'
-import { serviceOf } from '../../../src/tasks/tasks.js'
+import { coreOf } from '../../../src/tasks/tasks.js'
 import { deferred, eventually, within } from '../../kit/wait.js'
 
 /** Work in steps that the test takes. */
@@ -56,7 +56,7 @@ for (const binding of BINDINGS) {
       assert.equal(response.status, 200)
       assert.equal(response.headers.get('preference-applied'), 'wait=20')
       assert.equal((await members(response))['status'], 'completed')
-      assert.deepEqual([serviceOf(tasks).waiters.size, engine.usage().watches], [0, 0])
+      assert.deepEqual([coreOf(tasks).waiters.size, engine.usage().watches], [0, 0])
       assert.ok(spy.calls.filter((name) => name.startsWith('watch')).length === 1)
     })
 
@@ -66,7 +66,7 @@ for (const binding of BINDINGS) {
       const { start, call, engine, tasks } = await site(t, binding, work)
       const { taskId } = await members(await start())
       const path = `/api/status/${String(taskId)}`
-      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.status === 'processing')
+      await eventually(async () => (await coreOf(tasks).read(String(taskId)))?.status === 'processing')
       const etag = (await call('GET', path)).headers.get('etag') ?? ''
       const polling = call('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': etag } })
       await eventually(() => engine.usage().watches === 1)
@@ -88,7 +88,7 @@ for (const binding of BINDINGS) {
       const { start, call, tasks } = await site(t, binding, work, { endpoints: { maxWaitSeconds: 0.1 } })
       const { taskId } = await members(await start())
       const path = `/api/status/${String(taskId)}`
-      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.status === 'processing')
+      await eventually(async () => (await coreOf(tasks).read(String(taskId)))?.status === 'processing')
       const etag = (await call('GET', path)).headers.get('etag') ?? ''
       const at = Date.now()
       const [tagged, plain] = await within(Promise.all([
@@ -101,7 +101,7 @@ for (const binding of BINDINGS) {
         const response = await call('GET', path, { headers: { prefer } })
         assert.deepEqual([response.status, response.headers.get('preference-applied')], [200, null])
       }
-      assert.equal(serviceOf(tasks).waiters.size, 0)
+      assert.equal(coreOf(tasks).waiters.size, 0)
     })
 
     test('a long poll for a task that expires gets 404', async (t) => {
@@ -110,7 +110,7 @@ for (const binding of BINDINGS) {
       const { taskId } = await members(await start())
       const polling = call('GET', `/api/status/${String(taskId)}`, { headers: { prefer: 'wait=20' } })
       assert.equal((await within(polling)).status, 404)
-      assert.equal(serviceOf(tasks).waiters.size, 0)
+      assert.equal(coreOf(tasks).waiters.size, 0)
     })
 
     test('closing answers waiting requests, and ends the streams', async (t) => {
@@ -119,11 +119,11 @@ for (const binding of BINDINGS) {
       const path = (await start()).headers.get('location') ?? ''
       const polling = call('GET', path, { headers: { prefer: 'wait=20' } })
       const stream = await call('GET', path, { headers: { accept: 'text/event-stream' } })
-      await eventually(() => serviceOf(tasks).waiters.size === 2)
+      await eventually(() => coreOf(tasks).waiters.size === 2)
       void tasks.close({ drainMs: 10 })
       assert.deepEqual((await members(await within(polling)))['error'], { code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.' })
       for await (const event of eventsOf(stream)) assert.ok(event)
-      assert.equal(serviceOf(tasks).waiters.size, 0)
+      assert.equal(coreOf(tasks).waiters.size, 0)
     })
 
     test('a process without a worker answers waiting requests when it closes', async (t) => {
@@ -131,7 +131,7 @@ for (const binding of BINDINGS) {
       const { start, call, tasks } = await site(t, binding, work, { worker: false })
       const path = (await start()).headers.get('location') ?? ''
       const polling = call('GET', path, { headers: { prefer: 'wait=20' } })
-      await eventually(() => serviceOf(tasks).waiters.size === 1)
+      await eventually(() => coreOf(tasks).waiters.size === 1)
       await tasks.close()
       assert.equal((await members(await within(polling)))['status'], 'processing')
       const late = await within(call('GET', path, { headers: { prefer: 'wait=20' } }))
@@ -143,7 +143,7 @@ for (const binding of BINDINGS) {
       const { work, step } = stepped()
       const { start, call, tasks, engine } = await site(t, binding, work)
       const { taskId } = await members(await start())
-      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.status === 'processing')
+      await eventually(async () => (await coreOf(tasks).read(String(taskId)))?.status === 'processing')
       const response = await call('GET', `/api/status/${String(taskId)}`, { headers: { accept: 'text/event-stream' } })
       assert.deepEqual([response.status, response.headers.get('content-type'), response.headers.get('cache-control')], [200, 'text/event-stream; charset=utf-8', 'no-store, no-transform'])
       const seen: Record<string, unknown>[] = []
@@ -163,7 +163,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual(seen.at(-1), JSON.parse(JSON.stringify(await tasks.get(String(taskId)))))
       assert.equal(new Set(ids).size, 3)
       assert.ok(ids.every((id) => /^[^\s"]+$/.test(id)))
-      await eventually(() => serviceOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
+      await eventually(() => coreOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
     })
 
     test('events: Last-Event-ID resumes, and the final id gets 204', async (t) => {
@@ -171,7 +171,7 @@ for (const binding of BINDINGS) {
       const { start, call, tasks } = await site(t, binding, work)
       const { taskId } = await members(await start())
       const path = `/api/status/${String(taskId)}`
-      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.status === 'processing')
+      await eventually(async () => (await coreOf(tasks).read(String(taskId)))?.status === 'processing')
       const read = async (lastEventId?: string) => {
         const response = await call('GET', path, { headers: { accept: 'text/event-stream', ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }) } })
         return { response, events: eventsOf(response) }
@@ -198,7 +198,7 @@ for (const binding of BINDINGS) {
       assert.equal(await next(third.events), undefined)
       const { response } = await read(final?.['id'])
       assert.equal(response.status, 204)
-      await eventually(() => serviceOf(tasks).waiters.size === 0)
+      await eventually(() => coreOf(tasks).waiters.size === 0)
     })
 
     test('events are sent only to clients that ask for them', async (t) => {
@@ -210,7 +210,7 @@ for (const binding of BINDINGS) {
       }
       const head = await call('HEAD', path, { headers: { accept: 'text/event-stream' } })
       assert.equal(head.headers.get('content-type'), 'application/json')
-      assert.equal(serviceOf(tasks).waiters.size, 0)
+      assert.equal(coreOf(tasks).waiters.size, 0)
       assert.equal((await call('GET', '/api/status/x', { headers: { accept: 'text/event-stream' } })).status, 404)
     })
 
@@ -221,14 +221,14 @@ for (const binding of BINDINGS) {
       for (const when of ['unread', 'after the first event'] as const) {
         const controller = new AbortController()
         const response = await call('GET', path, { headers: { accept: 'text/event-stream' }, signal: controller.signal })
-        await eventually(() => serviceOf(tasks).waiters.size === 1)
+        await eventually(() => coreOf(tasks).waiters.size === 1)
         if (when !== 'unread') {
           const events = eventsOf(response)
           await events.next()
           await events.next()
           await events.return(undefined)
         } else await response.body?.cancel()
-        await eventually(() => serviceOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
+        await eventually(() => coreOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
       }
       assert.deepEqual(noise, [])
     })
@@ -257,7 +257,7 @@ describe('events over a real connection', () => {
     const stopped = deferred()
     source.onerror = () => { if (source.readyState === source.CLOSED) stopped.resolve() }
     await within(stopped.promise)
-    assert.equal(serviceOf(tasks).waiters.size, 0)
+    assert.equal(coreOf(tasks).waiters.size, 0)
   })
 
   test('the head is sent at once, and a heartbeat while nothing happens', async (t) => {

@@ -4,7 +4,7 @@ import { callbacks, httpSender, type CallbackOptions } from '../../../src/callba
 import { memory } from '../../../adapters/memory/index.js'
 import { MemoryTaskEngine } from '../../../adapters/memory/engine.js'
 import type { WorkHandlers, WorkOptions } from '../../../src/engine/engine.js'
-import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
+import { createTasks, coreOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { Callbacks } from '../../../src/tasks/core/task-core.js'
 import { eventually, keepAlive } from '../../kit/wait.js'
@@ -52,16 +52,16 @@ describe('callbacks()', () => {
 
   test('sends over HTTP to public addresses, unless another sender is named', async () => {
     const tasks = make(callbacks({ secrets }))
-    assert.equal(await serviceOf(tasks).checkCallback('https://example.com/hook', 'ann'), 'https://example.com/hook')
+    assert.equal(await coreOf(tasks).checkCallback('https://example.com/hook', 'ann'), 'https://example.com/hook')
     const forbidden = (): Promise<Error> => (
-      serviceOf(tasks).checkCallback('http://127.0.0.1/', 'ann').then(() => assert.fail(), (error: Error) => error)
+      coreOf(tasks).checkCallback('http://127.0.0.1/', 'ann').then(() => assert.fail(), (error: Error) => error)
     )
     const [first, second] = [await forbidden(), await forbidden()]
     assert.equal(first.message, 'The callback URL must be of a public host.')
     assert.match(String(first.cause), /httpSender\(\{ allow: \["127\.0\.0\.1"\] \}\)/, 'no advice for the operator')
     assert.equal(second.cause, undefined, 'clients repeat the advice')
     const open = make(callbacks({ secrets, sender: httpSender({ allow: ['127.0.0.1'] }) }))
-    assert.equal(await serviceOf(open).checkCallback('http://127.0.0.1/', 'ann'), 'http://127.0.0.1/')
+    assert.equal(await coreOf(open).checkCallback('http://127.0.0.1/', 'ann'), 'http://127.0.0.1/')
   })
 })
 

@@ -3,7 +3,7 @@ import type { TaskEngine } from '../../../src/engine/engine.js'
 import { withFaults } from '../../../src/conformance/engine/faults.js'
 import { StoreUnavailableError, type Store, type WriteOptions } from '../../../src/stores/store.js'
 import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
-import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
+import type { TasksOptions } from '../../../src/tasks/core/tasks-options.js'
 import { within } from '../../kit/wait.js'
 import { memory, type MemoryStore, type MemoryTaskEngine } from '../../../adapters/memory/index.js'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
+import type { TasksOptions } from '../../../src/tasks/core/tasks-options.js'
 import { bench, type Bench } from '../kit/tasks.js'
 
 const echo = defineTask({ name: 'echo', run: (input: unknown) => ({ message: 'done', input }) })

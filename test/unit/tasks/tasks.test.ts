@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { memory } from '../../../adapters/memory/index.js'
 import { HttpError, httpError } from '../../../src/http/errors.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
-import { createTasks, serviceOf } from '../../../src/tasks/tasks.js'
+import { createTasks, coreOf } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../../src/tasks/definition/run-context.js'
 import { permanent } from '../../../src/tasks/run/failure.js'
@@ -190,7 +190,7 @@ describe('run may', () => {
     const { tasks } = use(t, { definitions: [broken] })
     const { taskId: id } = await tasks.submit(broken, 1)
     assert.deepEqual((await ended(tasks, id)).error, { code: 'no_room', message: 'No room left.' })
-    assert.equal((await serviceOf(tasks).read(id))?.details['errorStatus'], 409)
+    assert.equal((await coreOf(tasks).read(id))?.details['errorStatus'], 409)
   })
 
   for (const [title, value, code] of [
@@ -215,7 +215,7 @@ describe('run may', () => {
     const view = await ended(tasks, id)
     assert.deepEqual(view.error, { code: 'task_timeout', message: 'The task took longer than it may.' })
     assert.equal(signals[0]?.aborted, true)
-    assert.equal((await serviceOf(tasks).read(id))?.details['errorStatus'], 504)
+    assert.equal((await coreOf(tasks).read(id))?.details['errorStatus'], 504)
     assert.equal((await ended(tasks, next.taskId)).status, 'completed')
   })
 
@@ -340,7 +340,7 @@ describe('attempts', () => {
     const flaky = defineTask({ name: 'flaky', attempts: 2, backoff: { type: 'fixed', delayMs: 60_000 }, run: () => { runs++; throw new Error('x') } })
     const { tasks, engine } = use(t, { definitions: [flaky] })
     const { taskId: id } = await tasks.submit(flaky, 1)
-    await eventually(async () => runs === 1 && (await serviceOf(tasks).read(id))?.status === 'queued' && (await tasks.health()).running === 0)
+    await eventually(async () => runs === 1 && (await coreOf(tasks).read(id))?.status === 'queued' && (await tasks.health()).running === 0)
     assert.equal((await tasks.get(id))?.status, 'queued')
     assert.equal((await tasks.cancel(id))?.status, 'cancelled')
     assert.equal(engine.usage().unfinished, 0)

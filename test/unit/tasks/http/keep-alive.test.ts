@@ -8,7 +8,7 @@ import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import { router } from '../../../../src/resources/router.js'
 import { bench } from '../../kit/tasks.js'
-import { serviceOf } from '../../../../src/tasks/tasks.js'
+import { coreOf } from '../../../../src/tasks/tasks.js'
 import { eventually } from '../../../kit/wait.js'
 
 const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
@@ -95,7 +95,7 @@ describe('requests that wait', () => {
     // Two of them wait for the same task, and share what follows it.
     while (engine.usage().watches < 2) await turn()
     for (let n = 0; n < 10; n++) await turn()
-    assert.equal(serviceOf(tasks).waiters.size, 3)
+    assert.equal(coreOf(tasks).waiters.size, 3)
     // An event stream has no end of its own, so it holds nothing.
     assert.equal(timers(), before + 2)
     // The library's own timers let a process end, so this test has to wait by one of its own.

@@ -9,7 +9,7 @@ import { createTasks } from '../../../../src/tasks/tasks.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
 import type { TaskEndpointsOptions } from '../../../../src/tasks/http/settings.js'
-import type { TasksOptions } from '../../../../src/tasks/tasks-options.js'
+import type { TasksOptions } from '../../../../src/tasks/core/tasks-options.js'
 import { Spy, spyEngine, SpyStore } from '../../kit/tasks.js'
 import { deferred } from '../../../kit/wait.js'
 

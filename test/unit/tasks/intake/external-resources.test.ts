@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { httpError } from '../../../../src/http/errors.js'
-import { createTasks, serviceOf } from '../../../../src/tasks/tasks.js'
+import { createTasks, coreOf } from '../../../../src/tasks/tasks.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../../../src/tasks/definition/run-context.js'
 import { memory } from '../../../../adapters/memory/index.js'
@@ -69,7 +69,7 @@ describe('external resources of a task', () => {
     const { tasks, close } = bench({ definitions: [definition], concurrency: 1 })
     const running = await tasks.submit(definition, { name: 'runs' })
     const waiting = await tasks.submit(definition, { name: 'waits' })
-    await eventually(async () => ((await serviceOf(tasks).read(running.taskId))?.version ?? 0) > 1)
+    await eventually(async () => ((await coreOf(tasks).read(running.taskId))?.version ?? 0) > 1)
     await tasks.cancel(waiting.taskId)
     await tasks.cancel(running.taskId)
     assert.deepEqual(released, [])

@@ -7,7 +7,7 @@ import { pollAfter } from '../../../../src/tasks/http/formats.js'
 import { bench, ended } from '../../kit/tasks.js'
 import { taskText } from '../../../../src/tasks/record/view.js'
 import { acceptTask } from '../../../../src/tasks/core/accept-task.js'
-import { serviceOf } from '../../../../src/tasks/tasks.js'
+import { coreOf } from '../../../../src/tasks/tasks.js'
 import { deferred, eventually } from '../../../kit/wait.js'
 
 const HOUR = 3_600_000
@@ -19,7 +19,7 @@ test('a task that starts in an hour says when, and Retry-After fits (15.19)', as
   const before = engine.now()
   const { taskId: id } = await tasks.submit(work, 1, { delayMs: HOUR })
   const after = engine.now()
-  const task = await serviceOf(tasks).read(id)
+  const task = await coreOf(tasks).read(id)
   const view = await tasks.get(id)
   assert.ok(task && view?.startAt)
   assert.ok(view.startAt.getTime() >= before + HOUR && view.startAt.getTime() <= after + HOUR)
@@ -27,7 +27,7 @@ test('a task that starts in an hour says when, and Retry-After fits (15.19)', as
   const seconds = Number(pollAfter(task))
   assert.ok(seconds > 3590 && seconds <= 3600, String(seconds))
   const far = await tasks.submit(work, 1, { delayMs: 300 * 24 * HOUR })
-  const later = await serviceOf(tasks).read(far.taskId)
+  const later = await coreOf(tasks).read(far.taskId)
   assert.equal(later && pollAfter(later), '3600', 'it may be cancelled meanwhile')
   const soon = await tasks.submit(work, 1)
   const now = await tasks.get(soon.taskId)
@@ -55,7 +55,7 @@ test('a delayed task whose time has come shows no start time, and is polled like
   t.after(close)
   const { taskId: id } = await tasks.submit(work, 1, { delayMs: 250 })
   await eventually(async () => (await tasks.get(id))?.startedAt !== undefined)
-  const task = await serviceOf(tasks).read(id)
+  const task = await coreOf(tasks).read(id)
   const view = await tasks.get(id)
   assert.ok(task && view)
   assert.equal(view.message, 'The task was accepted and is being processed.')
@@ -76,7 +76,7 @@ test('the status counts the attempts, which explains progress that falls back (1
   const { taskId: id } = await tasks.submit(work, 1)
   await eventually(async () => (await tasks.get(id))?.progress?.done === 5)
   assert.equal((await tasks.get(id))?.attempt, 2)
-  const before = await serviceOf(tasks).read(id)
+  const before = await coreOf(tasks).read(id)
   gate.resolve()
   const { attempt } = await ended(tasks, id)
   assert.equal(attempt, 2)
@@ -89,7 +89,7 @@ test('the 202 of a delayed task shows its start time', async (t) => {
   t.after(close)
   const start = { at: Date.now() + HOUR, delayMs: HOUR }
   const { task } = await acceptTask(
-    serviceOf(tasks).core, { definition: work, input: 1, owner: undefined, caller: undefined }, start,
+    coreOf(tasks), { definition: work, input: 1, owner: undefined, caller: undefined }, start,
   )
   assert.match(taskText(task), /"startAt":"/)
 })

@@ -8,7 +8,7 @@ import { eventStream } from '../../../../src/tasks/http/event-stream.js'
 import { Subscriptions } from '../../../../src/tasks/record/subscriptions.js'
 import { taskFormat, encodedBodies } from '../../../../src/tasks/http/formats.js'
 import { bench, Spy, SpyStore } from '../../kit/tasks.js'
-import { serviceOf } from '../../../../src/tasks/tasks.js'
+import { coreOf } from '../../../../src/tasks/tasks.js'
 import { deferred, keepAlive, within } from '../../../kit/wait.js'
 
 // Timers of the library let a process end.
@@ -224,7 +224,7 @@ test('tasks.wait for many callers reads each change once', async (t) => {
   t.after(close)
   const { taskId: id } = await tasks.submit(work, 1)
   const waits = Array.from({ length: 50 }, () => tasks.wait(id, { timeoutMs: 60_000 }))
-  while (serviceOf(tasks).subscriptions.size === 0) await turn()
+  while (coreOf(tasks).subscriptions.size === 0) await turn()
   for (let n = 0; n < 10; n++) await turn()
   spy.calls.length = 0
   gate.resolve()

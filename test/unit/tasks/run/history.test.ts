@@ -7,7 +7,7 @@ import { callbacks } from '../../../../src/callbacks/index.js'
 import { HttpError, httpError } from '../../../../src/http/errors.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../../../src/tasks/definition/run-context.js'
-import { serviceOf, createTasks } from '../../../../src/tasks/tasks.js'
+import { coreOf, createTasks } from '../../../../src/tasks/tasks.js'
 import { HandEngine } from '../../kit/hand-engine.js'
 import { Spy, SpyStore } from '../../kit/tasks.js'
 import { deferred } from '../../../kit/wait.js'
@@ -116,7 +116,7 @@ describe('a task that is retried', () => {
     await submit()
     await hand.deliver('one')
     const failed = hand.at('one')
-    assert.deepEqual([failed.status, (await serviceOf(tasks).read('one'))?.details['errorFields']], ['failed', { 'retry-after': '1' }])
+    assert.deepEqual([failed.status, (await coreOf(tasks).read('one'))?.details['errorFields']], ['failed', { 'retry-after': '1' }])
     await tasks.retry('one')
     const task = hand.at('one')
     assert.deepEqual([task.status, task.version, task.attempt, task.startedAt], ['queued', failed.version + 1, 1, failed.startedAt])

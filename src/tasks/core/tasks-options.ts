@@ -1,12 +1,13 @@
-import type { RunLimits, StartsPer, TaskEngine } from '../engine/engine.js'
+import type { RunLimits, StartsPer, TaskEngine } from '../../engine/engine.js'
 import {
-  bytes, duration, func, hasMethod, oneOf, readOptions, value, whole, type Filled, type OptionTable,
-} from '../runtime/options.js'
-import type { Blobs } from '../stores/blobs.js'
-import type { Store } from '../stores/store.js'
-import type { Callbacks } from './core/task-core.js'
-import { DEFAULT_POOL, POOL_NAME, type AnyTaskDefinition, type Definitions } from './definition/define.js'
-import type { Tracing } from './definition/tracing.js'
+  bytes, duration, func, hasMethod, oneOf, readOptions, value, whole, type OptionTable,
+} from '../../runtime/options.js'
+import type { Blobs } from '../../stores/blobs.js'
+import type { Store } from '../../stores/store.js'
+import { reportingTo } from '../record/diagnostics.js'
+import type { Callbacks, CoreSettings } from './task-core.js'
+import { DEFAULT_POOL, POOL_NAME, type AnyTaskDefinition, type Definitions } from '../definition/define.js'
+import type { Tracing } from '../definition/tracing.js'
 
 /** Options of `createTasks`. */
 export interface TasksOptions<D extends Definitions = Definitions> {
@@ -153,19 +154,10 @@ const STARTS_PER = {
   ms: whole({ min: 1, max: DAY_MS, required: true }),
 } satisfies OptionTable<StartsPer>
 
-export interface TasksSettings extends Omit<Filled<TasksOptions, typeof OPTIONS>, 'pools'> {
-  /** Concurrency of each pool. */
-  readonly pools: ReadonlyMap<string, number>
-  /** Limits of the pools that have some. */
-  readonly limits: ReadonlyMap<string, RunLimits>
-  /** The pools that this process works for. */
-  readonly work: readonly string[]
-}
-
 const fault = (what: string) => new TypeError(`createTasks: ${what}`)
 
 /** @throws {TypeError} An option is not valid, by itself or beside another one. */
-export function readTasksOptions(options: TasksOptions): TasksSettings {
+export function readTasksOptions(options: TasksOptions): CoreSettings {
   const read = readOptions('createTasks', options, OPTIONS)
   const { engine, store, blobs, definitions, worker = true } = read
   if (!engine || !store) {
@@ -189,7 +181,13 @@ export function readTasksOptions(options: TasksOptions): TasksSettings {
   }
   if (engine.shared) checkShared(read, writer)
   const pools = toPools(read)
-  return { ...read, pools, limits: toLimits(read), work: worker === true ? [...pools.keys()] : worker || [] }
+  return {
+    ...read, engine, store, blobs, pools, limits: toLimits(read),
+    definitions: new Map(definitions.map((definition) => [definition.name, definition])),
+    work: worker === true ? [...pools.keys()] : worker || [],
+    maxFileBytesPerOwner: read.maxFileBytesPerOwner ?? (blobs?.maxBytes ?? 40 * 2 ** 30) / 4,
+    onError: reportingTo(read.onError),
+  }
 }
 
 function checkShared(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { createTasks, defineTask, taskEndpoints } from '../../../src/index.js'
 import { memory } from '../../../adapters/memory/index.js'
-import { serviceOf } from '../../../src/tasks/tasks.js'
+import { coreOf } from '../../../src/tasks/tasks.js'
 
 const report = defineTask({ name: 'report', run: () => 1 })
 const options = { statusPath: '/tasks/{id}', owner: 'anyone' } as const
@@ -11,14 +11,14 @@ describe('what createTasks returns', () => {
   test('has its own methods only', () => {
     const tasks = createTasks({ ...memory(), definitions: [report] })
     assert.deepEqual(Object.keys(tasks), [])
-    assert.equal(serviceOf(tasks).settings.maxInputBytes, 1_048_576)
+    assert.equal(coreOf(tasks).settings.maxInputBytes, 1_048_576)
   })
 
   test('does not fit the endpoints of another copy of the package', async () => {
     const copy = '../../../src/tasks/tasks.js?copy'
     const other = await import(copy) as typeof import('../../../src/tasks/tasks.js')
     const tasks = createTasks({ ...memory(), definitions: [report] })
-    assert.throws(() => other.serviceOf(tasks, 'taskEndpoints'), {
+    assert.throws(() => other.coreOf(tasks, 'taskEndpoints'), {
       name: 'TypeError', message: /^taskEndpoints: these tasks come from another copy of longhaul/,
     })
   })
