@@ -106,9 +106,9 @@ return call('UNLINK', base .. 'h:' .. row)
 /** ARGV: 1 pool, 2 `paused`, or empty to end the pause. */
 export const PAUSE = taskScript(`${CHANGES}
 local pool, isPaused = ARGV[1], ARGV[2] == 'paused'
-if isPaused then call('ZADD', base .. 'ready:' .. pool, 0, '!')
-elseif call('ZREM', base .. 'ready:' .. pool, '!') == 1 then awake[pool] = true end
+if isPaused then call('ZADD', base .. 'ready:' .. pool, 0, '!') else call('ZREM', base .. 'ready:' .. pool, '!') end
 call(isPaused and 'SADD' or 'SREM', base .. 'paused', pool)
+wake(now)
 return done()
 `)
 

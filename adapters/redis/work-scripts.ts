@@ -109,10 +109,23 @@ end
 `
 
 /**
- * Numbers of runs of each share of a pool. `fullShare` returns the name of the share of a task that has
- * no room, '' for that of the pool, or nothing.
+ * Limits of running work. `isClosed` returns whether no run of a pool may begin, `sharesIn` the numbers of
+ * runs by share, and `fullShare` the name of the share of a task that has no room, '' for that of the pool.
  */
 const SHARES = `
+local started = micros
+
+local function isClosed(pool, limits)
+  local rate = limits.startsPer
+  local last = rate and call('LINDEX', base .. 'starts:' .. pool, rate.count - 1)
+  if last and last + rate.ms * 1000 > started then
+    wake(math.ceil(last / 1000 + rate.ms))
+    return true
+  end
+  local most = limits.maxRunning
+  return most and call('ZCOUNT', base .. 'run:' .. pool, '-inf', '(inf') >= most
+end
+
 local function add(sums, ...)
   for _, share in ipairs({...}) do sums[share] = (sums[share] or 0) + 1 end
 end
@@ -163,12 +176,6 @@ local function begin(t, row, pool, limits)
   return row
 end
 
--- The microsecond from which one more run may begin.
-local function opensAt(pool, rate)
-  local last = rate and call('LINDEX', base .. 'starts:' .. pool, rate.count - 1)
-  return last and last + rate.ms * 1000 or 0
-end
-
 local function nextIn(pool)
   local first, second = unpack(call('ZRANGE', base .. 'ready:' .. pool, 0, 1))
   if not first or first == '!' then return nil end
@@ -184,16 +191,9 @@ end
 
 local function take(pool, count, limits)
   local begun, held, sums, rate = {}, 0, nil, limits and limits.startsPer
-  if limits and limits.maxRunning then
-    count = math.min(count, limits.maxRunning - call('ZCOUNT', base .. 'run:' .. pool, '-inf', '(inf'))
-  end
   if limits and (limits.maxPerCaller or limits.maxPerCallerOf) then sums = sharesIn(pool) end
   while #begun < count and held < 500 do
-    local opens = opensAt(pool, rate)
-    if opens > started then
-      wake(math.ceil(opens / 1000))
-      break
-    end
+    if limits and isClosed(pool, limits) then break end
     local id, isLast = nextIn(pool)
     if not id then break end
     local row = call('HMGET', base .. 'h:' .. id, 'm', 'details', 'result', 'input', 'checkpoint')
@@ -229,9 +229,9 @@ end
  */
 export const TURN = taskScript(`${CHANGES}
 local turn = cjson.decode(ARGV[1])
-local lease, leaseMs, most, started = turn.lease, turn.leaseMs, turn, micros
-${CHANGE}
+local lease, leaseMs, most = turn.lease, turn.leaseMs, turn
 ${SHARES}
+${CHANGE}
 ${TAKE}
 local outcomes, runs = {}, {}
 for n = 2, #ARGV, 2 do
@@ -329,7 +329,8 @@ for n, pool in ipairs(q.pools) do
     if string.find(run, '\\0' .. q.worker .. '.', 1, true) then own[#own + 1] = run end
   end
   local first = call('ZRANGE', base .. 'ready:' .. pool.name, 0, 0)[1]
-  states[n] = first == '!' and 'paused' or first and 'ready' or ''
+  local isOpen = first and not (pool.limits and isClosed(pool.name, pool.limits))
+  states[n] = first == '!' and 'paused' or isOpen and 'ready' or ''
 end
 for _, pool in ipairs(pools) do
   note('delayed:' .. pool)

@@ -128,6 +128,7 @@ export class LeasedWork {
     this.failing.add(call)
   }
 
+  /** Ends an outage of one call. */
   noteSuccess(call: WorkerCall): void {
     this.failing.delete(call)
   }
