@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TcpProxy } from '../servers/tcp-proxy.js'
+import { monotonicMs } from './history.js'
 import type { Random } from './random.js'
 import type { Fault, SoakServer } from './server.js'
 import type { Site } from './site.js'
@@ -9,8 +10,8 @@ import type { Site } from './site.js'
  * each.
  */
 export class Chaos {
-  readonly done: { readonly atMs: number, readonly fault: string, readonly ms: number }[] = []
-  private readonly began = performance.now()
+  /** Faults so far, with their times by the monotonic clock. */
+  readonly done: { readonly at: number, readonly fault: string, readonly ms: number }[] = []
   private readonly faults: Readonly<Record<string, Fault>>
 
   constructor(server: SoakServer, private readonly site: Site, private readonly random: Random) {
@@ -26,7 +27,7 @@ export class Chaos {
       if (signal.aborted) return
       const fault = this.random.pick(weights)
       const ms = Math.round(this.random.between(200, 6000))
-      this.done.push({ atMs: Math.round(performance.now() - this.began), fault, ms })
+      this.done.push({ at: monotonicMs(), fault, ms })
       await this.faults[fault]?.cause(ms)
     }
   }

@@ -6,7 +6,7 @@ import { face } from './check.js'
 import { ofKind, type HistoryEvent, type Violation } from './history.js'
 import type { Ledger } from './ledger.js'
 import type { Site } from './site.js'
-import { FAIR_PLACES, LIMITED_PER_OWNER, LIMITS, WORKERS } from './terms.js'
+import { FAIR_PLACES, LEASE_MS, LIMITED_PER_OWNER, LIMITS, WORKERS } from './terms.js'
 
 /** How much the checks of a history had to look at. */
 export interface HistoryCounts {
@@ -28,7 +28,7 @@ export async function checkHistory(
   events: readonly HistoryEvent[], site: Site, ledger: Ledger,
 ): Promise<HistoryCounts> {
   const keyed = await keyedTasks(events, site, ledger)
-  const peaks = peaksOf(events, 'limited', LIMITS.startsPer.ms)
+  const peaks = peaksOf(events, 'limited', { startsMs: LIMITS.startsPer.ms, leaseMs: LEASE_MS })
   const limits = { ...LIMITS, perOwnerOf: { limited: LIMITED_PER_OWNER } }
   tell(ledger, [
     ...checkFences(events), ...checkBegins(events), ...checkLimits(peaks, limits),

@@ -11,13 +11,23 @@ export interface PoolLimits {
   readonly startsPer: { readonly count: number, readonly ms: number }
 }
 
+/** Durations that the check needs, in milliseconds. */
+export interface Durations {
+  /** Length of the windows in which begins are counted. */
+  readonly startsMs: number
+  /** Time that a run has without a renewal. */
+  readonly leaseMs: number
+}
+
 /** Rounding of two times that the engine reads from one clock, in milliseconds. */
 const ROUNDING_MS = 1
+/** More than the shortest way from an engine to a worker takes, in milliseconds. */
+const WAY_MS = 50
 
 /**
- * A run, from when its worker has got it until it asked for the last change that was made for it. The
- * run had its task, and so its place, for all of this time: otherwise that change would have been
- * refused.
+ * A run, from when its worker has got it until it asked for the last change that was made for it, but at
+ * most until the end of its first lease, as nobody tells of renewals. In this time it had its place: its
+ * lease had not ended, and if its task had, the change would have been refused.
  */
 interface SureRun {
   readonly begin: Begin
@@ -33,17 +43,18 @@ export interface Peaks {
   readonly starts: readonly Begin[]
 }
 
-/** @param ms - length of the windows in which begins are counted */
-export function peaksOf(events: readonly HistoryEvent[], pool: string, ms: number): Peaks {
+export function peaksOf(
+  events: readonly HistoryEvent[], pool: string, { startsMs, leaseMs }: Durations,
+): Peaks {
   const begins = ofKind(events, 'begin').filter((begin) => begin.pool === pool)
-  const runs = sureRuns(events, begins)
+  const runs = sureRuns(events, begins, leaseMs)
   const ofOwnerAndName = new Map<string, readonly SureRun[]>()
   for (const [name, named] of groupBy(runs, ({ begin }) => begin.name)) {
     ofOwnerAndName.set(name, longest(byOwner(named).map(mostAtOnce)))
   }
   return {
     running: mostAtOnce(runs), ofOwner: longest(byOwner(runs).map(mostAtOnce)), ofOwnerAndName,
-    starts: mostStarts(begins, ms - ROUNDING_MS),
+    starts: mostStarts(begins, startsMs - ROUNDING_MS),
   }
 }
 
@@ -77,12 +88,17 @@ export function checkPauses(events: readonly HistoryEvent[]): Violation[] {
   })
 }
 
-function sureRuns(events: readonly HistoryEvent[], begins: readonly Begin[]): SureRun[] {
+function sureRuns(
+  events: readonly HistoryEvent[], begins: readonly Begin[], leaseMs: number,
+): SureRun[] {
+  // Time of the monotonic clock at which that of the engine is 0, by the begin that came soonest.
+  const engineZero = Math.min(...begins.map(({ at, startedMs }) => at - startedMs))
   const runOf = ({ task, lease }: Begin | Write): string => `${task} ${lease}`
   const writes = groupBy(ofKind(events, 'write'), runOf)
   return begins.flatMap((begin) => {
     const made = (writes.get(runOf(begin)) ?? []).filter(({ outcome }) => outcome === 'changed')
-    const until = Math.max(...made.map(({ at }) => at))
+    const leaseEnd = engineZero + begin.startedMs + leaseMs - WAY_MS
+    const until = Math.min(leaseEnd, Math.max(...made.map(({ at }) => at)))
     return until > begin.at ? [{ begin, until }] : []
   })
 }

@@ -9,6 +9,7 @@ import { withFaults, type Fault } from '../../src/conformance/engine/faults.js'
 import type { TaskEngine } from '../../src/engine/engine.js'
 import { openSqlite } from '../servers/sqlite.js'
 import { Random } from './random.js'
+import { LEASE_MS } from './terms.js'
 
 interface Parts {
   readonly engine: TaskEngine
@@ -16,8 +17,6 @@ interface Parts {
   /** Closes the connections, after the engine and the store. */
   readonly close: () => Promise<unknown>
 }
-
-const LEASE_MS = 4000
 
 /** Opens what a process keeps its tasks in. */
 export function openParts(url: string, seed: number): Parts {

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -102,6 +102,7 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
     await site.stop()
     for (const exit of site.exits) ledger.fault(exit)
     const broken = [...ledger.broken].map(([what, count]) => (count === 1 ? what : `${what} (${String(count)} times)`))
+    if (broken.length > 0) keepHistory(folder, chaos?.done ?? [])
     return {
       ...options, broken, ledger, faults: chaos?.done ?? [], runs, history, lost, left,
       callbacks: { heard: receiver.heard.size, repeated: receiver.repeated }, before, after,
@@ -113,4 +114,12 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
     await server?.stop()
     rmSync(folder, { recursive: true, force: true })
   }
+}
+
+/** Copies what the processes have written down to where somebody can read it. */
+function keepHistory(folder: string, faults: Chaos['done']): void {
+  const kept = mkdtempSync(join(tmpdir(), 'longhaul-soak-broken-'))
+  cpSync(folder, kept, { recursive: true, filter: (path) => path === folder || path.endsWith('.log') })
+  writeFileSync(join(kept, 'faults.log'), faults.map((fault) => `${JSON.stringify(fault)}\n`).join(''))
+  console.log(`The history is in ${kept}`)
 }

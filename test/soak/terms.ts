@@ -27,6 +27,9 @@ export const WORKERS = 2
 /** Places of the pool `fair` in each worker. */
 export const FAIR_PLACES = 3
 
+/** Time that a run has without a renewal, in milliseconds. */
+export const LEASE_MS = 4000
+
 /** Number of owners of `work`. So many that none has 100 unfinished tasks after a failure (429). */
 const OWNERS = 40
 

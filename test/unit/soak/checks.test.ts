@@ -100,7 +100,7 @@ describe('begins', () => {
 describe('limits of running work', () => {
   const check = (events: readonly HistoryEvent[], given: Partial<PoolLimits>): string[] => {
     const none = { maxRunning: 99, maxRunningPerOwner: 99, perOwnerOf: {}, startsPer: { count: 99, ms: 100 } }
-    return found(checkLimits(peaksOf(events, 'limited', 100), { ...none, ...given }))
+    return found(checkLimits(peaksOf(events, 'limited', { startsMs: 100, leaseMs: 1000 }), { ...none, ...given }))
   }
   const four = [10, 20, 30, 40].flatMap((at) => run(`t${String(at)}`, [at, 45], { owner: `o${String(at)}` }))
 
@@ -121,6 +121,18 @@ describe('limits of running work', () => {
     const frozen = [begin(), write({ at: 15 }), write({ at: 90, outcome: 'refused' })]
     assert.deepEqual(check([...frozen, ...run('next', [50, 60])], { maxRunning: 1 }), [])
     assert.equal(check([...frozen, ...run('next', [12, 20])], { maxRunning: 1 }).length, 1)
+  })
+
+  test('a run that comes back after its lease counts until the end of the lease', () => {
+    const frozen = [begin(), write({ at: 1500 })]
+    assert.deepEqual(check([...frozen, ...run('next', [1100, 1200])], { maxRunning: 1 }), [])
+    assert.equal(check([...frozen, ...run('next', [900, 1200])], { maxRunning: 1 }).length, 1)
+  })
+
+  test('the lease of a run counts from its begin, although its worker got it later', () => {
+    const late = [begin({ at: 800, startedMs: 10 }), write({ at: 1500 })]
+    const prompt = run('prompt', [5, 6])
+    assert.deepEqual(check([...prompt, ...late, ...run('next', [1100, 1200])], { maxRunning: 1 }), [])
   })
 
   test('more runs of an owner than maxRunningPerOwner are found, in the pool and of a name', () => {
