@@ -28,7 +28,7 @@ export async function checkPlaces(site: Site, load: LimitedLoad, ledger: Ledger)
     if (begun < tasks.length) {
       ledger.fault(`only ${String(begun)} of ${String(tasks.length)} places are free`)
     }
-    await Promise.all(tasks.map((task) => load.cancel(task)))
+    await Promise.all(tasks.map((task) => load.cancelSurely(task)))
     for (const task of tasks) await seeFinal(site, task, ledger)
   }
 }

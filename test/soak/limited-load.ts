@@ -80,9 +80,17 @@ export class LimitedLoad {
     }
   }
 
-  async cancel(task: Promised): Promise<void> {
+  /** Returns whether the response tells of a task that has ended. */
+  async cancel(task: Promised): Promise<boolean> {
     task.cancelAsked = true
-    await this.client.ask('cancel', 'DELETE', task.path, { headers: { 'x-owner': task.owner } })
+    const headers = { 'x-owner': task.owner }
+    const answer = await this.client.ask('cancel', 'DELETE', task.path, { headers })
+    return answer?.status === 200 || answer?.status === 409
+  }
+
+  /** Cancels a task again and again until it has ended. */
+  async cancelSurely(task: Promised): Promise<void> {
+    while (!await this.cancel(task)) await sleep(200)
   }
 
   /** Two owners submit many tasks at once, so that others have to wait for their turns. */
