@@ -41,7 +41,7 @@ export function sqliteFixture(folder: string, settings: EngineSettings): EngineF
 /** Copies all tables. The result puts the copies back. It calls `locked` while nobody else writes. */
 export function snapshot(path: string): (locked?: () => void) => Promise<void> {
   const copying = openSqlite(path)
-  const tables = copying.prepare('SELECT name FROM sqlite_master WHERE type = \'table\' AND name LIKE \'longhaul%\'')
+  const tables = copying.prepare('SELECT name FROM sqlite_master WHERE type = \'table\' AND name NOT LIKE \'sqlite%\'')
     .all() as { readonly name: string }[]
   const copies = tables.map(({ name }) => ({
     name, rows: copying.prepare(`SELECT * FROM ${name}`).all() as Record<string, SqliteValue>[],
@@ -66,7 +66,7 @@ export function snapshot(path: string): (locked?: () => void) => Promise<void> {
 }
 
 /** The way of one process to the file. While it is frozen, another process has locked the file. */
-class Link {
+export class Link {
   isFrozen = false
   isCut = false
 
