@@ -21,7 +21,7 @@ const LOST_MS = 100
 /** A pool that this process works for. */
 class Pool {
   /** `true` if tasks may wait. */
-  isWaiting = true
+  isWaiting = false
   /** Number of notices that tasks wait. */
   notices = 0
   /** Runs that have begun in the place of another one, whose end is stored and whose handler works still. */
