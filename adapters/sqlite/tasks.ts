@@ -29,7 +29,7 @@ export class Tasks {
   onRunEnd: (row: TaskRow) => void = () => undefined
   /** Rows of the runs of this process, as they are in the file: their next change reads nothing. */
   private readonly own = new Map<string, TaskRow>()
-  /** Whether a new task of a pool may begin at once, as far as it is known in a transaction. */
+  /** Outcomes of `isIdle` in this transaction, by pool. */
   private readonly idle = new Map<string, boolean>()
 
   constructor(private readonly database: Database, private readonly limits: ShareLimits) {
