@@ -10,10 +10,9 @@ import { duration, readOptions, type OptionTable } from '../../src/runtime/optio
 import type { StoreEvent } from '../../src/stores/calls.js'
 import { readsReplicas, REDIS, runScript, type Numeric, type RedisClient, type Script } from './client.js'
 import { Connection } from './connection.js'
-import { PAGE } from './list-script.js'
 import { createArgument, pageArgument, toTask, type Row } from './rows.js'
 import {
-  COUNTS, CREATE, DELETE, NOW, PAUSE, PAUSED, PROBE, READ, READ_BY_KEY,
+  COUNTS, CREATE, DELETE, PAGE, PAUSE, PAUSED, PROBE, READ, READ_BY_KEY,
 } from './task-scripts.js'
 import { Worker } from './worker.js'
 
@@ -148,7 +147,7 @@ export class RedisTaskEngine implements TaskEngine {
 
   now(): Promise<number> {
     const { client, base } = this.connection
-    return this.connection.call('now', () => runScript(client, NOW, 1, base), Number)
+    return this.connection.call('now', () => runScript(client, READ, 1, `${base}h:`), (reply) => Number((reply as ReadReply)[0]))
   }
 
   /** Writes a key that nothing reads. */

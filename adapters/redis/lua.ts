@@ -12,7 +12,7 @@ import { script, type Script } from './client.js'
  *   tasks by group, line feed and caller.
  * - exp: ids by expiry. No key has an expiry in Redis, because its id would stay in the lists. The names
  *   of definitions (after a 0 and an n) and of pools (after a 0 and a p) stand there without an end.
- * - gone: rows `{id}~{birth}` by the next attempt to remove their files.
+ * - gone: rows `{id}~{birth}` by the next attempt to remove their files. paused: names of pools.
  * - cb: ids by the time of the next attempt at the callback.
  * - s:{caller}: ids of final tasks by the time of their end. sb: hash of their bytes by caller.
  *   f:{caller} and fb: the same for tasks with files.

@@ -21,23 +21,6 @@ local function share(t, kind, field, bytes, maxTasks, maxBytes)
   end
 end
 
-local function holds(t, expected, isFinal)
-  return expected.version == t[VERSION] or expected.callbackRun == t[CALLBACK_RUN] and isFinal
-    or expected.lease == t[LEASE] and t[STATUS] == 'processing'
-end
-
-local function setCallback(t, ms, isAttempt)
-  if ms == cjson.null then
-    t[CALLBACK_AT] = 0
-    call('ZREM', base .. 'cb', t[ID])
-  else
-    t[CALLBACK_AT] = now + math.ceil(ms)
-    call('ZADD', base .. 'cb', t[CALLBACK_AT], t[ID])
-    wake(t[CALLBACK_AT])
-  end
-  if not isAttempt then t[CALLBACK_RUN] = t[CALLBACK_RUN] + 1 end
-end
-
 local function change(text, checkpoint)
   local head, details, result = string.match(text, '^([^\\n]*)\\n([^\\n]*)\\n(.*)$')
   local c = cjson.decode(head)
@@ -47,7 +30,9 @@ local function change(text, checkpoint)
   if not t or t[BIRTH] ~= c.birth or t[EXPIRES] <= now then return {'conflict'} end
   if t[NONCE] == c.nonce then return {'changed', row} end
   local isFinal = FINAL[t[STATUS]]
-  if not holds(t, expected, isFinal) or status == 'queued' and t[STATUS] == 'completed' then
+  local holds = expected.version == t[VERSION] or expected.callbackRun == t[CALLBACK_RUN] and isFinal
+    or expected.lease == t[LEASE] and t[STATUS] == 'processing'
+  if not holds or status == 'queued' and t[STATUS] == 'completed' then
     return {'conflict', row}
   end
   if isFinal and status == 'queued' then
@@ -81,7 +66,15 @@ local function change(text, checkpoint)
     t[EXPIRES] = now + math.ceil(c.keepMs)
     call('ZADD', base .. 'exp', t[EXPIRES], id)
   end
-  if c.callbackMs ~= nil then setCallback(t, c.callbackMs, expected.callbackRun) end
+  if c.callbackMs == cjson.null then
+    t[CALLBACK_AT] = 0
+    call('ZREM', base .. 'cb', id)
+  elseif c.callbackMs then
+    t[CALLBACK_AT] = now + math.ceil(c.callbackMs)
+    call('ZADD', base .. 'cb', t[CALLBACK_AT], id)
+    wake(t[CALLBACK_AT])
+  end
+  if c.callbackMs and not expected.callbackRun then t[CALLBACK_RUN] = t[CALLBACK_RUN] + 1 end
   if not c.isHidden then t[VERSION] = t[VERSION] + 1 end
   if status then list(t, status) elseif dueAt and dueAt <= now then list(t, 'queued') end
 
@@ -116,10 +109,23 @@ end
 `
 
 /**
- * Numbers of runs of each share of a pool. `fullShare` returns the name of the share of a task that has
- * no room, '' for that of the pool, or nothing.
+ * Limits of running work. `isClosed` returns whether no run of a pool may begin, `sharesIn` the numbers of
+ * runs by share, and `fullShare` the name of the share of a task that has no room, '' for that of the pool.
  */
 const SHARES = `
+local started = micros
+
+local function isClosed(pool, limits)
+  local rate = limits.startsPer
+  local last = rate and call('LINDEX', base .. 'starts:' .. pool, rate.count - 1)
+  if last and last + rate.ms * 1000 > started then
+    wake(math.ceil(last / 1000 + rate.ms))
+    return true
+  end
+  local most = limits.maxRunning
+  return most and call('ZCOUNT', base .. 'run:' .. pool, '-inf', '(inf') >= most
+end
+
 local function add(sums, ...)
   for _, share in ipairs({...}) do sums[share] = (sums[share] or 0) + 1 end
 end
@@ -148,7 +154,7 @@ local function fullShare(t, limits, sums)
 end
 `
 
-/** Begins runs of one pool. `take` returns them, and whether other tasks may wait behind held ones. */
+/** Begins runs of one pool. A take that holds very many tasks goes on at the next look. */
 const TAKE = `
 local function begin(t, row, pool, limits)
   local runs, before = base .. 'run:' .. pool, -1
@@ -170,12 +176,6 @@ local function begin(t, row, pool, limits)
   return row
 end
 
--- The microsecond from which one more run may begin.
-local function opensAt(pool, rate)
-  local last = rate and call('LINDEX', base .. 'starts:' .. pool, rate.count - 1)
-  return last and last + rate.ms * 1000 or 0
-end
-
 local function nextIn(pool)
   local first, second = unpack(call('ZRANGE', base .. 'ready:' .. pool, 0, 1))
   if not first or first == '!' then return nil end
@@ -191,16 +191,9 @@ end
 
 local function take(pool, count, limits)
   local begun, held, sums, rate = {}, 0, nil, limits and limits.startsPer
-  if limits and limits.maxRunning then
-    count = math.min(count, limits.maxRunning - call('ZCOUNT', base .. 'run:' .. pool, '-inf', '(inf'))
-  end
   if limits and (limits.maxPerCaller or limits.maxPerCallerOf) then sums = sharesIn(pool) end
   while #begun < count and held < 500 do
-    local opens = opensAt(pool, rate)
-    if opens > started then
-      wake(math.ceil(opens / 1000))
-      break
-    end
+    if limits and isClosed(pool, limits) then break end
     local id, isLast = nextIn(pool)
     if not id then break end
     local row = call('HMGET', base .. 'h:' .. id, 'm', 'details', 'result', 'input', 'checkpoint')
@@ -222,7 +215,7 @@ local function take(pool, count, limits)
       if isLast then break end
     end
   end
-  return begun, held >= 500 and 1 or 0
+  return begun
 end
 `
 
@@ -232,15 +225,15 @@ end
  * length in ms; the maximum number and bytes of the final tasks of a caller; for each pool its name, the
  * number of runs, and its limits. Then for each change its text, and its checkpoint. Result: an outcome
  * and a task, or `error` and its message, of each change; the runs of each pool (task, input, checkpoint,
- * start of the run that crashed or -1); and 1 for each pool to take from again.
+ * start of the run that crashed or -1).
  */
 export const TURN = taskScript(`${CHANGES}
 local turn = cjson.decode(ARGV[1])
-local lease, leaseMs, most, started = turn.lease, turn.leaseMs, turn, micros
-${CHANGE}
+local lease, leaseMs, most = turn.lease, turn.leaseMs, turn
 ${SHARES}
+${CHANGE}
 ${TAKE}
-local outcomes, runs, more = {}, {}, {}
+local outcomes, runs = {}, {}
 for n = 2, #ARGV, 2 do
   local isMade, outcome = pcall(change, ARGV[n], ARGV[n + 1])
   if not isMade then
@@ -249,10 +242,10 @@ for n = 2, #ARGV, 2 do
   outcomes[#outcomes + 1] = outcome
 end
 for n, pool in ipairs(turn.pools) do
-  runs[n], more[n] = take(pool.name, pool.count, pool.limits)
+  runs[n] = take(pool.name, pool.count, pool.limits)
   freed[pool.name] = nil
 end
-return done(outcomes, runs, more)
+return done(outcomes, runs)
 `)
 
 /**
@@ -336,7 +329,8 @@ for n, pool in ipairs(q.pools) do
     if string.find(run, '\\0' .. q.worker .. '.', 1, true) then own[#own + 1] = run end
   end
   local first = call('ZRANGE', base .. 'ready:' .. pool.name, 0, 0)[1]
-  states[n] = first == '!' and 'paused' or first and 'ready' or ''
+  local isOpen = first and not (pool.limits and isClosed(pool.name, pool.limits))
+  states[n] = first == '!' and 'paused' or isOpen and 'ready' or ''
 end
 for _, pool in ipairs(pools) do
   note('delayed:' .. pool)

@@ -21,7 +21,7 @@ const LOST_MS = 100
 /** A pool that this process works for. */
 class Pool {
   /** `true` if tasks may wait. */
-  isWaiting = true
+  isWaiting = false
   /** Number of notices that tasks wait. */
   notices = 0
   /** Runs that have begun in the place of another one, whose end is stored and whose handler works still. */
@@ -180,29 +180,25 @@ export class Worker {
     reply: Promise<TurnReply>, wanted: readonly Wanted[], lease: string, leaseEnd: number,
   ): Promise<void> {
     const work = this.work as LeasedWork
+    const { places } = work.options
     this.pending.add(lease)
-    try {
-      const [, , runs, more] = await this.connection.call('take', () => reply, (found) => found)
-      work.noteSuccess('take')
-      for (const [n, { pool, free, count, notices }] of wanted.entries()) {
-        const begun = (runs[n] ?? []).map((row) => toRun(row, leaseEnd))
-        for (const [at, run] of begun.entries()) {
-          if (at < free || work.options.places.tryAcquire(pool.name)) this.perform(pool, run)
-          else pool.begun.push(run)
-        }
-        for (let at = begun.length; at < free; at++) work.options.places.release(pool.name)
-        if (Number(more[n]) === 1) this.noteReady(pool)
-        else if (begun.length < count && notices === pool.notices) pool.isWaiting = false
-        else this.pump(pool)
-      }
-    } catch (error) {
+    const runs = await this.connection.call('take', () => reply, (found) => found[2]).catch((error: unknown) => {
       work.noteFailure('take', error)
       work.lookIn(LOST_MS)
-      for (const { pool, free } of wanted) {
-        for (let at = 0; at < free; at++) work.options.places.release(pool.name)
+      return undefined
+    })
+    this.pending.delete(lease)
+    if (runs) work.noteSuccess('take')
+    for (const [n, { pool, free, count, notices }] of wanted.entries()) {
+      const begun = (runs?.[n] ?? []).map((row) => toRun(row, leaseEnd))
+      for (const [at, run] of begun.entries()) {
+        if (at < free || places.tryAcquire(pool.name)) this.perform(pool, run)
+        else pool.begun.push(run)
       }
-    } finally {
-      this.pending.delete(lease)
+      // A notice that came meanwhile may be that of a later task.
+      if (begun.length < count && notices === pool.notices) pool.isWaiting = false
+      for (let at = begun.length; at < free; at++) places.release(pool.name)
+      this.pump(pool)
     }
   }
 
@@ -259,7 +255,6 @@ type Outcome = readonly ['changed', Row] | readonly ['conflict', Row?] | readonl
 type Failure = readonly ['error', message: string]
 type TurnReply = readonly [
   due: Numeric | null, outcomes: readonly (Outcome | Failure)[], runs: readonly (readonly RunRow[])[],
-  more: readonly Numeric[],
 ]
 type LookReply = readonly [
   due: Numeric | null, callbacks: readonly Row[], removals: readonly Row[], own: readonly string[],

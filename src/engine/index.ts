@@ -3,9 +3,9 @@ export {
   type TaskQuery, type TaskRun, type Transaction, type WorkHandlers, type WorkOptions,
 } from './engine.js'
 export { nameFault } from './names.js'
-export { LeasedWork, type WorkSource } from './leased-work.js'
+export { LeasedWork, type WorkerCall, type WorkSource } from './leased-work.js'
 export {
-  LeasedRun, RunReplacedError, RunSignal, WorkerClosingError, isWorkerClosing, type BegunRun,
+  LeasedRun, Leases, RunReplacedError, RunSignal, WorkerClosingError, isWorkerClosing, type BegunRun,
   type Renewal,
 } from './runs.js'
 export {

@@ -14,7 +14,9 @@ const ABORT_GRACE_MS = 2000
 /** `look` finds what is due, and `take` begins runs. */
 export type WorkerCall = 'look' | 'take'
 
+/** Calls of an engine that `LeasedWork` makes. */
 export interface WorkSource {
+  /** Time after which the lease of a run ends, unless it is renewed, in milliseconds. */
   readonly leaseMs: number
   /** `true` keeps the process alive. Default `false`. */
   readonly keepsAlive?: boolean
@@ -24,11 +26,28 @@ export interface WorkSource {
   readonly look: () => Promise<void>
 }
 
-/** Runs, callbacks and removals that a process has taken from an engine that others share. */
+/**
+ * Work of one process, for an engine that several processes share. It looks for what is due every second
+ * and when it is told, calls the handlers in the async context of `work`, renews the leases, aborts runs
+ * that are lost, and waits for all of it in `close`. An engine creates one in `work`.
+ *
+ * @example
+ * function begin(options: WorkOptions, handlers: WorkHandlers, take: () => Promise<LeasedRun[]>): LeasedWork {
+ *   const work: LeasedWork = new LeasedWork(options, handlers, {
+ *     leaseMs: 15_000,
+ *     renew: async (runs) => runs.map(() => 'renewed'),
+ *     look: async () => { for (const run of await take()) void work.perform(run) },
+ *   })
+ *   work.lookIn(0)
+ *   return work
+ * }
+ */
 export class LeasedWork {
+  /** Leases of the active runs. An engine tells it the changes of status that it knows of. */
   readonly leases: Leases
   /** The async context of `work`, for the handlers and for the calls of the worker itself. */
   readonly context = new OwnContext()
+  /** `true` once `close` was called: an engine then begins nothing. */
   isClosing = false
   private callbacks = 0
   private removals = 0
@@ -48,10 +67,12 @@ export class LeasedWork {
     this.leases = new Leases(source.leaseMs, (runs) => this.context.run(source.renew, runs))
   }
 
+  /** Number of callbacks that may be taken now. */
   get freeCallbacks(): number {
     return this.options.callbacks - this.callbacks
   }
 
+  /** Number of tasks whose files may be removed now. */
   get freeRemovals(): number {
     return REMOVALS - this.removals
   }
@@ -75,6 +96,7 @@ export class LeasedWork {
     await this.track(() => this.handlers.run(run)).finally(() => { this.leases.remove(run) })
   }
 
+  /** Makes an attempt at the callback of a task. Never rejects. */
   async callBack(task: StoredTask): Promise<void> {
     this.callbacks++
     await this.track(() => this.handlers.callback(task)).catch(() => undefined)
@@ -106,6 +128,7 @@ export class LeasedWork {
     this.failing.add(call)
   }
 
+  /** Ends an outage of one call. */
   noteSuccess(call: WorkerCall): void {
     this.failing.delete(call)
   }

@@ -35,6 +35,15 @@ export interface Row {
   removeAt: number
 }
 
+/** What the model keeps beside the rows of tasks. */
+export interface ModelRest {
+  readonly gone: readonly Row[]
+  readonly paused: readonly string[]
+  readonly served: readonly (readonly [string, number])[]
+  readonly starts: number
+  readonly begins: readonly (readonly [string, number[]])[]
+}
+
 /** The rules of tasks as maps and linear scans: slow and obviously right. Every call is atomic. */
 export class ModelTasks {
   readonly rows = new Map<string, Row>()
@@ -167,7 +176,7 @@ export class ModelTasks {
       .sort((a, b) => compareRanks(rank(a), rank(b)))
     if (!row) return undefined
     this.served.set(turn(row), ++this.starts)
-    this.begins.set(pool, [...this.begins.get(pool) ?? [], now])
+    if (limits.startsPer) this.begins.set(pool, [...this.begins.get(pool) ?? [], now])
     return { row, before: this.begin(row) }
   }
 
@@ -194,6 +203,18 @@ export class ModelTasks {
   removals(): Row[] {
     this.live()
     return [...this.gone].filter(({ removeAt }) => removeAt <= this.now())
+  }
+
+  /** Begins an attempt to remove the files of a task. */
+  takeRemoval(): StoredTask | undefined {
+    const [row] = this.removals()
+    if (row) row.removeAt = this.now() + 1000
+    return row?.task
+  }
+
+  /** The files of a task are removed. */
+  removed({ id, birth }: StoredTask): void {
+    for (const row of this.gone) if (row.task.id === id && row.task.birth === birth) this.gone.delete(row)
   }
 
   list(query: TaskQuery): StoredTask[] {
@@ -277,6 +298,22 @@ export class ModelTasks {
     for (const listener of this.watchers.get(id) ?? []) {
       setImmediate(() => { try { listener() } catch { /* It harms nobody. */ } })
     }
+  }
+
+  /** Returns everything beside the rows as plain JSON. */
+  rest(): ModelRest {
+    return {
+      gone: [...this.gone], paused: [...this.paused], served: [...this.served], starts: this.starts,
+      begins: [...this.begins],
+    }
+  }
+
+  restore({ gone, paused, served, starts, begins }: ModelRest): void {
+    for (const row of gone) this.gone.add(row)
+    for (const pool of paused) this.paused.add(pool)
+    for (const [turn, start] of served) this.served.set(turn, start)
+    for (const [pool, times] of begins) this.begins.set(pool, times)
+    this.starts = starts
   }
 
   /** Copies everything. The result puts it back. */

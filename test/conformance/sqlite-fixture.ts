@@ -38,18 +38,20 @@ export function sqliteFixture(folder: string, settings: EngineSettings): EngineF
   }
 }
 
-/** Copies all tables. The result puts the copies back. */
-function snapshot(path: string): () => Promise<void> {
+/** Copies all tables. The result puts the copies back. It calls `locked` while nobody else writes. */
+export function snapshot(path: string): (locked?: () => void) => Promise<void> {
   const copying = openSqlite(path)
-  const tables = copying.prepare('SELECT name FROM sqlite_master WHERE type = \'table\' AND name LIKE \'longhaul%\'')
+  const tables = copying.prepare('SELECT name FROM sqlite_master WHERE type = \'table\' AND name NOT LIKE \'sqlite%\'')
     .all() as { readonly name: string }[]
   const copies = tables.map(({ name }) => ({
     name, rows: copying.prepare(`SELECT * FROM ${name}`).all() as Record<string, SqliteValue>[],
   }))
   copying.close()
-  return async () => {
+  return async (locked) => {
     const database = openSqlite(path)
+    database.exec('PRAGMA busy_timeout = 5000')
     database.exec('BEGIN IMMEDIATE')
+    locked?.()
     for (const { name, rows } of copies) {
       database.exec(`DELETE FROM ${name}`)
       for (const row of rows) {
@@ -64,7 +66,7 @@ function snapshot(path: string): () => Promise<void> {
 }
 
 /** The way of one process to the file. While it is frozen, another process has locked the file. */
-class Link {
+export class Link {
   isFrozen = false
   isCut = false
 

@@ -1,77 +1,77 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TcpProxy } from '../servers/tcp-proxy.js'
+import { monotonicMs } from './history.js'
 import type { Random } from './random.js'
-import type { SoakServer } from './server.js'
+import type { Fault, SoakServer } from './server.js'
 import type { Site } from './site.js'
 
-/** Faults of the server, of the network before it, and of the processes. */
-const WEIGHTS = {
-  killServer: 3, pauseServer: 3, rejectWrites: 2, dropConnections: 2,
-  losePackets: 3, loseReplies: 3, forgetConnections: 2, delay: 2,
-  killWorker: 3, stopWorker: 1, freezeWorker: 2, killWeb: 1,
-} as const
-export type Blow = keyof typeof WEIGHTS
-
-/** Does harm to the server, the network and the processes, one thing at a time, at random; all is well again after each. */
+/**
+ * Harms the server, the network and the processes at random, one thing at a time. All is well again after
+ * each.
+ */
 export class Chaos {
-  readonly done: { readonly atMs: number, readonly blow: Blow, readonly ms: number }[] = []
-  private readonly began = performance.now()
+  /** Faults so far, with their times by the monotonic clock. */
+  readonly done: { readonly at: number, readonly fault: string, readonly ms: number }[] = []
+  private readonly faults: Readonly<Record<string, Fault>>
 
-  constructor(private readonly server: SoakServer, private readonly site: Site, private readonly random: Random) {}
+  constructor(server: SoakServer, private readonly site: Site, private readonly random: Random) {
+    const network = server.port === undefined ? {} : this.networkFaults()
+    this.faults = { ...server.faults, ...network, ...this.processFaults() }
+  }
 
   async run(everyMs: readonly [number, number], signal: AbortSignal): Promise<void> {
+    const entries = Object.entries(this.faults).map(([name, { weight }]) => [name, weight] as const)
+    const weights = Object.fromEntries(entries)
     while (!signal.aborted) {
       await sleep(this.random.between(...everyMs), undefined, { signal }).catch(() => undefined)
       if (signal.aborted) return
-      const blow = this.random.pick(WEIGHTS)
+      const fault = this.random.pick(weights)
       const ms = Math.round(this.random.between(200, 6000))
-      this.done.push({ atMs: Math.round(performance.now() - this.began), blow, ms })
-      await this.strike(blow, ms)
+      this.done.push({ at: monotonicMs(), fault, ms })
+      await this.faults[fault]?.cause(ms)
     }
   }
 
-  private async strike(blow: Blow, ms: number): Promise<void> {
-    const { server, site } = this
-    if (blow === 'killServer') {
-      await server.kill()
+  private networkFaults(): Readonly<Record<string, Fault>> {
+    type Change = (proxy: TcpProxy) => void
+    const through = async (ms: number, harm: Change, mend: Change): Promise<void> => {
+      const proxies = this.someProxies()
+      for (const proxy of proxies) harm(proxy)
       await sleep(ms)
-      await server.run()
-    } else if (blow === 'pauseServer') {
-      server.freeze()
-      await sleep(ms)
-      server.thaw()
-    } else if (blow === 'rejectWrites') {
-      await server.rejectWrites(true)
-      await sleep(ms / 2)
-      await server.rejectWrites(false)
-    } else if (blow === 'dropConnections') await server.drop()
-    else if (blow === 'losePackets') await this.through(ms, (proxy) => { proxy.swallow() })
-    else if (blow === 'loseReplies') await this.through(ms, (proxy) => { proxy.swallowReplies() })
-    else if (blow === 'forgetConnections') for (const proxy of this.someProxies()) proxy.forget()
-    else if (blow === 'delay') await this.delay(ms)
-    else if (blow === 'killWorker') await site.worker.kill()
-    else if (blow === 'stopWorker') await site.worker.replace()
-    else if (blow === 'killWeb') await this.random.one(site.webs).kill()
-    else {
-      // Past its leases, now and then.
-      site.worker.signal('SIGSTOP')
-      await sleep(2 * ms)
-      site.worker.signal('SIGCONT')
+      for (const proxy of proxies) mend(proxy)
+    }
+    const swallow: Change = (proxy) => { proxy.swallow() }
+    const swallowReplies: Change = (proxy) => { proxy.swallowReplies() }
+    const heal: Change = (proxy) => { proxy.heal() }
+    const delay: Change = (proxy) => { proxy.latencyMs = this.random.between(50, 1500) }
+    const hurry: Change = (proxy) => { proxy.latencyMs = 0 }
+    return {
+      losePackets: { weight: 3, cause: (ms) => through(ms, swallow, heal) },
+      loseReplies: { weight: 3, cause: (ms) => through(ms, swallowReplies, heal) },
+      delay: { weight: 2, cause: (ms) => through(ms, delay, hurry) },
+      forgetConnections: { weight: 2, cause: async () => {
+        for (const proxy of this.someProxies()) proxy.forget()
+      } },
     }
   }
 
-  private async through(ms: number, harm: (proxy: TcpProxy) => void): Promise<void> {
-    const proxies = this.someProxies()
-    for (const proxy of proxies) harm(proxy)
-    await sleep(ms)
-    for (const proxy of proxies) proxy.heal()
-  }
-
-  private async delay(ms: number): Promise<void> {
-    const proxies = this.someProxies()
-    for (const proxy of proxies) proxy.latencyMs = this.random.between(50, 1500)
-    await sleep(ms)
-    for (const proxy of proxies) proxy.latencyMs = 0
+  private processFaults(): Readonly<Record<string, Fault>> {
+    const { random, site } = this
+    return {
+      killWorker: { weight: 3, cause: () => random.one(site.workers).kill() },
+      killWorkers: { weight: 1, cause: async () => {
+        await Promise.all(site.workers.map((worker) => worker.kill()))
+      } },
+      stopWorker: { weight: 1, cause: () => random.one(site.workers).replace() },
+      killWeb: { weight: 1, cause: () => random.one(site.webs).kill() },
+      freezeWorker: { weight: 2, cause: async (ms) => {
+        const worker = random.one(site.workers)
+        worker.signal('SIGSTOP')
+        // Past its leases, now and then.
+        await sleep(2 * ms)
+        worker.signal('SIGCONT')
+      } },
+    }
   }
 
   /** The network of one process, or of all. */

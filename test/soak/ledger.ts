@@ -3,12 +3,14 @@ import type { Mode } from './terms.js'
 /** A task that a client was promised. */
 export interface Promised {
   readonly id: string
-  readonly n: number
+  readonly owner: string
   readonly mode: Mode
   readonly path: string
   /** Which of the receiver's paths is to hear of it. */
   readonly hook: string | undefined
   cancelAsked: boolean
+  /** Time at which it was final, by the clock of the engine, once that is known. */
+  finishedMs?: number
   /** It ended `task_lost`, at least so it was said. */
   isLost?: boolean
   /** State and result, as somebody saw them once they were final. */
@@ -19,6 +21,7 @@ export interface Promised {
 const EXPECTED: Readonly<Record<string, readonly number[]>> = {
   task: [202, 503], job: [202, 503], keyed: [202, 503], waiting: [200, 202, 422, 500, 503], direct: [200, 422, 500, 503],
   bulk: [201, 503], upload: [200, 503], cancel: [200, 409, 503],
+  fair: [202, 503], limited: [202, 503], limitedDirect: [200, 503], unique: [202, 503],
 }
 
 /** What was promised, and what was seen; kept apart from everything under test. */

@@ -1,14 +1,8 @@
-import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { CEILING_MS, SYNC_MS, type Client } from './client.js'
 import type { Ledger, Promised } from './ledger.js'
 import type { Random } from './random.js'
 import { ownerOf, type Mode } from './terms.js'
-
-interface Answer {
-  readonly status: number
-  readonly location: string | undefined
-  readonly text: string
-}
 
 interface Face {
   readonly taskId?: string
@@ -19,19 +13,14 @@ interface Face {
   readonly result?: unknown
 }
 
-/** Every request is answered in five seconds whatever the server does; the rest is for a machine that has much else to do. */
-const CEILING_MS = 15_000
 const WAIT_S = 5
-/** Default of `syncTimeoutMs`: a synchronous request may wait so long for its task. */
-const SYNC_MS = 30_000
 
 /** Clients of all kinds, at all web processes. */
 export class Load {
-  private readonly agent = new Agent({ keepAlive: true, maxSockets: 64 })
   private readonly under = new Set<Promise<void>>()
 
   constructor(
-    private readonly webs: readonly string[], private readonly receiver: string, private readonly random: Random, private readonly ledger: Ledger,
+    private readonly client: Client, private readonly receiver: string, private readonly random: Random, private readonly ledger: Ledger,
   ) {}
 
   /** Begins something new, `perSecond` times a second, until `signal` aborts; resolves when all of it has come to its end. */
@@ -42,7 +31,6 @@ export class Load {
       await sleep(1000 / perSecond)
     }
     await Promise.all(this.under)
-    this.agent.destroy()
   }
 
   private begin(): void {
@@ -60,13 +48,13 @@ export class Load {
     const body = JSON.stringify({ n, ms: kind === 'direct' ? ms / 10 : ms, mode, ...hook !== undefined && { callbackUrl: this.receiver + hook } })
     const path = kind === 'job' ? '/jobs' : '/tasks'
     const headers = {
-      'content-type': 'application/json', ...ownerOf(n),
+      'content-type': 'application/json', 'x-owner': ownerOf(n),
       ...kind !== 'direct' && { prefer: kind === 'waiting' ? 'respond-async, wait=2' : 'respond-async' },
       ...kind === 'keyed' && { 'idempotency-key': `key-${String(n)}` },
     }
     // A client with a key asks again until it knows, here and there.
     for (let tried = 0; tried < (kind === 'keyed' ? 6 : 1); tried++) {
-      const answer = await this.ask(kind, 'POST', this.web() + path, headers, body, ceilingOf(kind))
+      const answer = await this.client.ask(kind, 'POST', path, { headers, body, ceilingMs: ceilingOf(kind) })
       if (answer?.status !== 202 || answer.location === undefined) {
         // A direct answer and one that came in time are all there is to them.
         if (kind !== 'direct' && (answer === undefined || answer.status === 503 || kind === 'waiting')) this.ledger.unsure++
@@ -75,7 +63,7 @@ export class Load {
         continue
       }
       const id = answer.location.slice(answer.location.lastIndexOf('/') + 1)
-      const task = this.ledger.promise({ id, n, mode, path: answer.location, hook, cancelAsked: false })
+      const task = this.ledger.promise({ id, owner: ownerOf(n), mode, path: answer.location, hook, cancelAsked: false })
       if (kind === 'keyed') this.ledger.key(`key-${String(n)}`, id)
       if (kind !== 'keyed' || this.random.chance(0.6)) return this.follow(task)
     }
@@ -87,11 +75,13 @@ export class Load {
     if (how === 'cancel') {
       await sleep(this.random.between(0, 500))
       task.cancelAsked = true
-      await this.ask('cancel', 'DELETE', this.web() + task.path, ownerOf(task.n))
+      await this.client.ask('cancel', 'DELETE', task.path, { headers: { 'x-owner': task.owner } })
     }
     for (let tried = 0; tried < 20 && task.final === undefined; tried++) {
       const headers = how === 'events' ? { accept: 'text/event-stream' } : how === 'longPoll' ? { prefer: `wait=${String(WAIT_S)}` } : {}
-      const answer = await this.ask(how, 'GET', this.web() + task.path, { ...ownerOf(task.n), ...headers }, undefined, CEILING_MS + (how === 'poll' ? 0 : 60_000))
+      const answer = await this.client.ask(how, 'GET', task.path, {
+        headers: { 'x-owner': task.owner, ...headers }, ceilingMs: CEILING_MS + (how === 'poll' ? 0 : 60_000),
+      })
       if (answer?.status === 200) {
         const text = how === 'events' ? /.*\ndata: (.*)\n\n/s.exec(answer.text)?.[1] : answer.text
         // A stream that was cut ends anywhere.
@@ -111,42 +101,11 @@ export class Load {
     const ids = Array.from({ length: Math.round(this.random.between(1, 200)) }, (_, at) => n * 200 + at)
     const body = kind === 'bulk' ? JSON.stringify(ids.map((id) => ({ id }))) : ids.map((id) => `{"id":${String(id)}}\n`).join('')
     const type = kind === 'bulk' ? 'application/json' : 'application/x-ndjson'
-    const answer = await this.ask(kind, 'POST', `${this.web()}/${kind}`, { 'content-type': type }, body)
+    const answer = await this.client.ask(kind, 'POST', `/${kind}`, { headers: { 'content-type': type }, body })
     if (answer?.status !== 200 && answer?.status !== 201) return
     const { summary } = JSON.parse(answer.text) as { summary?: { succeeded?: number } }
     if (summary?.succeeded !== ids.length) this.ledger.fault(`${kind} told of ${String(summary?.succeeded)} records of ${String(ids.length)}`)
     for (const id of ids) this.ledger.records.add(id)
-  }
-
-  private web(): string {
-    return this.random.one(this.webs)
-  }
-
-  /** `undefined`: there was no answer, or none that is whole. */
-  private ask(kind: string, method: string, url: string, headers: Record<string, string> = {}, body?: string, ceilingMs = CEILING_MS): Promise<Answer | undefined> {
-    const began = performance.now()
-    return new Promise((resolve) => {
-      const end = (answer: Answer | undefined, how: number | string): void => {
-        this.ledger.answered(kind, how, performance.now() - began, ceilingMs)
-        resolve(answer)
-      }
-      const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
-      let begun = false
-      const outgoing = request(url, { method, agent: this.agent, headers: { ...headers, ...length } }, (answer) => {
-        begun = true
-        let text = ''
-        answer.setEncoding('utf8').on('data', (part: string) => { text += part })
-        answer.on('close', () => {
-          const { statusCode: status = 0, headers: { location } } = answer
-          if (answer.complete) end({ status, location, text }, status)
-          else end(undefined, 'cut')
-        })
-        answer.on('error', () => undefined)
-      })
-      outgoing.on('error', () => { if (!begun) end(undefined, 'none') })
-      outgoing.setTimeout(ceilingMs + 30_000, () => outgoing.destroy())
-      outgoing.end(body)
-    })
   }
 }
 

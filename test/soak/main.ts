@@ -1,4 +1,4 @@
-// npm run test:soak [-- --engine memory|redis|postgres --minutes 30 --seed 1 --per-second 25 --report report.md]
+// npm run test:soak [-- --engine memory|sqlite|redis|postgres --minutes 30 --seed 1 --per-second 25 --report report.md]
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { toMarkdown } from './report.js'

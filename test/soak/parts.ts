@@ -2,11 +2,14 @@ import { Redis } from 'ioredis'
 import { memory } from 'longhaul/memory'
 import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
+import { sqlite } from 'longhaul/sqlite'
 import type { Store } from 'longhaul/stores'
 import pg from 'pg'
 import { withFaults, type Fault } from '../../src/conformance/engine/faults.js'
 import type { TaskEngine } from '../../src/engine/engine.js'
+import { openSqlite } from '../servers/sqlite.js'
 import { Random } from './random.js'
+import { LEASE_MS } from './terms.js'
 
 interface Parts {
   readonly engine: TaskEngine
@@ -15,11 +18,13 @@ interface Parts {
   readonly close: () => Promise<unknown>
 }
 
-const LEASE_MS = 4000
-
 /** Opens what a process keeps its tasks in. */
 export function openParts(url: string, seed: number): Parts {
   if (url.startsWith('memory')) return { ...faultyMemory(new Random(seed)), close: async () => undefined }
+  if (url.startsWith('sqlite:')) {
+    const database = openSqlite(url.slice('sqlite:'.length))
+    return { ...sqlite({ database, leaseMs: LEASE_MS }), close: async () => { database.close() } }
+  }
   if (url.startsWith('postgres')) {
     const pool = new pg.Pool({ connectionString: url, idleTimeoutMillis: 1000 })
     pool.on('error', () => undefined)

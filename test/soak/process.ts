@@ -1,43 +1,33 @@
-// A web process or a worker under load: node process.ts <url of redis or postgres, or memory:> <web | worker | both> <folder> <port> <seed>.
+// A web process or a worker under load: node process.ts <url> <web | worker | both> <folder> <port> <seed>,
+// with the url of Redis, of PostgreSQL, of a file of SQLite (sqlite:path), or memory:.
 import { appendFileSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { bulkCreate } from 'longhaul/bulk'
+import { readJson } from 'longhaul/http'
 import {
-  createTasks, defineTask, httpError, jobFormat, json, jsonSchema, router, taskEndpoints,
-  type HttpRequest, type HttpResponse,
+  createTasks, jobFormat, json, jsonSchema, router, taskEndpoints, type HttpRequest, type HttpResponse,
 } from 'longhaul'
 import { ndjsonUpload } from 'longhaul/ndjson'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { attach } from 'longhaul/node'
 import { openParts } from './parts.js'
-import { ATTEMPTS, SECRET, type Vitals, type WorkInput } from './terms.js'
+import { recorded } from './recorded-engine.js'
+import { SECRET, type Vitals, type WorkInput } from './terms.js'
+import { pools, works } from './works.js'
 
 const [, , url = '', role = '', folder = '', port = '', seed = ''] = process.argv
-const [runs, records] = ['runs', 'records'].map((name) => join(folder, `${name}-${String(process.pid)}.log`)) as [string, string]
+const fileOf = (name: string): string => join(folder, `${name}-${String(process.pid)}.log`)
+const [history, records] = [fileOf('history'), fileOf('records')]
 const delay = monitorEventLoopDelay({ resolution: 10 })
 delay.enable()
 
-/** Says of each run that it begins, before it does anything, in a file that outlives the process. */
-const work = defineTask({
-  name: 'work', attempts: ATTEMPTS, backoff: { type: 'fixed', delayMs: 50 }, input: jsonSchema<WorkInput>({ type: 'object', required: ['n', 'ms', 'mode'] }),
-  run: async ({ n, ms, mode }, { taskId, attempt, signal, progress }) => {
-    if (taskId !== undefined) appendFileSync(runs, `${taskId}\n`)
-    for (let step = 1; step <= 4; step++) {
-      await sleep(ms / 4, undefined, { signal })
-      progress(step, 4)
-    }
-    if (mode === 'fails') throw httpError('unprocessable', { message: 'It fails, as it was told to.' })
-    if (mode === 'flaky' && attempt === 1) throw new Error('It fails the first time')
-    return { message: 'done', n }
-  },
-})
-
 const { engine, store, close } = openParts(url, Number(seed))
 const tasks = createTasks({
-  engine, store, definitions: [work], worker: role !== 'web', concurrency: 20, retentionMs: 4 * 3_600_000, onError: () => undefined,
+  engine: recorded(engine, (event) => { appendFileSync(history, `${JSON.stringify(event)}\n`) }),
+  store, definitions: Object.values(works), pools,
+  worker: role !== 'web', concurrency: 20, retentionMs: 4 * 3_600_000, onError: () => undefined,
   callbacks: callbacks({
     sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], attempts: 30, backoff: { type: 'fixed', delayMs: 300 },
   }),
@@ -65,10 +55,41 @@ const callback = ({ callbackUrl }: Record<string, unknown>): unknown => callback
 const owner = ({ headers }: HttpRequest<unknown>): string => String(headers['x-owner'])
 const task = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, callback })
 const job = taskEndpoints(tasks, { statusPath: '/jobs/{id}', owner, format: jobFormat, callback })
+
+interface UniqueRequest extends WorkInput {
+  readonly unique: string
+  readonly ifExists: 'return' | 'replace'
+  readonly delayMs: number
+}
+
+/** Submits a task with a business key. */
+async function submitUnique(request: HttpRequest<unknown>): Promise<HttpResponse> {
+  const body = await readJson(request, { maxBodyBytes: 1000 }) as UniqueRequest
+  const { unique, ifExists, delayMs, ...work } = body
+  const { taskId } = await tasks.submit(works.unique, work, {
+    owner: owner(request), unique, ifExists, delayMs,
+  })
+  return json(202, { taskId }, { location: `/tasks/${taskId}` })
+}
+
+/** Pauses a pool, or ends the pause. Responds once that is done. */
+async function setPaused(
+  { params }: HttpRequest<unknown>, isPaused: boolean,
+): Promise<HttpResponse> {
+  const { pool = '' } = params
+  await (isPaused ? tasks.pause(pool) : tasks.resume(pool))
+  return json(200, {})
+}
+
 const server = createServer()
 attach(server, router({
-  'POST /tasks': task.submit(work), 'GET|HEAD|DELETE /tasks/{id}': task.status,
-  'POST /jobs': job.submit(work, { respond: 'always' }), 'GET|HEAD|DELETE /jobs/{id}': job.status,
+  'POST /tasks': task.submit(works.work), 'GET|HEAD|DELETE /tasks/{id}': task.status,
+  'POST /jobs': job.submit(works.work, { respond: 'always' }), 'GET|HEAD|DELETE /jobs/{id}': job.status,
+  'POST /limited': task.submit(works.limited), 'POST /fair': task.submit(works.fair),
+  'POST /unique': submitUnique,
+  'PUT /pauses/{pool}': (request) => setPaused(request, true),
+  'DELETE /pauses/{pool}': (request) => setPaused(request, false),
+  'GET /now': async () => json(200, { now: await engine.now() }),
   'POST /upload': ndjsonUpload<{ id: number }>({ schema: item, write: (some) => { keep(some) } }),
   'POST /bulk': bulkCreate<{ id: number }, { id: number }>({ repository: { createMany: (some) => Promise.resolve(keep(some)) }, schema: item }),
   'GET /vitals': vitals,

@@ -1,15 +1,15 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ServerProcess } from '../http/kit/process.js'
 import { skewedBy } from '../servers/faketime.js'
 import { freePort } from '../servers/redis-server.js'
 import { TcpProxy } from '../servers/tcp-proxy.js'
+import type { Recorded } from './history.js'
 import type { Random } from './random.js'
 import type { SoakServer } from './server.js'
-import type { Vitals } from './terms.js'
+import { WORKERS, type Vitals } from './terms.js'
 
-/** Errors of the wall clocks, in seconds. */
+/** Errors of the wall clocks, in seconds. The processes that share a file have the clock of their machine. */
 const SKEWS = [-86_400, -3600, -10, 0, 10, 3600, 86_400]
 
 /** A process of the site, on a port of its own, behind a proxy of its own. Each time it starts, its wall clock is wrong in another way. */
@@ -23,12 +23,16 @@ export class Member {
     private readonly folder: string, private readonly random: Random, private readonly exits: string[],
   ) {}
 
+  get pid(): number | undefined {
+    return this.process.child.pid
+  }
+
   get url(): string {
     return `http://127.0.0.1:${String(this.port)}`
   }
 
   async start(): Promise<void> {
-    const seconds = this.random.one(SKEWS)
+    const seconds = this.databaseUrl.startsWith('sqlite') ? 0 : this.random.one(SKEWS)
     const args = [this.databaseUrl, this.role, this.folder, String(this.port), String(Math.round(this.random.between(0, 1_000_000)))]
     this.isEnding = false
     const started = new ServerProcess(
@@ -79,16 +83,18 @@ export class Member {
   }
 }
 
-/** Two web processes and a worker on one server, in a folder where runs and records are written down; or one process with all in its memory. */
+/** Two web processes and two workers on one server or file, in a folder where they write down what happens; or one process with all in its memory. */
 export class Site {
   readonly exits: string[] = []
   readonly members: Member[] = []
-  private readonly folder = mkdtempSync(join(tmpdir(), 'longhaul-soak-'))
 
-  static async start(server: SoakServer | undefined, random: Random): Promise<Site> {
-    const site = new Site()
-    for (const role of server ? ['web', 'web', 'worker'] as const : ['both'] as const) {
-      // Nothing goes through that of a process with all in its memory.
+  private constructor(private readonly folder: string) {}
+
+  static async start(server: SoakServer | undefined, folder: string, random: Random): Promise<Site> {
+    const site = new Site(folder)
+    const workers = Array<'worker'>(WORKERS).fill('worker')
+    for (const role of server ? ['web', 'web', ...workers] as const : ['both'] as const) {
+      // Nothing goes through that of a process without a server.
       const proxy = await TcpProxy.to(server?.port ?? 1)
       const member = new Member(role, await freePort(), server?.url(proxy.port) ?? 'memory:', proxy, site.folder, random, site.exits)
       site.members.push(member)
@@ -101,8 +107,8 @@ export class Site {
     return this.members.slice(0, 2)
   }
 
-  get worker(): Member {
-    return this.members.at(-1) as Member
+  get workers(): readonly Member[] {
+    return this.members.slice(-WORKERS)
   }
 
   /** How each web process is. */
@@ -110,11 +116,10 @@ export class Site {
     return Promise.all(this.webs.map(async ({ url }) => (await fetch(`${url}/vitals`, { headers: { connection: 'close' } })).json() as Promise<Vitals>))
   }
 
-  /** How often each task was begun, by all processes that there were. */
-  runs(): Map<string, number> {
-    const byTask = new Map<string, number>()
-    for (const line of this.lines('runs-')) byTask.set(line, (byTask.get(line) ?? 0) + 1)
-    return byTask
+  /** What the engines of all processes that there were have done so far, by time. */
+  history(): Recorded[] {
+    const events = this.lines('history-').map((line) => JSON.parse(line) as Recorded)
+    return events.sort((one, other) => one.at - other.at)
   }
 
   /** Ids of the records that were written. */
@@ -133,7 +138,6 @@ export class Site {
       member.abandon()
       member.proxy.close()
     }
-    rmSync(this.folder, { recursive: true, force: true })
   }
 
   private lines(prefix: string): string[] {

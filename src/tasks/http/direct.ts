@@ -113,9 +113,13 @@ export async function respondWithEnd<C>(
   }
 }
 
-/** Returns whether only this request knows the task. A client may read files after the response. */
-function isTemporary<C>({ core }: EndpointSettings<C>, { key, name }: StoredTask): boolean {
-  return key === undefined && core.definition(name)?.files !== true
+/**
+ * Returns whether only this request knows the task: it has no key, and no transaction of the application,
+ * which may have stored its id. A client may read files after the response.
+ */
+function isTemporary<C>({ core }: EndpointSettings<C>, task: StoredTask): boolean {
+  return task.key === undefined && detailsOf(task).isTransactional !== true
+    && core.definition(task.name)?.files !== true
 }
 
 /** Nobody else knows the task, so it ends with its request, and is deleted. */
