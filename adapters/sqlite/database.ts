@@ -61,6 +61,9 @@ export class Database {
   /** Number of transactions of this object. */
   private transactions = 0
   private version = ''
+  /** Version of the last transaction. */
+  private written = ''
+  private forget: () => void = () => undefined
   private isOpen = false
   private isScheduled = false
 
@@ -144,6 +147,11 @@ export class Database {
   /** Sets what runs at the end of each transaction. */
   setLastStep(step: LastStep): void {
     this.lastStep = step
+  }
+
+  /** Sets what runs when rows that were read before may be others: after a rollback or a foreign change. */
+  setForget(forget: () => void): void {
+    this.forget = forget
   }
 
   /** Adds a removal of what has expired, which some of the transactions call. */
@@ -253,12 +261,14 @@ export class Database {
     try {
       this.open()
       this.alone(() => {
+        this.forgetForeign()
         for (const { work } of calls) outcomes.push(work())
         if (!isLast) return
         this.lastStep.run()
         this.expire()
       })
     } catch (error) {
+      this.forget()
       for (const { undone } of this.effects.splice(0)) undone?.()
       throw error
     }
@@ -308,6 +318,13 @@ export class Database {
     if (now - this.expiredAt < EXPIRE_MS) return
     const more = this.expirers.filter((expire) => expire(MAX_EXPIRED))
     this.expiredAt = more.length > 0 ? -Infinity : now
+  }
+
+  /** In a transaction: looks whether another connection has written since the last one. */
+  private forgetForeign(): void {
+    const version = this.readVersion()
+    if (version !== this.written) this.forget()
+    this.written = version
   }
 
   private lookForForeign(): void {

@@ -122,18 +122,21 @@ export class SqliteTaskEngine implements TaskEngine {
   private createNow(task: NewTask): Created {
     const { tasks, database: { now } } = this
     const { id, key, caller = '', limit, start, unique } = task
-    const other = tasks.live(id) ?? (key === undefined ? undefined : tasks.liveByKey(key))
+    const named = tasks.named(task)
+    const other = named.find((row) => row.id === id)
+      ?? (key === undefined ? undefined : named.find((row) => row.key === key))
     if (other) return { outcome: other.birth === task.birth ? 'created' : 'exists', task: toTask(other) }
     const at = start === undefined ? now : 'at' in start ? start.at : now + start.delayMs
-    const holder = unique && tasks.liveByUnique(unique.key)
+    const holder = unique && named.find((row) => row.uniqueKey === unique.key)
     if (holder) return this.meet(holder, task, at)
     if (!tasks.hasRoom(caller, limit)) return { outcome: 'caller_full' }
-    tasks.removeExpired(task)
     const row = newRow(task, now, at > now ? at : undefined)
+    const created: Created = { outcome: 'created', task: toTask(row) }
+    if (at <= now && this.worker.tryBegin(row, task.input.text)) return created
     if (at <= now) row.turn = tasks.turnOf(row)
-    const inserted = tasks.insert(row, task.input.text)
+    tasks.insert(row, task.input.text)
     this.worker.noteDue(at - now)
-    return { outcome: 'created', task: toTask(inserted) }
+    return created
   }
 
   /** A new task has the business key of an unfinished one. */
@@ -163,7 +166,7 @@ export class SqliteTaskEngine implements TaskEngine {
 
   private changeNow({ id, birth }: TaskRef, expected: Expected, change: TaskChange): Changed {
     const { tasks, worker, database: { now } } = this
-    const before = tasks.live(id)
+    const before = tasks.current(id)
     if (before?.birth !== birth) return { outcome: 'conflict', task: undefined }
     if (!holds(before, expected, change)) return { outcome: 'conflict', task: toTask(before) }
     const { status, delayMs = 0, callbackMs, limit } = change

@@ -2,6 +2,7 @@ import {
   isFinalStatus, isVisibleChange, type Expected, type NewTask, type StoredTask, type TaskChange,
   type TaskDetails, type TaskStatus,
 } from '../../src/engine/task.js'
+import { newId } from '../../src/runtime/random-id.js'
 import type { SqliteValue } from './client.js'
 
 /** Statuses in the order of their numbers. From 2 they are final. */
@@ -46,13 +47,17 @@ export interface TaskRow {
   fileBytes: number
   details: string
   result: string | null
+  input: string | null
 }
+
+/** A row that is not in the table yet. */
+export type NewRow = Omit<TaskRow, 'rowid'>
 
 /** Columns that a change may set. */
 const CHANGED = [
   'pool', 'status', 'listed', 'version', 'run', 'attempt', 'crashes', 'startAt', 'startedAt',
   'runStartedAt', 'finishedAt', 'expiresAt', 'callbackRun', 'callbackAt', 'limitGroup', 'uniqueKey', 'hasFiles',
-  'dueAt', 'turn', 'held', 'lease', 'leaseUntil', 'bytes', 'fileBytes', 'details', 'result',
+  'dueAt', 'turn', 'held', 'lease', 'leaseUntil', 'bytes', 'fileBytes', 'details', 'result', 'input',
 ] as const satisfies readonly (keyof TaskRow)[]
 const INSERTED = [
   'id', 'birth', 'key', 'owner', 'caller', 'name', 'priority', 'createdAt', ...CHANGED,
@@ -75,7 +80,6 @@ WHERE rowid = ?`
   }
 }
 
-export const CHANGE = new Update(CHANGED)
 export const REPLACE = new Update([...CHANGED, 'priority'])
 /** A task gets its place among those that wait, or its lease is renewed. */
 export const PLACE = new Update(['turn', 'held', 'leaseUntil'])
@@ -83,12 +87,26 @@ export const BEGIN = new Update([
   'status', 'turn', 'version', 'run', 'attempt', 'crashes', 'startedAt', 'runStartedAt', 'lease', 'leaseUntil',
 ])
 export const CALLBACK = new Update(['callbackRun', 'callbackAt'])
+const updates = new Map<number, Update>()
 
-export function insertedValues(row: Omit<TaskRow, 'rowid'>): SqliteValue[] {
+/** Returns the update that writes what a change has changed; `undefined`: nothing. */
+export function updateOf(before: TaskRow, row: TaskRow): Update | undefined {
+  let set = 0
+  for (const [n, name] of CHANGED.entries()) if (row[name] !== before[name]) set |= 1 << n
+  if (set === 0) return undefined
+  let update = updates.get(set)
+  if (update === undefined) {
+    update = new Update(CHANGED.filter((_, n) => (set & 1 << n) !== 0))
+    updates.set(set, update)
+  }
+  return update
+}
+
+export function insertedValues(row: NewRow): SqliteValue[] {
   return INSERTED.map((name) => row[name])
 }
 
-export function toTask(row: TaskRow): StoredTask {
+export function toTask(row: NewRow): StoredTask {
   return {
     id: row.id, birth: row.birth, key: row.key ?? undefined, owner: row.owner || undefined,
     caller: row.caller || undefined, name: row.name, pool: row.pool, priority: Number(row.priority),
@@ -103,7 +121,7 @@ export function toTask(row: TaskRow): StoredTask {
 }
 
 /** @param startAt - start of the first run, if it is later */
-export function newRow(task: NewTask, now: number, startAt: number | undefined): Omit<TaskRow, 'rowid'> {
+export function newRow(task: NewTask, now: number, startAt: number | undefined): NewRow {
   const { id, birth, key, owner, caller, name, pool, priority, limit, keepMs, hasFiles, unique } = task
   const dueAt = startAt ?? now
   return {
@@ -113,7 +131,7 @@ export function newRow(task: NewTask, now: number, startAt: number | undefined):
     expiresAt: dueAt + keepMs, callbackRun: 0, callbackAt: null,
     limitGroup: caller === undefined ? null : limit?.group ?? null, uniqueKey: unique?.key ?? null,
     hasFiles: hasFiles ? 1 : 0, dueAt, turn: null, held: null, lease: null, leaseUntil: null, bytes: 0, fileBytes: 0,
-    details: JSON.stringify(task.details), result: null,
+    details: JSON.stringify(task.details), result: null, input: null,
   }
 }
 
@@ -121,11 +139,11 @@ export function isFinal(row: Pick<TaskRow, 'status'>): boolean {
   return isFinalStatus(STATUSES[Number(row.status)] as TaskStatus)
 }
 
-export function isQueued(row: TaskRow): boolean {
+export function isQueued(row: NewRow): boolean {
   return Number(row.status) === 0
 }
 
-export function isRunning(row: TaskRow): boolean {
+export function isRunning(row: NewRow): boolean {
   return Number(row.status) === 1
 }
 
@@ -145,6 +163,22 @@ export function holds(row: TaskRow, expected: Expected, { status }: TaskChange):
   if ('lease' in expected) return row.lease === expected.lease
   if ('version' in expected) return Number(row.version) === expected.version
   return Number(row.callbackRun) === expected.callbackRun && isFinal(row)
+}
+
+/** Begins a run in a row, with a new lease. */
+export function beginRun(row: NewRow, now: number, leaseMs: number): string {
+  const lease = newId()
+  row.crashes = Number(row.crashes) + (isRunning(row) ? 1 : 0)
+  row.status = 1
+  row.turn = null
+  row.version = Number(row.version) + 1
+  row.run = Number(row.run) + 1
+  row.attempt = Number(row.attempt) + 1
+  row.startedAt ??= now
+  row.runStartedAt = now
+  row.lease = lease
+  row.leaseUntil = now + leaseMs
+  return lease
 }
 
 /** Makes a change in a row. The caller gives a queued row its turn, and measures it. */

@@ -11,6 +11,7 @@ export const SCHEMA_VERSION = 1
  * - uniqueKey: business key of an unfinished task.
  * - lease, leaseUntil: token and end of the lease of a running task.
  * - bytes, fileBytes: what the task keeps in this file, and outside of it.
+ * - input: a short input of a task without checkpoint. Others stand in `longhaul_texts`.
  * - longhaul_removals: tasks that are gone and have files, by the next attempt to remove these.
  * - longhaul_pauses: the paused pools.
  * - longhaul_starts: the newest begins of runs in pools with a rate, numbered in their order.
@@ -26,7 +27,7 @@ CREATE TABLE longhaul_tasks (
   startedAt REAL, runStartedAt REAL, finishedAt REAL, expiresAt REAL NOT NULL,
   callbackRun INTEGER NOT NULL, callbackAt REAL, limitGroup TEXT, uniqueKey TEXT,
   hasFiles INTEGER NOT NULL, dueAt REAL, turn INTEGER, held TEXT, lease TEXT, leaseUntil REAL,
-  bytes INTEGER NOT NULL, fileBytes INTEGER NOT NULL, details TEXT NOT NULL, result TEXT
+  bytes INTEGER NOT NULL, fileBytes INTEGER NOT NULL, details TEXT NOT NULL, result TEXT, input TEXT
 );
 CREATE UNIQUE INDEX longhaul_tasks_id ON longhaul_tasks (id);
 CREATE UNIQUE INDEX longhaul_tasks_key ON longhaul_tasks (key) WHERE key IS NOT NULL;

@@ -3,10 +3,13 @@ import { WatchList } from '../../src/runtime/notices.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import type { Database } from './database.js'
 import {
-  CHANGE, INSERT, insertedValues, isActive, isFinal, REPLACE, toTask, type TaskRow, type Update,
+  INSERT, insertedValues, isActive, isFinal, REPLACE, toTask, updateOf, type NewRow, type TaskRow,
+  type Update,
 } from './rows.js'
 import { addToShare, MAX_REMOVED } from './shares.js'
 
+/** Maximum length of an input that stands in the row of its task, in characters. */
+const MAX_SHORT = 1000
 /** Size of a row beside its strings, in bytes. */
 const OVERHEAD = 500
 
@@ -24,9 +27,14 @@ export class Tasks {
   readonly watches = new WatchList()
   /** Called in the transaction in which an active run ends. Its task has no turn yet. */
   onRunEnd: (row: TaskRow) => void = () => undefined
+  /** Rows of the runs of this process, as they are in the file: their next change reads nothing. */
+  private readonly own = new Map<string, TaskRow>()
+  /** Outcomes of `isIdle` in this transaction, by pool. */
+  private readonly idle = new Map<string, boolean>()
 
   constructor(private readonly database: Database, private readonly limits: ShareLimits) {
     database.addExpirer((limit) => this.expire(limit))
+    database.setForget(() => { this.own.clear() })
   }
 
   /** Returns a task that has not expired. */
@@ -38,14 +46,46 @@ export class Tasks {
     return this.database.first(`${SELECT} WHERE key = ? AND expiresAt > ?`, key, this.database.now)
   }
 
-  liveByUnique(key: string): TaskRow | undefined {
+  /** In a transaction: the same as `live`. */
+  current(id: string): TaskRow | undefined {
+    const row = this.own.get(id)
+    return row !== undefined && row.expiresAt > this.database.now ? row : this.live(id)
+  }
+
+  /** Returns the tasks that have a name of a new task, without those that have expired: it removes them. */
+  named({ id, key, unique }: NewTask): TaskRow[] {
     const { database } = this
-    return database.first(`${SELECT} WHERE uniqueKey = ? AND expiresAt > ?`, key, database.now)
+    let [sql, values] = [`${SELECT} WHERE id = ?`, [id]]
+    if (key !== undefined) [sql, values] = [`${sql} OR key = ?`, [...values, key]]
+    if (unique !== undefined) [sql, values] = [`${sql} OR uniqueKey = ?`, [...values, unique.key]]
+    return database.all<TaskRow>(sql, ...values).filter((row) => {
+      const isLive = row.expiresAt > database.now
+      if (!isLive) this.remove(row)
+      return isLive
+    })
+  }
+
+  /** Returns whether a pool is not paused, and nothing in it is due or waits. */
+  isIdle(pool: string): boolean {
+    const { database, idle } = this
+    let isIdle = idle.get(pool)
+    if (isIdle === undefined) {
+      isIdle = database.first(BUSY, pool, pool, pool, database.now) === undefined
+      const forget = (): void => { idle.clear() }
+      database.after(forget, forget)
+      idle.set(pool, isIdle)
+    }
+    return isIdle
   }
 
   /** Returns the first ready tasks of a pool, unless it is paused. */
   ready(pool: string, limit: number): TaskRow[] {
     return this.database.all(READY, pool, this.database.now, pool, limit)
+  }
+
+  setPaused(pool: string, isPaused: boolean): void {
+    this.idle.delete(pool)
+    this.database.run(isPaused ? PAUSE : RESUME, pool)
   }
 
   /** Returns the names of the paused pools, by code unit. */
@@ -63,6 +103,7 @@ export class Tasks {
   }
 
   texts(row: TaskRow): Texts {
+    if (row.input !== null) return { input: row.input, checkpoint: null }
     return this.database.first<Texts>(
       'SELECT input, checkpoint FROM longhaul_texts WHERE task = ?', row.rowid,
     ) ?? { input: '', checkpoint: null }
@@ -79,32 +120,36 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
     return Number(row?.count) < limit.max
   }
 
-  /** Removes expired tasks that still have a name of a new task. */
-  removeExpired({ id, key, unique }: NewTask): void {
-    const sql = `${SELECT} WHERE id = ? OR key = ?`
-    const rows = unique === undefined
-      ? this.database.all<TaskRow>(sql, id, key ?? null)
-      : this.database.all<TaskRow>(`${sql} OR uniqueKey = ?`, id, key ?? null, unique.key)
-    for (const row of rows) this.remove(row)
-  }
-
-  insert(row: Omit<TaskRow, 'rowid'>, input: string): TaskRow {
-    const [{ rowid }] = this.database.all<{ rowid: number }>(INSERT, ...insertedValues(row)) as [
+  insert(row: NewRow, input: string): TaskRow {
+    const { database } = this
+    row.input = input.length > MAX_SHORT ? null : input
+    const [{ rowid }] = database.all<{ rowid: number }>(INSERT, ...insertedValues(row)) as [
       { rowid: number },
     ]
-    this.database.run('INSERT INTO longhaul_texts (task, input) VALUES (?, ?)', rowid, input)
+    if (row.input === null) database.run(ADD_TEXTS, rowid, input, null)
     this.notify(row.id)
     return { ...row, rowid }
+  }
+
+  /** Keeps the row of a run that this process has begun. */
+  keep(row: TaskRow): void {
+    this.own.set(row.id, row)
   }
 
   /** Writes a row that was not final before, or whose share does not change. */
   update(row: TaskRow, update: Update): void {
     this.database.run(update.sql, ...update.values(row))
+    if (this.own.size === 0 || !this.own.has(row.id)) return
+    if (isActive(row)) this.own.set(row.id, row)
+    else this.own.delete(row.id)
   }
 
   /** Gives a task that has never begun other work. */
   replace(row: TaskRow, input: string): void {
-    this.database.run('UPDATE longhaul_texts SET input = ? WHERE task = ?', input, row.rowid)
+    const { database } = this
+    if (row.input === null) database.run('DELETE FROM longhaul_texts WHERE task = ?', row.rowid)
+    row.input = input.length > MAX_SHORT ? null : input
+    if (row.input === null) database.run(ADD_TEXTS, row.rowid, input, null)
     this.update(row, REPLACE)
     this.notify(row.id)
   }
@@ -114,13 +159,18 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
     const { database } = this
     if (isFinal(before)) this.count(before, -1)
     if (change.status === 'completed') {
-      database.run('DELETE FROM longhaul_texts WHERE task = ?', row.rowid)
-    } else if (change.checkpoint !== undefined) {
+      if (row.input === null) database.run('DELETE FROM longhaul_texts WHERE task = ?', row.rowid)
+      row.input = null
+    } else if (typeof change.checkpoint === 'string' && row.input !== null) {
+      database.run(ADD_TEXTS, row.rowid, row.input, change.checkpoint)
+      row.input = null
+    } else if (change.checkpoint !== undefined && row.input === null) {
       const sql = 'UPDATE longhaul_texts SET checkpoint = ? WHERE task = ?'
       database.run(sql, change.checkpoint, row.rowid)
     }
     if (isFinal(row)) row.bytes = this.measure(row)
-    this.update(row, CHANGE)
+    const update = updateOf(before, row)
+    if (update !== undefined) this.update(row, update)
     if (isFinal(row)) this.takeSpace(row, change)
     if (row.version !== before.version) this.notify(row.id)
   }
@@ -130,8 +180,9 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
     const { database } = this
     if (isFinal(row)) this.count(row, -1)
     else if (isActive(row)) this.onRunEnd(row)
+    this.own.delete(row.id)
     database.run('DELETE FROM longhaul_tasks WHERE rowid = ?', row.rowid)
-    database.run('DELETE FROM longhaul_texts WHERE task = ?', row.rowid)
+    if (row.input === null) database.run('DELETE FROM longhaul_texts WHERE task = ?', row.rowid)
     if (Number(row.hasFiles) === 1) {
       database.run(
         'INSERT OR REPLACE INTO longhaul_removals (row, at, task) VALUES (?, ?, ?)',
@@ -157,6 +208,7 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
    */
   turnOf({ pool, priority, caller }: Pick<TaskRow, 'pool' | 'priority' | 'caller'>): number {
     const { database } = this
+    this.idle.set(pool, false)
     const waiting = 'FROM longhaul_tasks WHERE turn IS NOT NULL AND pool = ? AND priority = ?'
     const first = database.first<{ readonly turn: number }>(
       `SELECT turn ${waiting} ORDER BY turn LIMIT 1`, pool, priority,
@@ -173,7 +225,8 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
   }
 
   private measure(row: TaskRow): number {
-    const { input, checkpoint } = this.texts(row)
+    const isCompleted = Number(row.status) === 2
+    const { input, checkpoint } = isCompleted ? { input: null, checkpoint: null } : this.texts(row)
     return OVERHEAD + [row.details, row.result, input, checkpoint]
       .reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0)
   }
@@ -214,6 +267,13 @@ ${needsFiles ? 'AND fileBytes > 0' : ''} ORDER BY finishedAt, rowid LIMIT 1`, ca
 }
 
 export const SELECT = 'SELECT * FROM longhaul_tasks'
+const PAUSE = 'INSERT OR IGNORE INTO longhaul_pauses (pool) VALUES (?)'
+const RESUME = 'DELETE FROM longhaul_pauses WHERE pool = ?'
+const ADD_TEXTS = 'INSERT INTO longhaul_texts (task, input, checkpoint) VALUES (?, ?, ?)'
+const BUSY = `SELECT 1 WHERE EXISTS (SELECT 1 FROM longhaul_pauses WHERE pool = ?)
+OR EXISTS (SELECT 1 FROM longhaul_tasks WHERE turn IS NOT NULL AND pool = ?)
+OR EXISTS (SELECT 1 FROM longhaul_tasks
+  WHERE pool = ? AND turn IS NULL AND held IS NULL AND status = 0 AND dueAt <= ?)`
 const READY = `${SELECT} WHERE turn IS NOT NULL AND pool = ? AND expiresAt > ?
 AND NOT EXISTS (SELECT 1 FROM longhaul_pauses WHERE pool = ?)
 ORDER BY priority, turn, dueAt, rowid LIMIT ?`

@@ -2,12 +2,13 @@ import { hasWorker, type WorkHandlers, type WorkOptions } from '../../src/engine
 import { LeasedWork } from '../../src/engine/leased-work.js'
 import { LeasedRun, type Renewal } from '../../src/engine/runs.js'
 import type { StoredTask } from '../../src/engine/task.js'
-import { newId } from '../../src/runtime/random-id.js'
 import type { Database } from './database.js'
 import { findDue } from './due.js'
-import { BEGIN, CALLBACK, isActive, isRunning, PLACE, toTask, type TaskRow } from './rows.js'
+import {
+  BEGIN, beginRun, CALLBACK, isActive, isRunning, PLACE, toTask, type NewRow, type TaskRow,
+} from './rows.js'
 import { RunLimiter } from './run-limits.js'
-import { SELECT, type Tasks } from './tasks.js'
+import { SELECT, type Tasks, type Texts } from './tasks.js'
 
 /** Maximum number of tasks that become ready, or begin, in one transaction. */
 const MAX_READY = 500
@@ -76,6 +77,25 @@ export class Worker {
     work.lookIn(0)
   }
 
+  /**
+   * Inserts a new task as one that runs, if this process has a place for it and nothing waits before it.
+   * In a transaction.
+   */
+  tryBegin(row: NewRow, input: string): boolean {
+    const { database, tasks, working } = this
+    const { pool } = row
+    if (!working || working.work.isClosing || this.limiter.isLimited(pool)) return false
+    const { places } = working.work.options
+    if (places.freeIn(pool) <= 0 || !tasks.isIdle(pool)) return false
+    const lease = beginRun(row, database.now, this.leaseMs)
+    const inserted = tasks.insert(row, input)
+    tasks.keep(inserted)
+    const run = this.toRun(inserted, lease, { input, checkpoint: null }, undefined)
+    places.tryAcquire(pool)
+    database.after(() => { this.perform(run, pool, working) }, () => { places.release(pool) })
+    return true
+  }
+
   /** In a transaction: something is due now, or after a time in milliseconds. */
   noteDue(delayMs: number): void {
     if (delayMs <= 0) this.isWanted = this.working !== undefined
@@ -90,7 +110,7 @@ export class Worker {
   /** In a transaction: pauses a pool, or ends its pause. */
   setPaused(pool: string, isPaused: boolean): void {
     const { database, tasks } = this
-    database.run(isPaused ? PAUSE : RESUME, pool)
+    tasks.setPaused(pool, isPaused)
     const paused = tasks.pausedPools()
     database.after(() => {
       this.working?.work.options.places.setPaused(paused)
@@ -188,26 +208,21 @@ LIMIT ?`, pool, database.now, MAX_READY,
   }
 
   private beginRun(row: TaskRow): LeasedRun {
-    const { database, leaseMs } = this
-    const { now } = database
+    const { database, tasks, leaseMs } = this
     const crashed = isRunning(row) ? toTask(row) : undefined
-    const { input, checkpoint } = this.tasks.texts(row)
-    const lease = newId()
-    row.crashes = Number(row.crashes) + (crashed ? 1 : 0)
-    row.status = 1
-    row.turn = null
-    row.version = Number(row.version) + 1
-    row.run = Number(row.run) + 1
-    row.attempt = Number(row.attempt) + 1
-    row.startedAt ??= now
-    row.runStartedAt = now
-    row.lease = lease
-    row.leaseUntil = now + leaseMs
-    this.tasks.update(row, BEGIN)
-    this.tasks.notify(row.id)
+    const lease = beginRun(row, database.now, leaseMs)
+    tasks.update(row, BEGIN)
+    tasks.keep(row)
+    tasks.notify(row.id)
+    return this.toRun(row, lease, tasks.texts(row), crashed)
+  }
+
+  private toRun(
+    row: TaskRow, lease: string, { input, checkpoint }: Texts, crashed: StoredTask | undefined,
+  ): LeasedRun {
     return new LeasedRun({
       task: toTask(row), lease, input, checkpoint: checkpoint ?? undefined, crashed,
-      leaseEnd: performance.now() + leaseMs,
+      leaseEnd: performance.now() + this.leaseMs,
     })
   }
 
@@ -262,7 +277,7 @@ LIMIT ?`, pool, database.now, MAX_READY,
   }
 
   private renew({ task: { id, birth }, lease }: LeasedRun): Renewal {
-    const row = this.tasks.live(id)
+    const row = this.tasks.current(id)
     if (row?.birth !== birth || row.lease !== lease) return 'lost'
     // Its lease was found over, and another run may have its place.
     if (!isActive(row) && this.limiter.isLimited(row.pool)) return 'lost'
@@ -289,6 +304,3 @@ LIMIT ?`, pool, database.now, MAX_READY,
     }, () => undefined)
   }
 }
-
-const PAUSE = 'INSERT OR IGNORE INTO longhaul_pauses (pool) VALUES (?)'
-const RESUME = 'DELETE FROM longhaul_pauses WHERE pool = ?'

@@ -151,7 +151,8 @@ test('runs begin again after SQLite has refused to begin them, and the process d
   await (await submit()).wait({ timeoutMs: 30_000 })
   database.exec(`CREATE TRIGGER refuse BEFORE UPDATE ON longhaul_tasks WHEN new.status = 1
     BEGIN SELECT raise(ABORT, 'refused'); END`)
-  const task = await submit()
+  // The first one is inserted as running. The second one waits for its place.
+  const [, task] = await Promise.all([submit(), submit()])
   await eventually(() => outages.length > 0, 30_000, 'the worker reports the outage')
   const exec = t.mock.method(database, 'exec')
   for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => { setImmediate(resolve) })

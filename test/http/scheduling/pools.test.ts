@@ -89,8 +89,8 @@ for (const [title, open] of Object.entries(engines)) {
     const counts = await tasks.pools()
     const numbers = counts.map(({ oldestWaitingMs: _, ...rest }) => rest)
     assert.deepEqual(numbers, [
-      { pool: 'default', running: 1, waiting: 0, delayed: 0 },
-      { pool: 'heavy', running: 2, waiting: 2, delayed: 0 },
+      { pool: 'default', isPaused: false, running: 1, waiting: 0, delayed: 0 },
+      { pool: 'heavy', isPaused: false, running: 2, waiting: 2, delayed: 0 },
     ])
     assert.ok((counts[1]?.oldestWaitingMs ?? -1) >= 0)
     const cancelled = handles[3]
