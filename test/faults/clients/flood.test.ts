@@ -63,5 +63,5 @@ test('10,000 submissions over 200 connections against room for 1,000 unfinished 
   assert.equal(runs, accepted.length, 'each once, and none of the refused')
   assert.deepEqual([engine.usage().tasks, store.usage().entries], [accepted.length, 0], 'the refused left nothing')
   assert.deepEqual(failures, [])
-  assert.deepEqual(await tasks.health(), { ok: true, running: 0, waiting: 0 })
+  assert.deepEqual(await tasks.health(), { ok: true, pausedPools: [], running: 0, waiting: 0 })
 })

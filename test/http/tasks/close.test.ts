@@ -42,7 +42,7 @@ for (const binding of BINDINGS) {
       const { call, start, tasks } = await site(t, binding, work)
       const answer = call('POST', '/api/work', { body: {} })
       await eventually(() => signals.length === 1)
-      assert.deepEqual(await tasks.health(), { ok: true, running: 1, waiting: 0 })
+      assert.deepEqual(await tasks.health(), { ok: true, pausedPools: [], running: 1, waiting: 0 })
       const closing = tasks.close({ drainMs: 60_000 }).then(() => order.push('closed'))
       await refused(await call('POST', '/api/work', { body: {} }))
       await refused(await call('POST', '/api/work', { body: {}, headers: { 'idempotency-key': 'late' } }))
@@ -52,7 +52,7 @@ for (const binding of BINDINGS) {
       assert.equal((await answer).status, 200)
       await within(closing)
       assert.deepEqual([order, signals[0]?.aborted], [['run', 'closed'], false])
-      assert.deepEqual(await tasks.health(), { ok: false, running: 0, waiting: 0 })
+      assert.deepEqual(await tasks.health(), { ok: false, pausedPools: [], running: 0, waiting: 0 })
     })
 
     test('aborts them when the drain is over, waits for their end, and answers their clients', async (t) => {
