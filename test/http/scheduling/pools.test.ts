@@ -240,7 +240,7 @@ describe('createTasks rejects', () => {
     'an empty list': [{ pools: POOLS, worker: [] }, /worker: false/],
     'a list of pools with an engine in memory': [{ pools: POOLS, worker: ['heavy'] }, /several processes share/],
     'a pool with a bad name': [{ pools: { ...POOLS, 'a b': {} } }, /1 to 64/],
-    'a pool named default': [{ pools: { ...POOLS, default: {} } }, /concurrency/],
+    'a concurrency of the pool default': [{ pools: { ...POOLS, default: { concurrency: 2 } } }, /the option concurrency/],
     'a concurrency of 0': [{ pools: { heavy: { concurrency: 0 } } }, /concurrency/],
     'an unknown setting of a pool': [{ pools: { heavy: { size: 1 } as object } }, /size/],
   }
