@@ -191,7 +191,7 @@ export interface OtherTasks {
   readonly report: (error: unknown, task: Pick<StoredTask, 'id' | 'name' | 'attempt'>) => void
 }
 
-/** The limit of BullMQ is 2,097,151. */
+/** Redis keeps it in seven digits. */
 export const PRIORITY = whole({ max: 1_000_000 })
 export const TASK_NAME = text({ pattern: /^[A-Za-z0-9._-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -' })
 export const POOL_NAME = text({ pattern: /^[A-Za-z0-9_-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 _ -' })
