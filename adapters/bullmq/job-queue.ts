@@ -11,6 +11,7 @@ export interface JobQueue {
   readonly name: string
   /** Adds a job. If there is one with this id, adds none. */
   add(name: string, data: unknown, options?: object): Promise<{ readonly id?: string | undefined }>
+  /** Resolves to `undefined` if there is no such job. */
   getJob(jobId: string): Promise<QueuedJob | undefined>
   /** Resolves to `unknown` if there is no such job. */
   getJobState(jobId: string): Promise<string>
@@ -28,6 +29,7 @@ interface JobEvent {
 /** The part of BullMQ's `QueueEvents` that `bullmqTask` uses. */
 export interface JobEvents {
   readonly name: string
+  /** Calls `listener` for the events of all jobs of the queue. */
   on(event: 'completed' | 'failed' | 'removed' | 'progress', listener: (event: JobEvent) => void): unknown
 }
 
