@@ -28,8 +28,8 @@ import { script, type Script } from './client.js'
  * - held:{pool}: tasks whose caller has its share running, by share:
  *   `{caller}0{name, or nothing}0{priority}{microsecond}0{id}`.
  *
- * What runs stands in run:{pool}, by the end of its lease, which is infinite once it has been found to be
- * over: `{id}0{birth}0{lease}0{name}0{caller}`. Limits count these members, so no count can be wrong.
+ * Running tasks stand in run:{pool}, by the end of their lease, which is infinite once it has been found to
+ * be over: `{id}0{birth}0{lease}0{name}0{caller}`. Limits count these members, so no count can be wrong.
  * starts:{pool}: list of the microseconds of the newest begins, in pools with `startsPer`.
  */
 

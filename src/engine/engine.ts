@@ -110,7 +110,7 @@ export interface WorkOptions {
  * Limits of the runs of a pool over all processes. The worker that begins a run obeys its own limits,
  * so those of a new version of the application hold for waiting tasks too.
  *
- * What counts is what runs: a run that was ended, or whose lease is found to be over, has freed its
+ * Limits count running tasks: a run that was ended, or whose lease is found to be over, has freed its
  * place. A task whose caller has its share running is held: it has no turn, and delays nobody. When a
  * run of the caller ends, its next held task, by priority and age, is ready again with a new turn. Tasks
  * without a caller are in no share.

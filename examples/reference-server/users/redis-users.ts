@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { StoreUnavailableError } from 'longhaul/stores'
-import type { Call, PageRequest, Update } from 'longhaul/resources'
+import type { PageRequest } from 'longhaul/resources'
 import type { MaybePromise } from 'longhaul'
 import { MemoryTable, StagedTable } from './memory-table.js'
 import { MemoryUsers } from './memory-users.js'
-import type { CountedPage, Outcome, Users } from './repository.js'
-import type { User, UserChange, UserDraft } from './user.js'
+import type { CountedPage, Users } from './repository.js'
+import { SerialUsers } from './serial-users.js'
+import type { User } from './user.js'
 
 const USERS = 'longhaul-reference:users'
 const META = 'longhaul-reference:users-meta'
@@ -40,17 +41,16 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[2])`
  * Users in a Redis that several processes share. Each process keeps a copy, and a revision shows that it is out of date. One lock
  * allows one write at a time. Suitable for a reference server with some 100 000 users, not for more.
  */
-export class RedisUsers implements Users {
+export class RedisUsers extends SerialUsers implements Users {
   readonly shared = true
   readonly #redis: Redis
   readonly #seeded: readonly User[]
   #table = new MemoryTable()
   #revision = '0'
-  /** The last write of this process. */
-  #turn: Promise<unknown> = Promise.resolve()
 
   /** `seeded` are written at the first read, unless there are users, because a process may start before its Redis. */
   constructor(redis: Redis, seeded: readonly User[]) {
+    super()
     this.#redis = redis
     this.#seeded = seeded
   }
@@ -61,34 +61,6 @@ export class RedisUsers implements Users {
 
   async get(id: number): Promise<User | undefined> {
     return (await this.#read()).get(id)
-  }
-
-  create(draft: UserDraft, call: Call): Promise<User> {
-    return this.#write((users) => users.create(draft), call)
-  }
-
-  replace(id: number, draft: UserDraft, call: Call): Promise<{ readonly item: User, readonly created: boolean }> {
-    return this.#write((users) => users.replace(id, draft), call)
-  }
-
-  update(id: number, change: UserChange, call: Call): Promise<User | undefined> {
-    return this.#write((users) => users.update(id, change), call)
-  }
-
-  delete(id: number, call: Call): Promise<boolean> {
-    return this.#write((users) => users.delete(id), call)
-  }
-
-  createMany(drafts: readonly UserDraft[], call: Call): Promise<readonly Outcome<User>[]> {
-    return this.#write((users) => users.createMany(drafts), call)
-  }
-
-  updateMany(updates: readonly Update<number, UserChange>[], call: Call): Promise<readonly (Outcome<User> | undefined)[]> {
-    return this.#write((users) => users.updateMany(updates), call)
-  }
-
-  transaction<Result>(work: (inside: Users) => Promise<Result>, call: Call): Promise<Result> {
-    return this.#write(work, call)
   }
 
   async* all(role?: string): AsyncGenerator<readonly User[], void, undefined> {
@@ -123,13 +95,7 @@ export class RedisUsers implements Users {
     await ask(this.#redis.eval(SEED, 2, USERS, META, next, ...this.#seeded.flatMap((user) => [user.id, JSON.stringify(user)])))
   }
 
-  #write<T>(work: (users: MemoryUsers) => MaybePromise<T>, { signal }: Call): Promise<T> {
-    const done = this.#turn.then(() => this.#locked(work, signal))
-    this.#turn = done.catch(() => undefined)
-    return done
-  }
-
-  async #locked<T>(work: (users: MemoryUsers) => MaybePromise<T>, signal: AbortSignal): Promise<T> {
+  protected async transact<T>(work: (users: MemoryUsers) => MaybePromise<T>, signal: AbortSignal): Promise<T> {
     const token = await this.#lock(signal)
     const hold = (ms: number): Promise<unknown> => this.#redis.eval(HOLD, 1, LOCK, token, ms).catch(() => undefined)
     const timer = setInterval(() => { void hold(LOCK_MS) }, LOCK_MS / 3).unref()

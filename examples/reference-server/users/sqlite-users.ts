@@ -1,10 +1,11 @@
 import { httpError, type MaybePromise } from 'longhaul'
-import type { Call, PageRequest, Update } from 'longhaul/resources'
+import type { PageRequest } from 'longhaul/resources'
 import { asUnavailable, untilFree, type OpenSqlite } from '../sqlite-file.js'
 import { MemoryUsers } from './memory-users.js'
-import { ownCall, type CountedPage, type ImportCursors, type Outcome, type Users } from './repository.js'
+import { ownCall, type CountedPage, type ImportCursors, type Users } from './repository.js'
+import { SerialUsers } from './serial-users.js'
 import { SqliteTable } from './sqlite-table.js'
-import type { User, UserChange, UserDraft } from './user.js'
+import type { User } from './user.js'
 
 const PIECE = 500
 /** Time after which the cursor of an import is removed, in milliseconds. */
@@ -12,9 +13,9 @@ const KEPT_MS = 30 * 86_400_000
 
 /**
  * Users in a file of SQLite that several processes share. Reads have a connection of their own, so they see committed users
- * only. One write at a time has the lock of the file: in this process by `#turn`, between processes by BEGIN IMMEDIATE.
+ * only. One write at a time has the lock of the file: in this process by `SerialUsers`, between processes by BEGIN IMMEDIATE.
  */
-export class SqliteUsers implements Users {
+export class SqliteUsers extends SerialUsers implements Users {
   readonly shared = true
   readonly imports: ImportCursors = {
     // In a transaction, so that it waits for one that replaces the cursor.
@@ -25,10 +26,9 @@ export class SqliteUsers implements Users {
   readonly #writes: OpenSqlite
   readonly #read: SqliteTable
   readonly #written: SqliteTable
-  /** End of the last write of this process. */
-  #turn: Promise<unknown> = Promise.resolve()
 
   constructor({ reads, writes }: { readonly reads: OpenSqlite, readonly writes: OpenSqlite }) {
+    super()
     this.#reads = reads
     this.#writes = writes
     this.#read = new SqliteTable(reads)
@@ -43,34 +43,6 @@ export class SqliteUsers implements Users {
     return untilFree(() => this.#read.get(id))
   }
 
-  create(draft: UserDraft, call: Call): Promise<User> {
-    return this.#write((users) => users.create(draft), call)
-  }
-
-  replace(id: number, draft: UserDraft, call: Call): Promise<{ readonly item: User, readonly created: boolean }> {
-    return this.#write((users) => users.replace(id, draft), call)
-  }
-
-  update(id: number, change: UserChange, call: Call): Promise<User | undefined> {
-    return this.#write((users) => users.update(id, change), call)
-  }
-
-  delete(id: number, call: Call): Promise<boolean> {
-    return this.#write((users) => users.delete(id), call)
-  }
-
-  createMany(drafts: readonly UserDraft[], call: Call): Promise<readonly Outcome<User>[]> {
-    return this.#write((users) => users.createMany(drafts), call)
-  }
-
-  updateMany(updates: readonly Update<number, UserChange>[], call: Call): Promise<readonly (Outcome<User> | undefined)[]> {
-    return this.#write((users) => users.updateMany(updates), call)
-  }
-
-  transaction<Result>(work: (inside: Users) => Promise<Result>, call: Call): Promise<Result> {
-    return this.#write(work, call)
-  }
-
   async* all(role?: string): AsyncGenerator<User[], void, undefined> {
     for (let last = -1; ;) {
       const after = last
@@ -82,18 +54,12 @@ export class SqliteUsers implements Users {
   }
 
   async close(): Promise<void> {
-    await this.#turn
+    await this.lastWrite()
     this.#reads.close()
     this.#writes.close()
   }
 
-  #write<T>(work: (users: MemoryUsers) => MaybePromise<T>, { signal }: Call): Promise<T> {
-    const done = this.#turn.then(() => this.#transact(work, signal))
-    this.#turn = done.catch(() => undefined)
-    return done
-  }
-
-  async #transact<T>(work: (users: MemoryUsers) => MaybePromise<T>, signal: AbortSignal): Promise<T> {
+  protected async transact<T>(work: (users: MemoryUsers) => MaybePromise<T>, signal: AbortSignal): Promise<T> {
     await untilFree(() => this.#writes.exec('BEGIN IMMEDIATE'), signal)
     try {
       const result = await work(new InsideUsers([], this.#written))
