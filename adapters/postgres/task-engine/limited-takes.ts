@@ -133,8 +133,8 @@ export class LimitedTakes {
       this.pool, ...this.checked, maxPerCaller, names, maxOfNames,
     ])
     const last = pairs.length === MAX_PAIRS ? pairs.at(-1) : undefined
-    this.checked = [last?.caller.slice(1) ?? '', last?.name ?? '']
-    for (const { caller, room } of pairs) if (Number(room) > 0) this.free(caller.slice(1), Number(room))
+    this.checked = [last?.caller ?? '', last?.name ?? '']
+    for (const { caller, room } of pairs) if (Number(room) > 0) this.free(caller, Number(room))
   }
 }
 
@@ -318,7 +318,7 @@ function checkSql(schema: string): string {
 ), names AS MATERIALIZED (
   SELECT * FROM unnest($5::text[], $6::bigint[]) AS names (name, max)
 )
-SELECT '=' || caller AS caller, name, CASE WHEN EXISTS (
+SELECT caller, name, CASE WHEN EXISTS (
     SELECT FROM ${rows} AS task
     WHERE task.caller = pairs.caller AND pool = $1 AND status < 2 AND turn IS NOT NULL
   ) THEN 0 ELSE least(

@@ -31,27 +31,24 @@ export interface RunRow extends TaskRow {
   readonly lost_run_started_at: number | null
 }
 
-const PLAIN = [
-  'id', 'birth', 'name', 'pool', 'priority', 'status', 'version', 'run', 'attempt', 'crashes',
-  'createdAt', 'startAt', 'startedAt', 'runStartedAt', 'finishedAt', 'expiresAt', 'callbackRun',
-  'callbackAt', 'details', 'result',
+const COLUMNS = [
+  'id', 'birth', 'key', 'owner', 'caller', 'name', 'pool', 'priority', 'status', 'version', 'run',
+  'attempt', 'crashes', 'createdAt', 'startAt', 'startedAt', 'runStartedAt', 'finishedAt', 'expiresAt',
+  'callbackRun', 'callbackAt', 'details', 'result',
 ]
-/** PGlite drops a byte order mark at the start of a string, so these begin with a sign. */
-const MARKED = ['key', 'owner', 'caller']
 
 /** @param from - alias of the table */
 export function taskColumns(from: string, replaced: Readonly<Record<string, string>> = {}): string {
-  const plain = PLAIN.map((name) => {
+  return COLUMNS.map((name) => {
     const column = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
     return `${replaced[name] ?? `${from}.${column}`} AS "${name}"`
-  })
-  return [...plain, ...MARKED.map((name) => `'=' || ${from}.${name} AS ${name}`)].join(', ')
+  }).join(', ')
 }
 
 /** Returns the columns of a run that a statement begins: those of `task`, and of `taken` before it. */
 export function runColumns(): string {
   return `${taskColumns('task')}, task.taken_by AS lease, task.input,
-  '=' || task.checkpoint AS checkpoint, taken.status = 1 AS has_crashed,
+  task.checkpoint, taken.status = 1 AS has_crashed,
   taken.run_started_at AS lost_run_started_at`
 }
 
@@ -70,8 +67,8 @@ export function toTask(
   result = row.result ?? undefined,
 ): StoredTask {
   return {
-    id: row.id, birth: row.birth, key: row.key?.slice(1),
-    owner: row.owner.slice(1) || undefined, caller: row.caller.slice(1) || undefined,
+    id: row.id, birth: row.birth, key: row.key ?? undefined,
+    owner: row.owner || undefined, caller: row.caller || undefined,
     name: row.name, pool: row.pool, priority: Number(row.priority),
     status: STATUSES[row.status] as TaskStatus, version: Number(row.version), run: Number(row.run),
     attempt: Number(row.attempt), crashes: Number(row.crashes), createdAt: Number(row.createdAt),
@@ -96,7 +93,7 @@ export function toRun(row: RunRow, leaseEnd: number): LeasedRun {
   } : undefined
   const { lease, input, checkpoint } = row
   return new LeasedRun({
-    task, lease, input, checkpoint: checkpoint?.slice(1), crashed, leaseEnd,
+    task, lease, input, checkpoint: checkpoint ?? undefined, crashed, leaseEnd,
   })
 }
 
