@@ -10,7 +10,7 @@ export const STATUSES: readonly TaskStatus[] = [
   'queued', 'processing', 'completed', 'failed', 'cancelled',
 ]
 
-/** A row of `longhaul_tasks`. */
+/** A row of `longhaul_tasks`. `rowid` is 0 until it is inserted. */
 export interface TaskRow {
   rowid: number
   id: string
@@ -22,7 +22,6 @@ export interface TaskRow {
   pool: string
   priority: number
   status: number
-  listed: number
   version: number
   run: number
   attempt: number
@@ -50,63 +49,101 @@ export interface TaskRow {
   input: string | null
 }
 
-/** A row that is not in the table yet. */
-export type NewRow = Omit<TaskRow, 'rowid'>
+/** Columns of a new row. The others have their default. */
+const INSERTED = [
+  'id', 'birth', 'key', 'owner', 'caller', 'name', 'pool', 'priority', 'status', 'version', 'run', 'attempt',
+  'createdAt', 'startAt', 'startedAt', 'runStartedAt', 'expiresAt', 'limitGroup', 'uniqueKey', 'hasFiles',
+  'dueAt', 'turn', 'lease', 'leaseUntil', 'details', 'input',
+] as const satisfies readonly (keyof TaskRow)[]
+
+/** Changes nothing if a task has the id, the key or the business key. */
+export const INSERT = `INSERT INTO longhaul_tasks (${INSERTED.join(', ')})
+VALUES (${INSERTED.map(() => '?').join(', ')}) ON CONFLICT DO NOTHING`
+
+/** Returns the values of `INSERTED`. A loop over the names of columns is slow. */
+export function insertedValues(row: TaskRow): SqliteValue[] {
+  return [
+    row.id, row.birth, row.key, row.owner, row.caller, row.name, row.pool, row.priority, row.status,
+    row.version, row.run, row.attempt, row.createdAt, row.startAt, row.startedAt, row.runStartedAt,
+    row.expiresAt, row.limitGroup, row.uniqueKey, row.hasFiles, row.dueAt, row.turn, row.lease,
+    row.leaseUntil, row.details, row.input,
+  ]
+}
 
 /** Columns that a change may set. */
 const CHANGED = [
-  'pool', 'status', 'listed', 'version', 'run', 'attempt', 'crashes', 'startAt', 'startedAt',
-  'runStartedAt', 'finishedAt', 'expiresAt', 'callbackRun', 'callbackAt', 'limitGroup', 'uniqueKey', 'hasFiles',
-  'dueAt', 'turn', 'held', 'lease', 'leaseUntil', 'bytes', 'fileBytes', 'details', 'result', 'input',
-] as const satisfies readonly (keyof TaskRow)[]
-const INSERTED = [
-  'id', 'birth', 'key', 'owner', 'caller', 'name', 'priority', 'createdAt', ...CHANGED,
+  'pool', 'priority', 'status', 'version', 'run', 'attempt', 'crashes', 'startAt', 'startedAt', 'runStartedAt',
+  'finishedAt', 'expiresAt', 'callbackRun', 'callbackAt', 'limitGroup', 'uniqueKey', 'hasFiles', 'dueAt',
+  'turn', 'held', 'lease', 'leaseUntil', 'bytes', 'fileBytes', 'details', 'result', 'input',
 ] as const satisfies readonly (keyof TaskRow)[]
 
-export const INSERT = `INSERT INTO longhaul_tasks (${INSERTED.join(', ')})
-VALUES (${INSERTED.map(() => '?').join(', ')}) RETURNING rowid`
+/** Statements that set some of the columns, by the bits of these. */
+const updates = new Map<number, string>()
 
-/** Writes some columns of a row. SQLite writes each index that has one of them, even if no value changes. */
-export class Update {
+/** A statement, and its values. */
+export interface Update {
   readonly sql: string
-
-  constructor(private readonly columns: readonly (keyof TaskRow)[]) {
-    this.sql = `UPDATE longhaul_tasks SET ${columns.map((name) => `${name} = ?`).join(', ')}
-WHERE rowid = ?`
-  }
-
-  values(row: TaskRow): SqliteValue[] {
-    return [...this.columns.map((name) => row[name]), row.rowid]
-  }
+  readonly values: SqliteValue[]
 }
 
-export const REPLACE = new Update([...CHANGED, 'priority'])
-/** A task gets its place among those that wait, or its lease is renewed. */
-export const PLACE = new Update(['turn', 'held', 'leaseUntil'])
-export const BEGIN = new Update([
-  'status', 'turn', 'version', 'run', 'attempt', 'crashes', 'startedAt', 'runStartedAt', 'lease', 'leaseUntil',
-])
-export const CALLBACK = new Update(['callbackRun', 'callbackAt'])
-const updates = new Map<number, Update>()
-
-/** Returns the update that writes what a change has changed; `undefined`: nothing. */
+/**
+ * Returns the update that writes what has changed; `undefined`: nothing. SQLite writes each index that
+ * has a column of the statement, even if its value stays.
+ */
 export function updateOf(before: TaskRow, row: TaskRow): Update | undefined {
-  let set = 0
-  for (const [n, name] of CHANGED.entries()) if (row[name] !== before[name]) set |= 1 << n
-  if (set === 0) return undefined
-  let update = updates.get(set)
-  if (update === undefined) {
-    update = new Update(CHANGED.filter((_, n) => (set & 1 << n) !== 0))
-    updates.set(set, update)
+  let [bit, bits] = [1, 0]
+  const values: SqliteValue[] = []
+  const compare = (old: SqliteValue, value: SqliteValue): void => {
+    if (value !== old) {
+      bits |= bit
+      values.push(value)
+    }
+    bit <<= 1
   }
-  return update
+  // In the order of `CHANGED`. A loop over the names of columns is slow.
+  compare(before.pool, row.pool)
+  compare(before.priority, row.priority)
+  compare(before.status, row.status)
+  compare(before.version, row.version)
+  compare(before.run, row.run)
+  compare(before.attempt, row.attempt)
+  compare(before.crashes, row.crashes)
+  compare(before.startAt, row.startAt)
+  compare(before.startedAt, row.startedAt)
+  compare(before.runStartedAt, row.runStartedAt)
+  compare(before.finishedAt, row.finishedAt)
+  compare(before.expiresAt, row.expiresAt)
+  compare(before.callbackRun, row.callbackRun)
+  compare(before.callbackAt, row.callbackAt)
+  compare(before.limitGroup, row.limitGroup)
+  compare(before.uniqueKey, row.uniqueKey)
+  compare(before.hasFiles, row.hasFiles)
+  compare(before.dueAt, row.dueAt)
+  compare(before.turn, row.turn)
+  compare(before.held, row.held)
+  compare(before.lease, row.lease)
+  compare(before.leaseUntil, row.leaseUntil)
+  compare(before.bytes, row.bytes)
+  compare(before.fileBytes, row.fileBytes)
+  compare(before.details, row.details)
+  compare(before.result, row.result)
+  compare(before.input, row.input)
+  if (bits === 0) return undefined
+  values.push(row.rowid)
+  return { sql: sqlOf(bits), values }
 }
 
-export function insertedValues(row: NewRow): SqliteValue[] {
-  return INSERTED.map((name) => row[name])
+function sqlOf(bits: number): string {
+  let sql = updates.get(bits)
+  if (sql === undefined) {
+    const set = CHANGED.filter((_, n) => (bits & 1 << n) !== 0).map((name) => `${name} = ?`)
+    sql = `UPDATE longhaul_tasks SET ${set.join(', ')} WHERE rowid = ?`
+    updates.set(bits, sql)
+  }
+  return sql
 }
 
-export function toTask(row: NewRow): StoredTask {
+export function toTask(row: TaskRow): StoredTask {
   return {
     id: row.id, birth: row.birth, key: row.key ?? undefined, owner: row.owner || undefined,
     caller: row.caller || undefined, name: row.name, pool: row.pool, priority: Number(row.priority),
@@ -121,12 +158,12 @@ export function toTask(row: NewRow): StoredTask {
 }
 
 /** @param startAt - start of the first run, if it is later */
-export function newRow(task: NewTask, now: number, startAt: number | undefined): NewRow {
+export function newRow(task: NewTask, now: number, startAt: number | undefined): TaskRow {
   const { id, birth, key, owner, caller, name, pool, priority, limit, keepMs, hasFiles, unique } = task
   const dueAt = startAt ?? now
   return {
-    id, birth, key: key ?? null, owner: owner ?? '', caller: caller ?? '', name, pool, priority,
-    status: 0, listed: 0, version: 1, run: 0, attempt: 0, crashes: 0, createdAt: now,
+    rowid: 0, id, birth, key: key ?? null, owner: owner ?? '', caller: caller ?? '', name, pool, priority,
+    status: 0, version: 1, run: 0, attempt: 0, crashes: 0, createdAt: now,
     startAt: startAt ?? null, startedAt: null, runStartedAt: null, finishedAt: null,
     expiresAt: dueAt + keepMs, callbackRun: 0, callbackAt: null,
     limitGroup: caller === undefined ? null : limit?.group ?? null, uniqueKey: unique?.key ?? null,
@@ -139,12 +176,17 @@ export function isFinal(row: Pick<TaskRow, 'status'>): boolean {
   return isFinalStatus(STATUSES[Number(row.status)] as TaskStatus)
 }
 
-export function isQueued(row: NewRow): boolean {
+export function isQueued(row: TaskRow): boolean {
   return Number(row.status) === 0
 }
 
-export function isRunning(row: NewRow): boolean {
+export function isRunning(row: TaskRow): boolean {
   return Number(row.status) === 1
+}
+
+/** Returns whether the newest run of a task has this lease, and has not ended. */
+export function isRunBy(row: TaskRow, lease: string): boolean {
+  return isRunning(row) && row.lease === lease
 }
 
 /** Returns whether a task runs with a lease that was not found over. */
@@ -160,13 +202,13 @@ export function isWaiting({ turn, held }: TaskRow): boolean {
 /** Returns whether the expectation of a change holds, and whether the change is possible. */
 export function holds(row: TaskRow, expected: Expected, { status }: TaskChange): boolean {
   if (status === 'queued' && STATUSES[Number(row.status)] === 'completed') return false
-  if ('lease' in expected) return row.lease === expected.lease
+  if ('lease' in expected) return isRunBy(row, expected.lease)
   if ('version' in expected) return Number(row.version) === expected.version
   return Number(row.callbackRun) === expected.callbackRun && isFinal(row)
 }
 
 /** Begins a run in a row, with a new lease. */
-export function beginRun(row: NewRow, now: number, leaseMs: number): string {
+export function beginRun(row: TaskRow, now: number, leaseMs: number): string {
   const lease = newId()
   row.crashes = Number(row.crashes) + (isRunning(row) ? 1 : 0)
   row.status = 1
@@ -205,14 +247,11 @@ export function applyChange(row: TaskRow, expected: Expected, change: TaskChange
   if (keepMs !== undefined) row.expiresAt = now + keepMs
   if (status !== undefined) {
     row.status = STATUSES.indexOf(status)
-    row.listed = row.status
-    row.lease = null
-    row.leaseUntil = null
     row.turn = null
     row.held = null
     if (isFinalStatus(status)) row.uniqueKey = null
     if (isFinalStatus(status) && !wasFinal) row.finishedAt = now
-    row.dueAt = status === 'queued' ? now + (change.delayMs ?? 0) : null
+    if (status === 'queued') row.dueAt = now + (change.delayMs ?? 0)
   }
   changeCallback(row, expected, change.callbackMs, now)
 }
