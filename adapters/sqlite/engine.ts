@@ -3,8 +3,9 @@ import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
 import { nameFault } from '../../src/engine/names.js'
-import type {
-  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
+import {
+  createdTask, type Changed, type Created, type Expected, type NewTask, type StoredTask,
+  type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
 import { Json } from '../../src/runtime/json.js'
 import { newId } from '../../src/runtime/random-id.js'
@@ -134,8 +135,11 @@ export class SqliteTaskEngine implements TaskEngine {
   /** Inserts a new task. Returns `undefined` if a task has one of its names. */
   private insert(task: NewTask, at: number): Created | undefined {
     const { tasks, worker, database: { now } } = this
-    const row = newRow(task, now, at > now ? at : undefined)
-    const created: Created = { outcome: 'created', task: toTask(row) }
+    const startAt = at > now ? at : undefined
+    const row = newRow(task, now, startAt)
+    const created: Created = {
+      outcome: 'created', task: createdTask(task, now, startAt, row.expiresAt),
+    }
     const { text } = task.input
     if (at <= now && worker.canBegin(row.pool)) return worker.begin(row, text) ? created : undefined
     if (at <= now) row.turn = tasks.turnOf(row)

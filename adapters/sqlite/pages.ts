@@ -73,8 +73,8 @@ function readList(
   database: Database, { of, from, to, order, limit, after }: TaskQuery, { condition, index, names }: List,
 ): Position[] {
   const isNewest = order === 'newest'
-  const [sql, ...bound] = condition
-  const conditions = [sql, 'expiresAt > ?']
+  const [first, ...bound] = condition
+  const conditions = [first, 'expiresAt > ?']
   const values: SqliteValue[] = [...bound, database.now]
   const add = (sql: string, ...more: SqliteValue[]): void => {
     conditions.push(sql)

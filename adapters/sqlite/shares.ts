@@ -23,7 +23,7 @@ interface KnownShare extends Share {
   isChanged: boolean
 }
 
-/** What counts for the owners of one file. A transaction writes a share once, at its end. */
+/** Shares of the owners in one file. A transaction writes a share once, at its end. */
 export class Shares {
   private readonly known = new Map<string, KnownShare>()
   private readonly changed: KnownShare[] = []

@@ -86,7 +86,8 @@ export async function instructionsFor({ node = process.execPath, file, load: loa
   }
 }
 
-async function totalOf(file: string): Promise<number> {
+/** Returns the sum of a file of callgrind. */
+export async function totalOf(file: string): Promise<number> {
   const total = /^totals: (\d+)/m.exec(await readFile(file, 'utf8'))?.[1]
   if (total === undefined) throw new Error(`valgrind wrote no total into ${file}`)
   return Number(total)
