@@ -232,10 +232,11 @@ export class Database {
     const wait = Number(row?.timeout ?? 0)
     if (wait > 0) database.exec('PRAGMA busy_timeout = 0')
     try {
-      this.run('BEGIN IMMEDIATE')
+      // A prepared statement of libsql that finds a lock is not reset, and keeps later reads at an old state.
+      database.exec('BEGIN IMMEDIATE')
       try {
         work()
-        this.run('COMMIT')
+        database.exec('COMMIT')
       } catch (error) {
         rollBack(database)
         throw error

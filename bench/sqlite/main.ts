@@ -68,7 +68,7 @@ if (!quick) {
   const counted = (await buildPrograms('sqlite-count', { program: 'bench/gate/program.ts' }))('program')
   const counts: [string, number][] = []
   for (const [storage, job] of [['memory', 'accept-and-run-8'], ['normal', 'accept-and-run-sqlite']] as const) {
-    counts.push([storage, await leastOfWindows(counted, job, { warmUp: 8000, counted: 4000, windows: 3 })])
+    counts.push([storage, await leastOfWindows(counted, job, { warmUp: 8000, counted: 1000, windows: 8 })])
   }
   const [, memory] = counts[0] ?? ['', NaN]
   console.log(table(['instructions of a request and its run, without its socket', '', 'of memory'], counts.map(([storage, count]) => [

@@ -63,6 +63,17 @@ test('a call fails as an outage when another process keeps the lock, and health 
   assert.equal((await tasks.health()).ok, true)
 })
 
+test('a read after a call that got no lock sees what the process with the lock writes after an earlier read', async (t) => {
+  const { path, submit, parts: { engine } } = await open(t, 50)
+  await submit()
+  const other = lock(path)
+  await assert.rejects(submit(), isStoreUnavailable)
+  assert.deepEqual(await engine.pausedPools(), [])
+  other.exec('INSERT INTO longhaul_pauses (pool) VALUES (\'slow\'); COMMIT')
+  other.close()
+  assert.deepEqual(await engine.pausedPools(), ['slow'])
+})
+
 test('an open transaction of the application on the same database delays a call', async (t) => {
   const { database, submit } = await open(t)
   database.exec('CREATE TABLE invoices (id INTEGER); BEGIN; INSERT INTO invoices VALUES (1)')
@@ -252,7 +263,7 @@ function noting(database: OpenSqlite, note: (sql: string) => void): OpenSqlite {
       all: (...values) => noted(() => statement.all(...values)), run: (...values) => noted(() => statement.run(...values)),
     }
   }
-  return { prepare, exec: (sql) => database.exec(sql), close: () => { database.close() } }
+  return { prepare, exec: (sql) => (note(sql), database.exec(sql)), close: () => { database.close() } }
 }
 
 test('a write of another process lets this one read only 500 of its watched keys in one turn', async (t) => {
