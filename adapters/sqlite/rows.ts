@@ -184,11 +184,6 @@ export function isRunning(row: TaskRow): boolean {
   return Number(row.status) === 1
 }
 
-/** Returns whether the newest run of a task has this lease, and has not ended. */
-export function isRunBy(row: TaskRow, lease: string): boolean {
-  return isRunning(row) && row.lease === lease
-}
-
 /** Returns whether a task runs with a lease that was not found over. */
 export function isActive(row: TaskRow): boolean {
   return isRunning(row) && !isWaiting(row)
@@ -202,7 +197,7 @@ export function isWaiting({ turn, held }: TaskRow): boolean {
 /** Returns whether the expectation of a change holds, and whether the change is possible. */
 export function holds(row: TaskRow, expected: Expected, { status }: TaskChange): boolean {
   if (status === 'queued' && STATUSES[Number(row.status)] === 'completed') return false
-  if ('lease' in expected) return isRunBy(row, expected.lease)
+  if ('lease' in expected) return row.lease === expected.lease
   if ('version' in expected) return Number(row.version) === expected.version
   return Number(row.callbackRun) === expected.callbackRun && isFinal(row)
 }
@@ -247,6 +242,8 @@ export function applyChange(row: TaskRow, expected: Expected, change: TaskChange
   if (keepMs !== undefined) row.expiresAt = now + keepMs
   if (status !== undefined) {
     row.status = STATUSES.indexOf(status)
+    row.lease = null
+    row.leaseUntil = null
     row.turn = null
     row.held = null
     if (isFinalStatus(status)) row.uniqueKey = null

@@ -9,7 +9,7 @@ export const SCHEMA_VERSION = 1
  * - dueAt, turn: when a queued task is due; its place among the tasks that wait for a run, or NULL.
  * - held: the share of the caller that holds the task: the name of its definition, or '' for the pool.
  * - uniqueKey: business key of an unfinished task.
- * - lease, leaseUntil: token and end of the lease of the newest run, which count while it runs.
+ * - lease, leaseUntil: token and end of the lease of a running task.
  * - bytes, fileBytes: what the task keeps in this file, and outside of it.
  * - input: a short input of a task without checkpoint. Others stand in `longhaul_texts`.
  * - longhaul_removals: tasks that are gone and have files, by the next attempt to remove these.

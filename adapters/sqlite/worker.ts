@@ -4,7 +4,7 @@ import { LeasedRun, type Renewal } from '../../src/engine/runs.js'
 import type { StoredTask } from '../../src/engine/task.js'
 import type { Database } from './database.js'
 import { findDue } from './due.js'
-import { beginRun, isActive, isRunBy, isRunning, toTask, type TaskRow } from './rows.js'
+import { beginRun, isActive, isRunning, toTask, type TaskRow } from './rows.js'
 import { RunLimiter } from './run-limits.js'
 import { SELECT, type Tasks, type Texts } from './tasks.js'
 
@@ -290,7 +290,7 @@ LIMIT ?`, pool, database.now, MAX_READY,
 
   private renew({ task: { id, birth }, lease }: LeasedRun): Renewal {
     const before = this.tasks.current(id)
-    if (before?.birth !== birth || !isRunBy(before, lease)) return 'lost'
+    if (before?.birth !== birth || before.lease !== lease) return 'lost'
     // Its lease was found over, and another run may have its place.
     if (!isActive(before) && this.limiter.isLimited(before.pool)) return 'lost'
     const row = { ...before }
