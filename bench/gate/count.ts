@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { totalOf } from '../frame/instructions.js'
+import { SLOW_CLOCK, totalOf } from '../frame/instructions.js'
 import { valgrindEnvironment } from '../frame/valgrind.js'
 
 /** The same seeds and one thread: garbage collection counts, and all happens in the same order each time. */
@@ -34,7 +34,7 @@ export async function countJob(program: string, job: string, { warmUp, counted }
 
 /**
  * Counts a job that allocates much in several windows, and returns the least one: a collection of all garbage makes
- * the others dearer. No count depends on the other load of the machine.
+ * the others dearer. The clock is slow, so that no count depends on the other load of the machine.
  */
 export async function leastOfWindows(
   program: string, job: string, { warmUp, counted, windows }: { warmUp: number, counted: number, windows: number },
@@ -42,7 +42,7 @@ export async function leastOfWindows(
   const env = valgrindEnvironment()
   const folder = await mkdtemp(join(tmpdir(), 'longhaul-count-'))
   const file = join(folder, 'counts')
-  const { child, message, gone } = startCounted(['--instr-atstart=no'], [program, job, String(warmUp), String(counted)], file)
+  const { child, message, gone } = startCounted(['--instr-atstart=no'], [SLOW_CLOCK, program, job, String(warmUp), String(counted)], file)
   const control = (...args: readonly string[]) => execFileSync('callgrind_control', [...args, String(child.pid)], { env, stdio: 'ignore' })
   try {
     await message()
