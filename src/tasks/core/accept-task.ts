@@ -1,7 +1,6 @@
 import { types } from 'node:util'
 import type { TaskEngine, Transaction } from '../../engine/engine.js'
 import { httpError } from '../../http/errors.js'
-import { OPERATORS } from '../../http/requester.js'
 import type { CallerLimit, NewTask, StoredTask, Unique } from '../../engine/task.js'
 import { PRIORITY, type AnyTaskDefinition } from '../definition/define.js'
 import { digestOf } from '../../idempotency/key.js'
@@ -85,6 +84,8 @@ export interface Submission extends Omit<OwnedSubmitOptions, 'startAt' | 'delayM
   readonly caller: string | undefined
   /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
   readonly isRequest?: boolean | undefined
+  /** `true` for a request that `operatorEndpoints` has admitted. */
+  readonly byOperator?: boolean | undefined
   /** `true` if the response is the result, not a 202. */
   readonly isDirect?: boolean | undefined
   readonly idempotency?: RequestKey | undefined
@@ -145,9 +146,9 @@ export function acceptTask(
 async function create(
   core: TaskCore, submission: Submission, start: Start | undefined, trace: TraceHeaders | undefined,
 ): Promise<AcceptedTask> {
-  const { definition, transaction, owner, caller } = submission
+  const { definition, transaction, caller, byOperator } = submission
   // What acts on the tasks of all owners is for operators and the application, even if a client knows its name.
-  if (definition.runIn !== undefined && caller !== undefined && owner !== OPERATORS) {
+  if (definition.runForOperators !== undefined && caller !== undefined && byOperator !== true) {
     throw httpError('unknown_task')
   }
   const task = newTask(core, submission, start, trace)
