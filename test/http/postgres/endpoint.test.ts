@@ -10,7 +10,7 @@ import { fastifyLonghaul } from 'longhaul/fastify'
 import { memory } from 'longhaul/memory'
 import { toMiddleware, toNode } from 'longhaul/node'
 import { postgres } from 'longhaul/postgres'
-import { withFaults } from '../../../src/conformance/engine/faults.js'
+import { withFaults } from '../../../conformance/engine/faults.js'
 import { databaseForFile } from '../kit/postgres.js'
 import { listen } from '../../kit/listen.js'
 
