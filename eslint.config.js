@@ -63,7 +63,7 @@ export default defineConfig(
       '@typescript-eslint/require-await': 'off'
     }
   },
-  { files: ['src/**', 'adapters/**'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar, noTimers], 'no-restricted-globals': ['error', { name: 'setTimeout', message: noTimers.message }], 'no-console': ['error', { allow: ['error'] }] } },
+  { files: ['src/**', 'adapters/**', 'conformance/**'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar, noTimers], 'no-restricted-globals': ['error', { name: 'setTimeout', message: noTimers.message }], 'no-console': ['error', { allow: ['error'] }] } },
   { files: ['src/runtime/timers.ts'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar] } },
   {
     files: ['adapters/**'],

@@ -12,13 +12,13 @@ const manifest = JSON.parse(text('package.json'))
 const subpaths = Object.keys(manifest.exports).filter((path) => path !== './package.json')
 
 const output = (subpath: string) => subpath === '.' ? 'index' : subpath.slice(2)
-/** The source of an entry point: `.` is src, `./node` is adapters/node. */
+/** The source of an entry point: `.` is src, `./node` is adapters/node, `./conformance` is conformance. */
 const source = (subpath: string) => ENTRY_POINTS[output(subpath)] ?? ''
 
 test('each entry point has a source, a build entry, ESM and CJS with types of their own, and a page', () => {
   assert.ok(Array.isArray(tsup))
   const [modules, ...bundles] = tsup
-  assert.deepEqual(modules?.entry, ['src/**/*.ts', 'adapters/**/*.ts', '!**/*.node.ts'])
+  assert.deepEqual(modules?.entry, ['src/**/*.ts', 'adapters/**/*.ts', 'conformance/**/*.ts', '!**/*.node.ts'])
   assert.deepEqual(bundles.map(({ outDir }) => outDir), ['dist/node', 'dist/cjs', 'dist/types'])
   const sources = Object.fromEntries(subpaths.map((subpath) => [output(subpath), source(subpath)]))
   for (const { entry, outDir } of bundles) {

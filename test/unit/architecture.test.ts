@@ -71,6 +71,15 @@ describe('a wrong import is reported', () => {
     ['adapters/node/x.ts', 'zod', 'adapters import only the (peer) dependencies in package.json, and zod is none'],
     ...['node:crypto', 'node:stream', 'standardwebhooks', '../http/errors.js', '../../adapters/node/index.js', '../clients/x.js']
       .map((from): [string, string, string] => ['src/client/x.ts', from, 'src/client runs in browsers and imports its own files only']),
+    ['conformance/x.ts', '../src/http/exchange.js', 'conformance must not import src/http'],
+    ['conformance/engine/x.ts', '../../src/index.js', "conformance can't import the package's index"],
+    ['conformance/x.ts', '../adapters/memory/index.js', 'conformance imports src and itself only'],
+    ['conformance/x.ts', '../test/x.js', 'conformance imports src and itself only'],
+    ['conformance/x.ts', 'longhaul/engine', 'conformance imports its own files by relative path'],
+    ['conformance/x.ts', 'node:test', 'conformance knows no test runner, server, socket, file or process, and node:test is one'],
+    ['conformance/x.ts', 'fast-check', 'conformance needs no package, and fast-check is one'],
+    ['src/tasks/x.ts', '../../conformance/runner.js', 'src knows nobody outside src'],
+    ['adapters/memory/x.ts', '../../conformance/runner.js', 'adapters import src and themselves only'],
     ['examples/express/main.ts', '../../src/index.js', "examples import the package by its public names ('longhaul', 'longhaul/…')"],
     ['examples/express/main.ts', '../../adapters/node/index.js', "examples import the package by its public names ('longhaul', 'longhaul/…')"]
   ]
@@ -119,6 +128,9 @@ describe('a right import is not', () => {
     ['adapters/node/x.ts', 'node:http'],
     ['src/client/x.ts', './errors.js'],
     ['src/client/deep/x.ts', '../errors.js'],
+    ['conformance/x.ts', 'node:assert/strict'],
+    ['conformance/engine/x.ts', '../../src/engine/task.js'],
+    ['conformance/engine/x.ts', '../runner.js'],
     ['examples/express/main.ts', 'longhaul/node'],
     ['examples/express/main.ts', 'express'],
     ['examples/express/main.ts', '../shared.js'],
@@ -165,7 +177,7 @@ describe('the house style', () => {
 })
 
 describe('the folders', () => {
-  const folders = ['src', 'adapters', 'examples', 'test', 'bench'].flatMap((area) =>
+  const folders = ['src', 'adapters', 'conformance', 'examples', 'test', 'bench'].flatMap((area) =>
     readdirSync(join(root, area), { recursive: true, withFileTypes: true })
       .filter((entry) => !entry.parentPath.includes('node_modules'))
       .map((entry) => ({ name: entry.name, path: join(entry.parentPath, entry.name) })))

@@ -58,7 +58,7 @@ function filesOf(folder: string): string[] {
 }
 
 /** Texts for whoever writes a program with longhaul, and not for clients of its server. */
-const FOR_PROGRAMS = /src\/(?:client|conformance|testing)\/|tasks-options|schema\/json-schema|define\.ts|export-parts|json-array\/array-envelope/
+const FOR_PROGRAMS = /src\/(?:client|testing)\/|tasks-options|schema\/json-schema|define\.ts|export-parts|json-array\/array-envelope/
 
 describe('a text that a client can get', () => {
   test('of the table of codes names no code, option, file or variable', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { TaskEngine } from '../../engine/engine.js'
-import { isFinalStatus, type Changed, type StoredTask, type TaskChange } from '../../engine/task.js'
+import type { TaskEngine } from '../../src/engine/engine.js'
+import { isFinalStatus, type Changed, type StoredTask, type TaskChange } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
 import { pause, together } from '../waiting.js'
 import { newBirth, type Begun, type EngineContext, type EngineProcess } from './context.js'

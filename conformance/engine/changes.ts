@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isFinalStatus } from '../../engine/task.js'
+import { isFinalStatus } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
 import { together } from '../waiting.js'
 import { HOUR, taskOf, untilOpened, type EngineContext } from './context.js'

@@ -1,5 +1,5 @@
 import { pause, Waits } from './waiting.js'
-import type { MaybePromise } from '../runtime/maybe-promise.js'
+import type { MaybePromise } from '../src/runtime/maybe-promise.js'
 
 /** Parts of the fixtures of stores and blobs. They need not be empty, because keys are unique. */
 export interface KeyedFixture {

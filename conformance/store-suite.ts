@@ -1,4 +1,4 @@
-import { duration, readOptions, text, value, type OptionTable } from '../runtime/options.js'
+import { duration, readOptions, text, value, type OptionTable } from '../src/runtime/options.js'
 import { register, type Runner } from './runner.js'
 import { StoreContext, type StoreConformanceOptions, type StoreFixture } from './store-context.js'
 import { entries, strings } from './store-entries.js'

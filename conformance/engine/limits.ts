@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { CallerLimit, Created } from '../../engine/task.js'
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import type { CallerLimit, Created } from '../../src/engine/task.js'
+import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import type { Cases } from '../runner.js'
 import { together } from '../waiting.js'
 import { HOUR, newBirth, taskOf, untilOpened, type EngineContext } from './context.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { ListedStatus, TaskQuery } from '../../engine/engine.js'
-import type { StoredTask } from '../../engine/task.js'
+import type { ListedStatus, TaskQuery } from '../../src/engine/engine.js'
+import type { StoredTask } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
 import { together } from '../waiting.js'
 import { HOUR, untilOpened, type EngineContext } from './context.js'

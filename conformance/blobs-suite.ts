@@ -1,4 +1,4 @@
-import { duration, readOptions, text, type OptionTable } from '../runtime/options.js'
+import { duration, readOptions, text, type OptionTable } from '../src/runtime/options.js'
 import { BlobsContext, type BlobsFixture } from './blobs-context.js'
 import { lifetime, reading } from './blobs-reading.js'
 import { writing } from './blobs-writing.js'

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isStoreUnavailable } from '../stores/store.js'
+import { isStoreUnavailable } from '../src/stores/store.js'
 import { byteAt, bytes, chunks, collect, type BlobsContext } from './blobs-context.js'
 import { type Cases } from './runner.js'
 import { reject, together } from './waiting.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { NewTask } from '../../engine/task.js'
-import { Json } from '../../runtime/json.js'
+import type { NewTask } from '../../src/engine/task.js'
+import { Json } from '../../src/runtime/json.js'
 import type { Cases } from '../runner.js'
 import { together } from '../waiting.js'
 import { HOUR, taskOf, untilOpened, type EngineContext } from './context.js'

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isRunReplaced } from '../../engine/runs.js'
+import { isRunReplaced } from '../../src/engine/runs.js'
 import type { Cases } from '../runner.js'
 import { Latch, pause } from '../waiting.js'
 import { HOUR, untilAborted, type EngineContext, type Worker } from './context.js'

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { TaskChange } from '../../engine/task.js'
+import type { TaskChange } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
 import { HOUR, taskOf, untilOpened, type EngineContext } from './context.js'
 

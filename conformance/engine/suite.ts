@@ -1,4 +1,4 @@
-import { duration, flag, readOptions, text, whole, type OptionTable } from '../../runtime/options.js'
+import { duration, flag, readOptions, text, whole, type OptionTable } from '../../src/runtime/options.js'
 import { register, type Cases, type Runner } from '../runner.js'
 import { asyncContextCases } from './async-context.js'
 import { callbackCases } from './callbacks.js'

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { Json } from '../../runtime/json.js'
+import { Json } from '../../src/runtime/json.js'
 import type { Cases } from '../runner.js'
 import { pause, together } from '../waiting.js'
 import { untilOpened, type EngineContext } from './context.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { RunLimits } from '../../engine/engine.js'
-import type { TaskChange } from '../../engine/task.js'
+import type { RunLimits } from '../../src/engine/engine.js'
+import type { TaskChange } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
 import { pause } from '../waiting.js'
 import { HOUR, untilOpened, type Begun, type EngineContext, type Worker } from './context.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { isRunReplaced } from '../../engine/runs.js'
-import type { StoredTask } from '../../engine/task.js'
+import { isRunReplaced } from '../../src/engine/runs.js'
+import type { StoredTask } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
 import { Latch, pause } from '../waiting.js'
 import { untilAborted, untilOpened, type Begun, type EngineContext, type Worker } from './context.js'

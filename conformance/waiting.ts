@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { clearTimeout, setTimeout } from '../runtime/timers.js'
+import type { MaybePromise } from '../src/runtime/maybe-promise.js'
+import { clearTimeout, setTimeout } from '../src/runtime/timers.js'
 
 /** Resolves after `ms` milliseconds. */
 export function pause(ms: number): Promise<void> {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { isWorkerClosing } from '../../engine/runs.js'
-import type { StoredTask } from '../../engine/task.js'
+import { isWorkerClosing } from '../../src/engine/runs.js'
+import type { StoredTask } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
 import { pause } from '../waiting.js'
 import { notices, watchCases } from '../watches.js'

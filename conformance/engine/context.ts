@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import {
   Places, type RunLimits, type TaskEngine, type TaskQuery, type TaskRun, type Transaction,
-} from '../../engine/engine.js'
+} from '../../src/engine/engine.js'
 import type {
   Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
-} from '../../engine/task.js'
-import { Json } from '../../runtime/json.js'
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import { isStoreUnavailable } from '../../stores/store.js'
+} from '../../src/engine/task.js'
+import { Json } from '../../src/runtime/json.js'
+import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
+import { isStoreUnavailable } from '../../src/stores/store.js'
 import { Latch, Waits } from '../waiting.js'
 import type { SuiteOptions } from '../runner.js'
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { BlobInfo, BlobRange, Blobs } from '../stores/blobs.js'
+import type { BlobInfo, BlobRange, Blobs } from '../src/stores/blobs.js'
 import { KeyedContext, type KeyedFixture } from './keyed-context.js'
 
 /** Blobs for one test. They need not be empty, because keys are unique. */

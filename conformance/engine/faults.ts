@@ -1,6 +1,6 @@
-import type { TaskEngine } from '../../engine/engine.js'
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import { isStoreUnavailable, StoreUnavailableError } from '../../stores/store.js'
+import type { TaskEngine } from '../../src/engine/engine.js'
+import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
+import { isStoreUnavailable, StoreUnavailableError } from '../../src/stores/store.js'
 import { pause } from '../waiting.js'
 
 /**

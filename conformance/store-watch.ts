@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isStoreUnavailable } from '../stores/store.js'
+import { isStoreUnavailable } from '../src/stores/store.js'
 import type { Cases } from './runner.js'
 import type { StoreContext } from './store-context.js'
 import { reject } from './waiting.js'

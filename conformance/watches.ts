@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { MaybePromise } from '../runtime/maybe-promise.js'
+import type { MaybePromise } from '../src/runtime/maybe-promise.js'
 import type { Cases } from './runner.js'
 import { together, type Waits } from './waiting.js'
 

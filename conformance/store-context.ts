@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { ReplaceOptions, Revision, Store, WriteOptions } from '../stores/store.js'
+import type { ReplaceOptions, Revision, Store, WriteOptions } from '../src/stores/store.js'
 import { KeyedContext, type KeyedFixture } from './keyed-context.js'
 import type { SuiteOptions } from './runner.js'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
-import type { ListedStatus, TaskEngine } from '../../engine/engine.js'
-import { isFinalStatus, type NewTask, type StoredTask } from '../../engine/task.js'
+import type { ListedStatus, TaskEngine } from '../../src/engine/engine.js'
+import { isFinalStatus, type NewTask, type StoredTask } from '../../src/engine/task.js'
 import { taskOf, type EngineContext } from './context.js'
 
 /** Limit whose count `assertWhole` checks. */
