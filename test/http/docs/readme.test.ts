@@ -52,12 +52,12 @@ describe('the first screen of README.md', () => {
   })
 })
 
-describe('Try it, in the guide of the reference server', () => {
+describe('the guide of the reference server', () => {
   test('starts with npm ci && npm start', () => {
     assert.equal(blocks(section(reference, 'Try it'), 'sh')[0], 'npm ci && npm start\n')
   })
 
-  test('SPEC 4.6: its commands do what it says', async () => {
+  test('SPEC 4.6: has commands that do what it says', async () => {
     const commands = blocks(section(reference, 'Try it'), 'sh').slice(1)
     assert.equal(commands.length, 8)
     const [
@@ -92,7 +92,7 @@ describe('the links of the pages', () => {
   const below = (folder: string) => readdirSync(join(root, folder)).map((name) => `${folder}/${name}`)
   const top = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs/README.md', 'docs/guarantees.md', 'docs/errors.md', 'docs/benchmarks.md']
   for (const page of [...top, ...below('docs/guide'), ...below('docs/adr')]) {
-    test(`${page} leads to what is there`, () => {
+    test(`${page} leads to existing pages`, () => {
       const links = [...readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!\w+:)([^)#]*)(?:#([^)]+))?\)/g)]
       const dead = links.filter(([, target = '', anchor]) => {
         const path = target === '' ? join(root, page) : join(root, dirname(page), target)
@@ -107,7 +107,7 @@ describe('the links of the pages', () => {
     assert.deepEqual(readdirSync(join(root, 'docs/guide')).filter((name) => !front.includes(`(guide/${name})`)), [])
   })
 
-  test('the site has every page of the guide', () => {
+  test('the site contains every page of the guide', () => {
     const site = JSON.parse(readFileSync(join(root, 'typedoc.json'), 'utf8')) as { projectDocuments: string[] }
     const pages = below('docs/guide')
     assert.deepEqual(pages.filter((page) => !site.projectDocuments.includes(page)), [])
