@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { isStoreUnavailable } from '../src/stores/store.js'
 import { byteAt, bytes, chunks, collect, type BlobsContext } from './blobs-context.js'
 import { type Cases } from './runner.js'
-import { reject, together } from './waiting.js'
+import { reject, together } from './wait.js'
 
 const SIZE = 300_001
 

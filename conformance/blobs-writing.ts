@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { isStoreUnavailable } from '../src/stores/store.js'
 import { bytes, chunks, type BlobsContext } from './blobs-context.js'
 import { type Cases } from './runner.js'
-import { Latch, reject } from './waiting.js'
+import { deferred, reject, type Deferred } from './wait.js'
 
 /** Yields one text, and the other one when the latch is opened. */
-async function* waiting(latch: Latch, first: string, second: string): AsyncGenerator<Uint8Array> {
+async function* waiting(latch: Deferred<void>, first: string, second: string): AsyncGenerator<Uint8Array> {
   yield* chunks(first)
-  await latch.opened
+  await latch.promise
   yield* chunks(second)
 }
 
@@ -30,22 +30,22 @@ export const writing: Cases<BlobsContext> = {
 
   'readers get the whole old blob until the new one is complete': async (context) => {
     const first = await context.put('old')
-    const latch = new Latch()
+    const latch = deferred()
     const written = context.blobs.put(context.key(), waiting(latch, 'n', 'ew'), context.later)
     assert.equal(await context.text(), 'old')
     assert.deepEqual(await context.blobs.stat(context.key()), first)
-    latch.open()
+    latch.resolve()
     const second = await written
     assert.notEqual(second.etag, first.etag, 'other bytes have another entity tag')
     assert.equal(await context.text(), 'new')
   },
 
   'the writer that completes last wins': async (context) => {
-    const latch = new Latch()
+    const latch = deferred()
     const slow = context.blobs.put(context.key(), waiting(latch, 's', 'low'), context.later)
     await context.put('quick')
     assert.equal(await context.text(), 'quick')
-    latch.open()
+    latch.resolve()
     await slow
     assert.equal(await context.text(), 'slow')
   },

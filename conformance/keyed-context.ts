@@ -1,4 +1,4 @@
-import { pause, Waits } from './waiting.js'
+import { pause, Waits } from './wait.js'
 import type { MaybePromise } from '../src/runtime/maybe-promise.js'
 
 /** Parts of the fixtures of stores and blobs. They need not be empty, because keys are unique. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { Entry } from '../src/stores/store.js'
 import type { Cases } from './runner.js'
 import type { StoreContext } from './store-context.js'
-import { reject } from './waiting.js'
+import { reject } from './wait.js'
 
 /** Tests of each method without concurrent callers. */
 export const entries: Cases<StoreContext> = {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Cases } from './runner.js'
 import type { StoreContext } from './store-context.js'
-import { together } from './waiting.js'
+import { together } from './wait.js'
 
 const CROWD = 50
 

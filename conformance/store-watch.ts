@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { isStoreUnavailable } from '../src/stores/store.js'
 import type { Cases } from './runner.js'
 import type { StoreContext } from './store-context.js'
-import { reject } from './waiting.js'
+import { reject } from './wait.js'
 import { watchCases } from './watches.js'
 
 /** Tests of `watch`. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { MaybePromise } from '../src/runtime/maybe-promise.js'
 import type { Cases } from './runner.js'
-import { together, type Waits } from './waiting.js'
+import { together, type Waits } from './wait.js'
 
 /** A store (entries by key) or an engine (tasks by id) for the cases of `watch`. */
 export interface Watchable {

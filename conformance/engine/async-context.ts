@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Cases } from '../runner.js'
-import { together } from '../waiting.js'
+import { together } from '../wait.js'
 import type { Begun, EngineContext } from './context.js'
 
 const TASKS = 12

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Cases } from '../runner.js'
-import { together } from '../waiting.js'
+import { together } from '../wait.js'
 import { HOUR, taskOf, type EngineContext } from './context.js'
 
 const MINUTE = 60_000
@@ -112,6 +112,6 @@ export const callbackCases: Cases<EngineContext> = {
     assert.equal(taskOf(await begun.change({ details: {} })).callbackAt, undefined)
     await context.quiet()
     assert.deepEqual(worker.callbacks, [])
-    begun.latch.open()
+    begun.latch.resolve()
   },
 }

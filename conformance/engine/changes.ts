@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { isFinalStatus } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
-import { together } from '../waiting.js'
+import { together } from '../wait.js'
 import { HOUR, taskOf, untilOpened, type EngineContext } from './context.js'
 
 /** Tests of `change` and `delete`. */
@@ -87,7 +87,7 @@ export const changeCases: Cases<EngineContext> = {
         assert.deepEqual(await begun.change(change), { outcome: 'conflict', task: ended })
       }
       assert.deepEqual(await context.engine.read(status), ended)
-      begun.latch.open()
+      begun.latch.resolve()
     }
   },
 
@@ -99,12 +99,12 @@ export const changeCases: Cases<EngineContext> = {
       assert.deepEqual(await begun.change(change), { outcome: 'conflict', task: cancelled })
     }
     const again = await context.changed(task, { version: 3 }, { status: 'queued' }, other)
-    begun.latch.open()
+    begun.latch.resolve()
     const second = await worker.ran('one', 2)
     assert.equal(again.run, 1)
     assert.deepEqual([second.task.run, second.run.checkpoint], [2, undefined])
     assert.equal((await begun.change({ checkpoint: 'late' })).outcome, 'conflict')
-    second.latch.open()
+    second.latch.resolve()
   },
 
   'the version grows with each change that clients can see': async (context) => {
@@ -126,7 +126,7 @@ export const changeCases: Cases<EngineContext> = {
     assert.equal(ended.version, 5)
     const hidden = await context.changed(task, { version: 5 }, { callbackMs: null, isHidden: true })
     assert.equal(hidden.version, 5)
-    begun.latch.open()
+    begun.latch.resolve()
   },
 
   'a change of the pool takes effect with the next run': async (context) => {

@@ -8,7 +8,7 @@ import type {
 import { Json } from '../../src/runtime/json.js'
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { isStoreUnavailable } from '../../src/stores/store.js'
-import { Latch, Waits } from '../waiting.js'
+import { deferred, Waits } from '../wait.js'
 import type { SuiteOptions } from '../runner.js'
 
 /** Settings of the engines of a case. */
@@ -288,7 +288,7 @@ export interface WorkerOptions {
 export class Begun {
   readonly at = performance.now()
   /** Ends the run, if its handler waits for it. */
-  readonly latch = new Latch()
+  readonly latch = deferred()
 
   constructor(readonly run: TaskRun, private readonly engine: TaskEngine) {}
 
@@ -304,7 +304,7 @@ export class Begun {
   /** Makes a change for this run, and ends its handler. */
   async end(change: TaskChange): Promise<Changed> {
     const changed = await this.change(change)
-    this.latch.open()
+    this.latch.resolve()
     return changed
   }
 }
@@ -389,7 +389,7 @@ export class Worker {
 
 /** A handler that ends a run, without a change, when its latch is opened. */
 export async function untilOpened(_run: TaskRun, begun: Begun): Promise<void> {
-  await begun.latch.opened
+  await begun.latch.promise
 }
 
 /** A handler that ends a run when its signal aborts. */

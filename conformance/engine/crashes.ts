@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { isRunReplaced } from '../../src/engine/runs.js'
 import type { StoredTask } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
-import { Latch, pause } from '../waiting.js'
+import { deferred, pause } from '../wait.js'
 import { untilAborted, untilOpened, type Begun, type EngineContext, type Worker } from './context.js'
 
 /** Waits until the signal of a run aborts with a `RunReplacedError`. */
@@ -131,7 +131,7 @@ export const sharedCrashCases: Cases<EngineContext> = {
     const lines: number[] = []
     let crashed: StoredTask | undefined
     for (let kill = 0; kill < 6; kill++) {
-      const saved = new Latch()
+      const saved = deferred()
       const worker = context.work({
         run: async (run, begun) => {
           const { checkpoint = '0', task } = run
@@ -140,11 +140,11 @@ export const sharedCrashCases: Cases<EngineContext> = {
           const line = Number(checkpoint) + 1
           await begun.change({ checkpoint: String(line), details: { line } })
           lines.push(line)
-          saved.open()
-          await begun.latch.opened
+          saved.resolve()
+          await begun.latch.promise
         },
       }, process)
-      await context.soon(saved.opened, 'a checkpoint is saved')
+      await context.soon(saved.promise, 'a checkpoint is saved')
       assert.equal(worker.begun.length, 1)
       crashed = await context.stored('import', process.engine)
       await process.kill?.()
@@ -172,13 +172,13 @@ export const sharedCrashCases: Cases<EngineContext> = {
       }
       assert.equal((await begun.change({ checkpoint: 'old' })).outcome, 'conflict')
       await isReplaced(context, begun)
-      begun.latch.open()
+      begun.latch.resolve()
       assert.equal((await next.end({ status: 'queued' })).outcome, 'changed')
       const runs = (): Begun[] => [...first.begun, ...second.begun]
       await context.eventually(() => runs().length === 3, 'the task runs again')
       const last = runs().find(({ task }) => task.run === 3)
       assert.equal(last?.run.checkpoint, 'new')
-      last.latch.open()
+      last.latch.resolve()
       const stored = await context.stored('one')
       assert.deepEqual([stored.result, stored.details], [undefined, { made: 'one' }])
     },
@@ -202,7 +202,7 @@ export const sharedCrashCases: Cases<EngineContext> = {
         { status: 'queued', isGivenBack: true },
       ] as const) assert.equal((await lost.change(change)).outcome, 'conflict')
       await isReplaced(context, lost)
-      lost.latch.open()
+      lost.latch.resolve()
       assert.equal((await next.change({ checkpoint: 'kept' })).outcome, 'changed')
       await pause(1.5 * context.leaseMs)
       assert.equal(next.run.signal.aborted, false, 'the lease of the other begin was not renewed')
@@ -232,7 +232,7 @@ export const sharedCrashCases: Cases<EngineContext> = {
     await context.first.thaw?.()
     await isReplaced(context, begun)
     assert.equal((await next.end({ status: 'completed' })).outcome, 'changed')
-    begun.latch.open()
+    begun.latch.resolve()
   },
 
   'a run that cannot renew its lease aborts before another process takes its task': async (context) => {
@@ -253,7 +253,7 @@ export const sharedCrashCases: Cases<EngineContext> = {
     await context.eventually(() => abortedAt < Infinity, 'the signal aborts')
     await isReplaced(context, begun)
     assert.ok(abortedAt <= next.at, 'another process took the task before its run was stopped')
-    next.latch.open()
+    next.latch.resolve()
   },
 
   'other processes run what a dead process has made due: waiting, delayed, and queued again': async (context) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Cases } from '../runner.js'
-import { together } from '../waiting.js'
+import { together } from '../wait.js'
 import { assertWhole, COUNTED } from './whole.js'
 import { HOUR, taskOf, untilOpened, type EngineContext, type OpenTransaction } from './context.js'
 

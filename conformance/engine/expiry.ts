@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { isRunReplaced } from '../../src/engine/runs.js'
 import type { Cases } from '../runner.js'
-import { Latch, pause } from '../waiting.js'
+import { deferred, pause } from '../wait.js'
 import { HOUR, untilAborted, type EngineContext, type Worker } from './context.js'
 
 const pool = 'nobody'
@@ -50,9 +50,9 @@ export const expiryCases: Cases<EngineContext> = {
   },
 
   'at most ten removals of files run at the same time, and they delay no callback': async (context) => {
-    const latch = new Latch()
+    const latch = deferred()
     const remove = async (): Promise<boolean> => {
-      await latch.opened
+      await latch.promise
       return true
     }
     const worker = context.work({ remove })
@@ -64,7 +64,7 @@ export const expiryCases: Cases<EngineContext> = {
     await context.ended({ id: 'one' }, { status: 'failed', callbackMs: 0 })
     await context.eventually(() => worker.callbacks.length === 1, 'the callback is sent')
     assert.ok(worker.removed.length <= 10, `${String(worker.removed.length)} removals run`)
-    latch.open()
+    latch.resolve()
     await context.eventually(() => new Set(worker.removed.map(({ id }) => id)).size === 30, 'all files are removed')
   },
 

@@ -1,7 +1,7 @@
 import type { TaskEngine } from '../../src/engine/engine.js'
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { isStoreUnavailable, StoreUnavailableError } from '../../src/stores/store.js'
-import { pause } from '../waiting.js'
+import { pause } from '../wait.js'
 
 /**
  * Fault of one call. `lost`: the call is made, and its response is lost. `failed`: the call is not

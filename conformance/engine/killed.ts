@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { TaskEngine } from '../../src/engine/engine.js'
 import type { StoredTask } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
-import { pause } from '../waiting.js'
+import { pause } from '../wait.js'
 import { HOUR, untilOpened, type EngineContext } from './context.js'
 import { assertWhole, COUNTED } from './whole.js'
 

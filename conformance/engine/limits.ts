@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { CallerLimit, Created } from '../../src/engine/task.js'
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import type { Cases } from '../runner.js'
-import { together } from '../waiting.js'
+import { together } from '../wait.js'
 import { HOUR, newBirth, taskOf, untilOpened, type EngineContext } from './context.js'
 
 const pool = 'nobody'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { ListedStatus, TaskQuery } from '../../src/engine/engine.js'
 import type { StoredTask } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
-import { together } from '../waiting.js'
+import { together } from '../wait.js'
 import { HOUR, untilOpened, type EngineContext } from './context.js'
 
 const STATUSES: readonly ListedStatus[] = [

@@ -98,12 +98,12 @@ export const retryCases: Cases<EngineContext> = {
     for (const change of [{ keepMs: 0 }, { checkpoint: null }, { hasFiles: false }]) {
       assert.equal((await first.change(change)).outcome, 'conflict')
     }
-    first.latch.open()
+    first.latch.resolve()
     await context.past(failed.expiresAt)
     assert.equal((await context.engine.readByKey('key'))?.expiresAt, retried.expiresAt)
     assert.deepEqual([second.run.checkpoint, second.run.input.value], ['half', { id: 'one' }])
     assert.equal((await second.change({ status: 'queued' })).outcome, 'changed')
-    second.latch.open()
+    second.latch.resolve()
     assert.equal((await worker.ran('one', 3)).run.checkpoint, 'half')
   },
 

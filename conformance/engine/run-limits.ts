@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { RunLimits } from '../../src/engine/engine.js'
 import type { TaskChange } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
-import { pause } from '../waiting.js'
+import { pause } from '../wait.js'
 import { HOUR, untilOpened, type Begun, type EngineContext, type Worker } from './context.js'
 
 /** Begins to work under limits in two processes, or in one if the engine is not shared. */

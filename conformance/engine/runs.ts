@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { Json } from '../../src/runtime/json.js'
 import type { Cases } from '../runner.js'
-import { pause, together } from '../waiting.js'
+import { pause, together } from '../wait.js'
 import { untilOpened, type EngineContext } from './context.js'
 
 /** Tests of runs whose worker lives. */
@@ -104,7 +104,7 @@ export const runCases: Cases<EngineContext> = {
     await first.change({ status: 'failed' })
     await context.quiet()
     assert.equal(worker.begun.length, 2, 'a run began before a handler ended')
-    first.latch.open()
+    first.latch.resolve()
     await worker.began(3)
   },
 

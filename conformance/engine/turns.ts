@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import type { NewTask, TaskChange } from '../../src/engine/task.js'
 import { Json } from '../../src/runtime/json.js'
 import type { Cases } from '../runner.js'
-import { pause, together } from '../waiting.js'
+import { pause, together } from '../wait.js'
 import { HOUR, untilOpened, type EngineContext, type Worker } from './context.js'
 
 /** Begins to work in one place. The run of a task holds the place until its latch is opened. */
@@ -11,7 +11,7 @@ function holding(context: EngineContext, id: string): Worker {
   return context.work({
     places: { default: 1 },
     run: async ({ task }, begun) => {
-      if (task.id === id) await begun.latch.opened
+      if (task.id === id) await begun.latch.promise
       await begun.change({ status: 'completed' })
     },
   })
@@ -38,7 +38,7 @@ export const turnCases: Cases<EngineContext> = {
     const low = await context.created({ id: 'low', priority: 9, start })
     const high = await context.created({ id: 'high', priority: 1, start })
     await context.past(Math.max(low.startAt ?? 0, high.startAt ?? 0) + context.toleranceMs)
-    first.latch.open()
+    first.latch.resolve()
     await worker.began(3)
     assert.deepEqual(worker.ids, ['first', 'high', 'low'])
   },
@@ -103,7 +103,7 @@ export const turnCases: Cases<EngineContext> = {
     for (let n = 0; n < 6; n++) {
       for (const caller of ['bob', 'ann']) await context.created({ id: `${caller}-${String(n)}`, caller })
     }
-    latch.open()
+    latch.resolve()
     await worker.began(23)
     const ann = worker.ids.slice(11, 17).filter((id) => id.startsWith('ann'))
     assert.ok(ann.length >= 2 && ann.length <= 4, `the first were ${worker.ids.slice(11, 17).join()}`)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { NewTask } from '../../src/engine/task.js'
 import { Json } from '../../src/runtime/json.js'
 import type { Cases } from '../runner.js'
-import { together } from '../waiting.js'
+import { together } from '../wait.js'
 import { HOUR, taskOf, untilOpened, type EngineContext } from './context.js'
 
 const pool = 'nobody'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { isWorkerClosing } from '../../src/engine/runs.js'
 import type { StoredTask } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
-import { pause } from '../waiting.js'
+import { pause } from '../wait.js'
 import { notices, watchCases } from '../watches.js'
 import { HOUR, untilAborted, untilOpened, type EngineContext } from './context.js'
 
@@ -98,7 +98,7 @@ export const closeCases: Cases<EngineContext> = {
   'a run that ignores its signal does not delay close': async (context) => {
     const { worker, begun } = await context.running()
     await context.soon(context.engine.close({ drainMs: 10 }), 'close resolves soon after the abort')
-    begun.latch.open()
+    begun.latch.resolve()
     await context.quiet()
     assert.equal(worker.begun.length, 1)
   },
@@ -181,7 +181,7 @@ export const memoryCloseCases: Cases<EngineContext> = {
     const worker = context.work({
       places: { default: 2 },
       run: async (run, begun) => {
-        await (run.task.id === 'ignores' ? begun.latch.opened : untilAborted(run))
+        await (run.task.id === 'ignores' ? begun.latch.promise : untilAborted(run))
       },
       abandon: async (task) => {
         await pause(10)
@@ -201,7 +201,7 @@ export const memoryCloseCases: Cases<EngineContext> = {
     assert.deepEqual(worker.abandoned.map(({ id }) => id).sort(), left)
     assert.equal(settled, left.length, 'close resolved before abandon did')
     assert.equal(worker.begun.length, 2)
-    worker.of('ignores')[0]?.latch.open()
+    worker.of('ignores')[0]?.latch.resolve()
   },
 
   'a task whose callback was not sent is abandoned': async (context) => {

@@ -7,11 +7,26 @@ export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
+/** A promise and the functions that settle it. */
+export interface Deferred<T> {
+  readonly promise: Promise<T>
+  readonly resolve: (value: T) => void
+  readonly reject: (error: unknown) => void
+}
+
+export function deferred<T = void>(): Deferred<T> {
+  let resolve!: (value: T) => void
+  let reject!: (error: unknown) => void
+  const promise = new Promise<T>((yes, no) => {
+    resolve = yes
+    reject = no
+  })
+  return { promise, resolve, reject }
+}
+
 /** Calls `check` every few milliseconds until it returns true. Fails with `what` after `ms`. */
 export async function eventually(
-  check: () => boolean | Promise<boolean>,
-  ms: number,
-  what: string,
+  check: () => MaybePromise<boolean>, ms = 5000, what = check.toString(),
 ): Promise<void> {
   const end = performance.now() + ms
   while (!(await check())) {
@@ -21,7 +36,9 @@ export async function eventually(
 }
 
 /** Returns the outcome of `promise`. Fails with `what` after `ms`. */
-export async function inTime<T>(promise: MaybePromise<T>, ms: number, what: string): Promise<T> {
+export async function within<T>(
+  promise: MaybePromise<T>, ms = 5000, what = 'It settles',
+): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(
@@ -40,13 +57,13 @@ export async function inTime<T>(promise: MaybePromise<T>, ms: number, what: stri
 export class Waits {
   constructor(readonly timeoutMs: number, readonly toleranceMs: number) {}
 
-  eventually(check: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  eventually(check: () => MaybePromise<boolean>, what: string): Promise<void> {
     return eventually(check, this.timeoutMs, what)
   }
 
   /** Returns the outcome of a call. Fails with `what` after the time limit. */
   soon<T>(outcome: MaybePromise<T>, what: string): Promise<T> {
-    return inTime(outcome, this.timeoutMs, what)
+    return within(outcome, this.timeoutMs, what)
   }
 
   /** Waits as long as an unexpected event would take. */
@@ -70,15 +87,5 @@ export async function reject(
   for (const [name, call] of Object.entries(calls)) {
     const rejected = assert.rejects(Promise.resolve(call()), error, name)
     await waits.soon(rejected, `${name} rejects`)
-  }
-}
-
-/** A promise that resolves when `open` is called. */
-export class Latch {
-  readonly opened: Promise<void>
-  open!: () => void
-
-  constructor() {
-    this.opened = new Promise((resolve) => { this.open = resolve })
   }
 }
