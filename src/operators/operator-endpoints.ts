@@ -77,6 +77,8 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
   readonly retry: Handler<C>
   /** As `callback` of `taskEndpoints`: POST `{status}/callback`. */
   readonly callback: Handler<C>
+  /** As `input` of `taskEndpoints`: POST `{status}/input`. */
+  readonly input: Handler<C>
   /** As `files` of `taskEndpoints`: GET and HEAD of `{status}/files/{name}`. */
   readonly files: Handler<C>
   /**
@@ -144,7 +146,7 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
   const access: OperatorAccess<C> = { where, admit: (request) => requireOperator(operator, request) }
   const settings = readSettings(tasks, { ...shared, format: withOwner(format), owner: 'principal' }, access)
   const endpoints = createEndpoints(tasks, settings)
-  const { list, status, retry, callback, files } = endpoints
+  const { list, status, retry, callback, input, files } = endpoints
   if (retries !== undefined) settings.core.mustHave(retries)
   const forOperators = (handler: Handler<C>): Handler<C> => (
     describe(handler, (handler.operations ?? []).map(addFailures('unauthorized', 'forbidden')))
@@ -160,6 +162,7 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
     status: forOperators(status),
     retry: forOperators(retry),
     callback: forOperators(callback),
+    input: forOperators(input),
     files: forOperators(files),
     get retryMany() {
       if (retries === undefined) {

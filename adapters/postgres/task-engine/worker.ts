@@ -9,7 +9,7 @@ import type { Database } from '../database.js'
 import type { ChangeNotices } from '../notices.js'
 import { LimitedTakes } from './limited-takes.js'
 import {
-  beginSql, optional, runColumns, toRun, toTask, CLOCK, HELD, SAME_NOW, taskColumns, turnSql,
+  ASKS, beginSql, optional, runColumns, toRun, toTask, CLOCK, HELD, SAME_NOW, taskColumns, turnSql,
   type RunRow, type TaskRow,
 } from './rows.js'
 
@@ -268,6 +268,7 @@ function workerSql(schema: string) {
   const live = `expires_at > ${SAME_NOW}`
   const runs = `status = 1 AND lease_until IS NOT NULL AND ${live}`
   const columns = taskColumns('task')
+  const hasCallback = `(status >= 2 OR ${ASKS})`
   return {
     /**
      * Gives a turn to the tasks of pools (`$1`) that are due. Returns what else there is to do. In pools
@@ -307,7 +308,7 @@ ARRAY(SELECT pool FROM unnest($1::text[]) AS worked (pool) WHERE (
       AND turn IS NULL AND due_at > ${SAME_NOW} ORDER BY due_at LIMIT 1
   ) AS next
 ) - ${SAME_NOW} AS next_start_ms, (
-  SELECT callback_at FROM ${rows} WHERE callback_at IS NOT NULL AND status >= 2 AND ${live}
+  SELECT callback_at FROM ${rows} WHERE callback_at IS NOT NULL AND ${hasCallback} AND ${live}
   ORDER BY callback_at LIMIT 1
 ) - ${SAME_NOW} AS next_callback_ms,
 EXISTS (SELECT FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW}) AS has_removals,
@@ -342,7 +343,7 @@ WHERE status = 1 AND taken_by = ANY($1::text[])`,
 UPDATE ${rows} AS task SET callback_run = task.callback_run + 1,
   callback_at = ${SAME_NOW} + ${String(AGAIN_MS)}
 WHERE id = ANY(ARRAY(
-  SELECT id FROM ${rows} WHERE callback_at <= ${SAME_NOW} AND status >= 2 AND ${live}
+  SELECT id FROM ${rows} WHERE callback_at <= ${SAME_NOW} AND ${hasCallback} AND ${live}
   ORDER BY callback_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
 )) RETURNING ${columns}`,
     takeRemovals: `WITH ${CLOCK}
