@@ -19,9 +19,7 @@ const report = defineTask({
 })
 const tasks = createTasks({ ...memory(), definitions: [report] })
 const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-
-const handler = toNode(router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status }))
-const port = Number(process.env['PORT'] ?? 3000)
-createServer(handler).listen(port, '127.0.0.1', function () {
-  console.log(`Ready at http://127.0.0.1:${(this.address() as AddressInfo).port}`)
+const handler = router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })
+const server = createServer(toNode(handler)).listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
+  console.log(`Ready at http://127.0.0.1:${(server.address() as AddressInfo).port}`)
 })
