@@ -198,7 +198,7 @@ export const shareCases: Cases<EngineContext> = {
     await context.created({ id: 'ann-000', key: 'key of ann-000', pool: 'nobody' })
   },
 
-  'the share also limits the bytes of results, details, inputs and checkpoints': async (context) => {
+  'the share limits the bytes of results, details, inputs and checkpoints': async (context) => {
     // Random, so that no engine compresses it.
     const text = JSON.stringify(randomBytes(4000).toString('base64'))
     const input = Json.of(text)

@@ -646,7 +646,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       real.evict(caller)
     },
   })),
-  rules('bytes are not counted', 'the share also limits the bytes of results, details, inputs and checkpoints', (real) => ({
+  rules('bytes are not counted', 'the share limits the bytes of results, details, inputs and checkpoints', (real) => ({
     evict: (caller) => {
       const own = [...real.rows.values()].filter(({ task }) => task.caller === caller && isFinalStatus(task.status))
       if (own.length > 12) real.rows.delete(own[0]?.task.id ?? '')

@@ -106,7 +106,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return outcome
     },
   })),
-  broken('bytes do not count', 'the share also limits bytes', (real) => ({
+  broken('bytes do not count', 'the share limits bytes', (real) => ({
     create: (key, value, options) => real.create(key, value, value.length > 1000 ? { ...options, owner: undefined } : options),
   })),
   broken('an owner loses pinned entries', 'an entry that is not evictable stays, however many entries its owner has', (real) => ({

@@ -46,7 +46,7 @@ describe('ExpiryScanner', () => {
     scanner.stop()
   })
 
-  test('x', async (t) => {
+  test('starts again after mocked timers were reset', async (t) => {
     let walked: () => void = () => undefined
     const scanner = new ExpiryScanner(function* () {
       walked()
