@@ -83,7 +83,7 @@ export const createCases: Cases<EngineContext> = {
     }
   },
 
-  'names that an engine cannot keep are rejected with a TypeError, without the concurrent calls': async (context) => {
+  'a name that an engine cannot keep rejects its own call with a TypeError': async (context) => {
     const faults = ['', 'x'.repeat(600), 'a\0b', '\ud800', 'b\udc00']
     const names = faults.flatMap((name) => [{ owner: name }, { key: name }, { caller: name }])
     const outcomes = await Promise.allSettled(names.flatMap((bad, n) => [

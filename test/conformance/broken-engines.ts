@@ -165,7 +165,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('long owners are cut', 'an owner and a key of 512 characters of any script are kept', (real) => ({
     create: (task) => real.create({ ...task, owner: task.owner?.slice(0, 255) }),
   })),
-  calls('names are not checked', 'names that an engine cannot keep are rejected with a TypeError, without the concurrent calls', (real) => ({
+  calls('names are not checked', 'a name that an engine cannot keep rejects its own call with a TypeError', (real) => ({
     create: async (task) => real.tasks.create(task),
   })),
   calls('a key is looked for before the task is written', KEYS, (real) => ({

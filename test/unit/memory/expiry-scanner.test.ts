@@ -77,7 +77,7 @@ describe('ExpiryScanner', () => {
     assert.equal(walks, 0)
   })
 
-  test('makes at most one round and the given number of steps in advance', () => {
+  test('makes at most one round and the given number of steps in advance()', () => {
     let steps = 0
     const scanner = new ExpiryScanner(function* () {
       for (let i = 0; i < 100; i++) {
