@@ -252,7 +252,10 @@ export class Lease {
     await Promise.resolve(this.store.delete(this.key, this.revision)).catch(() => undefined)
   }
 
-  /** Resolves after the first attempt to store it; further ones follow for five minutes. */
+  /**
+   * Stores the response. Resolves after the first attempt, and further attempts follow for five
+   * minutes.
+   */
   async settle(
     response: StoredResponse,
     { retentionMs, owner }: { readonly retentionMs: number, readonly owner: string },

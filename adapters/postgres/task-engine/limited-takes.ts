@@ -5,7 +5,7 @@ import {
   beginSql, CLOCK, HELD, optional, runColumns, SAME_NOW, turnSql, type RunRow,
 } from './rows.js'
 
-/** Number of ready tasks that a take reads: at first, and when it has met only held ones. */
+/** Number of ready tasks that a take reads at first, and after it has met only held tasks. */
 const SCAN = { first: 100, next: 500 }
 /** Maximum number of pairs of a caller and a name that one check of held tasks reads. */
 const MAX_PAIRS = 200

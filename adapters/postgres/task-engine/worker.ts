@@ -82,8 +82,8 @@ export class Worker {
   }
 
   /**
-   * Takes tasks of a pool. Returns `false` if another process could begin one, because this one has no
-   * free place.
+   * Takes tasks of a pool. Returns `false` if this process has no free place, so that another
+   * process could begin one.
    */
   take(pool: string): boolean {
     if (!this.work.options.places.pools.has(pool)) return false
