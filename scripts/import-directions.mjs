@@ -17,8 +17,7 @@ const PURE_BUILTINS = new Set([
   'string_decoder', 'timers', 'timers/promises', 'url', 'util', 'zlib'
 ])
 
-const CONTRACTS = ['stores', 'repositories', 'engine']
-const VOCABULARY = ['runtime', 'http', 'schema', ...CONTRACTS]
+const VOCABULARY = ['runtime', 'http', 'schema', 'stores', 'repositories', 'engine']
 
 /**
  * The folders of `src`, lowest first, and the folders that each may import. A folder in a folder has an entry of its own where its
@@ -54,7 +53,6 @@ export const FOLDERS = {
   'operators': [...VOCABULARY, 'openapi', 'idempotency', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/core', 'tasks/http'],
   'uploads': [...VOCABULARY, 'openapi', 'idempotency', 'tasks/record', 'tasks/http'],
   'client': [],
-  'conformance': VOCABULARY,
   'testing': ['runtime', 'http', 'tasks/definition'],
 }
 
@@ -70,6 +68,8 @@ function place(path) {
 
 /** Suites for authors of adapters. They may import node:assert. */
 const SUITES = 'conformance'
+/** The folders of `src` that the suites may import: those of what they test. */
+const TESTED = ['runtime', 'stores', 'engine']
 /** The only folder of `src` that opens connections, because a callback is an outgoing request. */
 const SOCKETS = 'callbacks'
 /** Bindings of frameworks on node:http. */
@@ -84,14 +84,17 @@ function packageName(specifier) {
 function checkPackage(from, specifier) {
   const name = packageName(specifier)
   if (name === own) {
-    return from.area === 'src' || from.area === 'adapters' ? `${from.area} imports its own files by relative path` : undefined
+    return ['src', 'adapters', SUITES].includes(from.area) ? `${from.area} imports its own files by relative path` : undefined
   }
   if (isBuiltin(specifier)) {
     const bare = specifier.replace(/^node:/, '')
     if (!specifier.startsWith('node:')) return `write node:${bare}`
-    return from.area === 'src' && from.folder !== SOCKETS && !PURE_BUILTINS.has(bare) && !(from.folder === SUITES && bare.startsWith('assert')) ? `src knows no server, socket, file or process; ${specifier} belongs in adapters` : undefined
+    if (PURE_BUILTINS.has(bare)) return undefined
+    if (from.area === SUITES) return bare === 'assert/strict' ? undefined : `conformance knows no test runner, server, socket, file or process, and ${specifier} is one`
+    return from.area === 'src' && from.folder !== SOCKETS ? `src knows no server, socket, file or process; ${specifier} belongs in adapters` : undefined
   }
   if (from.area === 'src' && ['stores', 'engine'].includes(from.folder)) return `${from.folder} is a contract: it needs no package`
+  if (from.area === SUITES) return `conformance needs no package, and ${name} is one`
   if (from.area === 'src' && !runtimeDependencies.has(name)) return `src imports only the dependencies in package.json, and ${name} is none`
   if (from.area === 'adapters' && !allowedPeers.has(name)) return `adapters import only the (peer) dependencies in package.json, and ${name} is none`
   return undefined
@@ -122,6 +125,12 @@ export function checkImport(path, specifier) {
   }
   if (from.area === 'src') {
     return to.area === 'src' ? checkFolder(from, to) : 'src knows nobody outside src'
+  }
+  if (from.area === SUITES) {
+    if (to.area === SUITES) return undefined
+    if (to.area !== 'src') return 'conformance imports src and itself only'
+    if (to.folder === undefined) return "conformance can't import the package's index"
+    return TESTED.includes(to.folder) ? undefined : `conformance must not import src/${to.folder}`
   }
   if (from.area === 'adapters') {
     if (to.area === 'src') return undefined

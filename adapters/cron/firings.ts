@@ -85,7 +85,10 @@ export class Firings {
   }
 }
 
-/** In the hour that a time zone repeats in autumn, croner returns times of the first one: skips the second. */
+/**
+ * Returns the next time after `moment`. In the hour that a time zone repeats in autumn, croner
+ * returns times of the first hour again, which this function skips.
+ */
 export function nextAfter(times: Cron, moment: number): number | undefined {
   let next = times.nextRun(new Date(moment))
   for (let at = moment - moment % 60_000 + 59_000; next !== null && next.getTime() <= moment; at += 60_000) {

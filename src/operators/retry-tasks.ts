@@ -134,10 +134,10 @@ export function retryTasks(options: RetryTasksOptions = {}): RetryTasks {
       throw new TypeError(`${name} retries the tasks of createTasks, so it runs only as one of them`)
     },
   })
-  const runIn = (tasks: OtherTasks, filter: RetryFilter, context: RetryContext): Promise<RetryReport> => (
-    retryAll(tasks, name, filter, context)
-  )
-  return { ...definition, runIn } as RetryTasks
+  const runForOperators = (
+    tasks: OtherTasks, filter: RetryFilter, context: RetryContext,
+  ): Promise<RetryReport> => retryAll(tasks, name, filter, context)
+  return { ...definition, runForOperators } as RetryTasks
 }
 
 type RetryContext = TaskContext<unknown, RetryPosition>

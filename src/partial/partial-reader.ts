@@ -44,8 +44,8 @@ export interface Page {
 }
 
 /**
- * Reads the partial results after a position, those of one part or the newest ones, so that a slow reader holds no more.
- * Some may be missing, because they were dropped.
+ * Reads partial results after a position: those of one part, or the newest ones. So a slow reader
+ * holds at most one part. Results may be missing, because they were dropped.
  *
  * @param hasRun - true for a final task whose run has begun, so that no entry means that all is gone
  */

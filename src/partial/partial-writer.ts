@@ -54,12 +54,14 @@ export class PartialWriter {
   private readonly record: StoredRecord<Log>
   private waiting: string[] = []
   private waitingBytes = 0
-  /** Number of the calls that a `clear` is about to end: itself, and what waited before it. */
+  /**
+   * Number of calls that a `clear` ends: the `clear` itself and the calls that waited before it.
+   */
   private dropping = 0
-  /** Numbers of the calls of `emit` and `clear`, and of those that are done. */
+  /** Number of calls of `emit` and `clear`. `done` counts those that are complete. */
   private calls = 0
   private done = 0
-  /** Number of those that wait until all is stored. */
+  /** Number of callers that wait until all results are stored. */
   private waiters = 0
   private writing: Promise<void> | undefined
   /** Ends the gathering. */

@@ -174,8 +174,9 @@ export class RunningTask implements OwnRun {
       timeoutMs: definition.timeoutMs, maxResultBytes,
     }
     const begin = (context: TaskContext): unknown => (
-      definition.runIn === undefined
-        ? definition.run(input, context) : definition.runIn(otherTasks(this.core), input, context)
+      definition.runForOperators === undefined
+        ? definition.run(input, context)
+        : definition.runForOperators(otherTasks(this.core), input, context)
     )
     if (tracing === undefined) return runOnce(definition, options, begin)
     const { task: { name, createdAt, startAt }, details: { trace } } = this

@@ -158,7 +158,7 @@ describe('Redis with settings of the client', () => {
     })
   }
 
-  test('two applications in two databases share a namespace, and see none of the tasks of the other', async (t) => {
+  test("two applications in two databases share a namespace, and see none of each other's tasks", async (t) => {
     const work = defineTask({ name: 'work', run: (n: number) => n })
     const open = (db: number) => {
       const parts = redis({ client: clientOf(t, { db }), namespace: 'shared' })
@@ -183,7 +183,7 @@ describe('Redis with settings of the client', () => {
     await expectAllWorks(t, clientOf(t, { username: 'noinfo', password: 'secret', enableReadyCheck: false }), 'noinfo')
   })
 
-  test('a user without the keys of the store makes it unavailable, with the error of Redis', async (t) => {
+  test('a user who may not access the keys of the store makes it unavailable, with the error of Redis', async (t) => {
     const admin = clientOf(t)
     await admin.acl('SETUSER', 'half', 'reset', 'on', '>secret', '~{half}:*', '&{half}:*', '+@all')
     const { engine, store } = redis({ client: clientOf(t, { username: 'half', password: 'secret' }), namespace: 'half' })

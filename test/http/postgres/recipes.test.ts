@@ -224,7 +224,7 @@ describe('an endpoint whose transaction loses its connection', () => {
 
   for (const statement of ['BEGIN', 'set_config', 'INSERT INTO invoices', 'COMMIT']) {
     for (const isIdle of [true, false]) {
-      it(`responds with 503 if it is lost ${isIdle ? 'before' : 'during'} ${statement}`, async (t) => {
+      it(`responds with 503 if the connection is lost ${isIdle ? 'before' : 'during'} ${statement}`, async (t) => {
         const client = await pool.connect()
         client.on('error', () => undefined)
         const { rows: [{ pid } = { pid: 0 }] } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
@@ -247,14 +247,14 @@ describe('an endpoint whose transaction loses its connection', () => {
     }
   }
 
-  it('responds with 503 if it cannot be made', async () => {
+  it('responds with 503 if a connection cannot be made', async () => {
     const away = new pg.Pool({ host: '127.0.0.1', port: await freePort() })
     const { status, retryAfter, errors } = await send(() => away.connect())
     assert.deepEqual([status, retryAfter, errors[0]?.cause?.code], [503, '5', 'ECONNREFUSED'])
     await away.end()
   })
 
-  it('responds with 503 if a pool has no connection, or a pooler', async () => {
+  it('responds with 503 if a pool or a pooler has no free connection', async () => {
     for (const error of [
       new Error('Knex: Timeout acquiring a connection. The pool is probably full. Are you missing a .transacting(trx) call?'),
       new Error('timeout exceeded when trying to connect'),
@@ -275,7 +275,7 @@ describe('an endpoint whose transaction loses its connection', () => {
     ['40001', "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$", undefined],
     ['40P01', "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40P01'; END $$", undefined],
   ] as const) {
-    it(`responds with 500 to ${code}, which is no lost connection`, async (t) => {
+    it(`responds with 500 to ${code}, which is not a lost connection`, async (t) => {
       const client = await pool.connect()
       const query = client.query.bind(client) as (text: string, values?: readonly unknown[]) => Promise<unknown>
       t.mock.method(client, 'query', (sql: string, given?: unknown[]) => (
@@ -286,7 +286,7 @@ describe('an endpoint whose transaction loses its connection', () => {
     })
   }
 
-  it('has one task for a key if the connection is lost after COMMIT: the retry gets it', async (t) => {
+  it('keeps one task for a key if the connection is lost after COMMIT, and the retry gets it', async (t) => {
     const client = await pool.connect()
     const connect = async () => client
     const query = client.query.bind(client) as (...given: unknown[]) => Promise<unknown>
@@ -306,7 +306,7 @@ describe('an endpoint whose transaction loses its connection', () => {
     assert.deepEqual([second.headers['location']], rows.map(({ task }) => `/tasks/${task}`))
   })
 
-  it('keeps an error of the application, and one that has a status', async () => {
+  it('keeps an error of the application and its status', async () => {
     for (const [error, expected] of [
       [new Error('A fault'), 500], [Object.assign(new Error('taken'), { code: '23505' }), 500],
       [httpError('conflict', { message: 'Taken.' }), 409],
@@ -347,7 +347,7 @@ for (const [title, create] of Object.entries(recipes)) {
       assert.equal(rows[0]?.n, '0')
     })
 
-    it('a value with $1, ? and quotes arrives as it is', async () => {
+    it('keeps a value with $1, ? and quotes', async () => {
       const odd = `${id} $1 ? \\? :name 'quoted' "double"`
       const task = await create({ id: odd, amount: 5 })
       const end = await task.wait({ timeoutMs: 5000 })
