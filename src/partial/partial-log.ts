@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import type { Entry, Store } from '../stores/store.js'
+import type { ReplaceOptions, Store } from '../stores/store.js'
+import { StoredRecord } from '../stores/stored-record.js'
 
 /** Older partial results, in a separate entry that is written once. */
 export interface Part {
@@ -65,21 +66,28 @@ export function writingOf({ writings }: Pick<Log, 'writings'>, number: number): 
 }
 
 /** A line of JSON for the log, and one for each result. JSON contains no line break. */
-export function encode({ tail, ...head }: Log): string {
+function encode({ tail, ...head }: Log): string {
   return [JSON.stringify(head), ...tail].join('\n')
 }
 
-export function decode({ value }: Entry): Log {
-  const [head = '', ...tail] = value.split('\n')
+function decode(text: string): Log {
+  const [head = '', ...tail] = text.split('\n')
   return { ...JSON.parse(head) as Omit<Log, 'tail'>, tail }
+}
+
+/** @param options - of a write. Not needed to read. */
+export function logRecord(
+  store: Store, task: TaskOfLog, options: ReplaceOptions = {},
+): StoredRecord<Log> {
+  return new StoredRecord(store, logKey(task), { encode, decode, options: () => options })
 }
 
 /** Deletes all partial results of a task. */
 export async function removeAll(store: Store, task: TaskOfLog): Promise<void> {
-  const entry = await store.get(logKey(task))
-  if (!entry) return
+  const log = await logRecord(store, task).read()
+  if (!log) return
   await store.delete(logKey(task))
-  await deleteParts(store, task, decode(entry).parts)
+  await deleteParts(store, task, log.parts)
 }
 
 /** Never rejects, because they expire. */

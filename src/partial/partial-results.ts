@@ -25,6 +25,7 @@ export interface PartialResultsOptions {
   /**
    * Size of the partial results of one task in bytes, beyond which the oldest are dropped. From 64
    * KiB to 16 MiB.
+   * @default 1_048_576
    */
   readonly maxBytes?: number
 }
