@@ -276,9 +276,9 @@ class Line extends LinkedList<Due> implements Linked<Line> {
 }
 
 class Level {
-  /** Empty lines stay, because a `Map` that changes with each item is slow. */
+  /** Lines by caller. Empty lines are kept, because a `Map` that changes with each item is slow. */
   readonly lines = new Map<string | undefined, Line>()
-  /** The lines that are not empty. The first one comes next. */
+  /** Lines that are not empty. The first line has the next turn. */
   readonly turns = new LinkedList<Line>()
 
   constructor(readonly priority: number) {}

@@ -81,7 +81,10 @@ export function attach<C = unknown>(
   const binding = new Binding(handler, options, { rejecting })
   const takesCheck = (server as HostRule).requireHostHeader === true
   const checksHost = takesCheck || checked.has(server)
-  /** Rejects a request that Node would give an empty 400 (RFC 9112 section 3.2). */
+  /**
+   * Rejects a request without Host (RFC 9112 section 3.2). Node would respond with a 400 without a
+   * body.
+   */
   const lacksHost = (req: IncomingMessage, res: ServerResponse): boolean => {
     if (!checksHost || req.headers.host !== undefined) return false
     if (req.httpVersionMajor !== 1 || req.httpVersionMinor === 0) return false

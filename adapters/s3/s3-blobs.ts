@@ -279,7 +279,10 @@ export class S3Blobs implements Blobs {
     return version && (etag === undefined || etag === this.#infoOf(version).etag) ? version : undefined
   }
 
-  /** With links, the entity tag is that of the object, because the bucket sends it. */
+  /**
+   * Returns size and entity tag of a version. With links it is the tag of the object, because the
+   * bucket sends it.
+   */
   #infoOf({ id, size, etag }: Pick<Version, 'id' | 'size' | 'etag'>): BlobInfo {
     return { size, etag: this.link ? etag : `"${id}"` }
   }

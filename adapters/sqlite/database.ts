@@ -139,7 +139,7 @@ export class Database {
     this.prepared(sql).run(...values)
   }
 
-  /** In a transaction: calls `done` once it is committed, or `undone` if it is rolled back. */
+  /** Calls `done` once the current transaction is committed, or `undone` if it is rolled back. */
   after(done: () => void, undone?: () => void): void {
     this.effects.push(undone === undefined ? { done } : { done, undone })
   }
@@ -320,7 +320,10 @@ export class Database {
     this.expiredAt = more.length > 0 ? -Infinity : now
   }
 
-  /** In a transaction: looks whether another connection has written since the last one. */
+  /**
+   * Drops what is cached if another connection has written since the last transaction. Call it in a
+   * transaction.
+   */
   private forgetForeign(): void {
     const version = this.readVersion()
     if (version !== this.written) this.forget()

@@ -46,7 +46,7 @@ export class Tasks {
     return this.database.first(`${SELECT} WHERE key = ? AND expiresAt > ?`, key, this.database.now)
   }
 
-  /** In a transaction: the same as `live`. */
+  /** Returns the same as `live`, from memory if possible. Call it in a transaction only. */
   current(id: string): TaskRow | undefined {
     const row = this.own.get(id)
     return row !== undefined && row.expiresAt > this.database.now ? row : this.live(id)

@@ -67,7 +67,10 @@ class BodyFailure {
 const TOO_DEEP = '{"":'.repeat(MAX_JSON_DEPTH + 1) + '0' + '}'.repeat(MAX_JSON_DEPTH + 1)
 /** A line that the reader rejects for its key. */
 const UNSAFE = '{"__proto__":{}}'
-/** In place of Infinity, which JSON writes as null. Half of a surrogate pair is rejected as well. */
+/**
+ * Text that replaces Infinity, because JSON writes Infinity as null. The reader rejects the text,
+ * because it has half of a surrogate pair.
+ */
 const INFINITE = '\ud800Infinity'
 
 /**

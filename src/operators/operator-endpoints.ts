@@ -71,13 +71,16 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
    * 400 `invalid_query`.
    */
   readonly pause: Handler<C>
-  /** As `status` of `taskEndpoints`: GET and HEAD (polls and events), and DELETE (cancel and forget). */
+  /**
+   * Handler of the status resource, like `status` of `taskEndpoints`: GET and HEAD (polls and
+   * events), and DELETE (cancel and forget).
+   */
   readonly status: Handler<C>
-  /** As `retry` of `taskEndpoints`: POST `{status}/retry`. */
+  /** Handler of POST `{status}/retry`, like `retry` of `taskEndpoints`. */
   readonly retry: Handler<C>
-  /** As `callback` of `taskEndpoints`: POST `{status}/callback`. */
+  /** Handler of POST `{status}/callback`, like `callback` of `taskEndpoints`. */
   readonly callback: Handler<C>
-  /** As `files` of `taskEndpoints`: GET and HEAD of `{status}/files/{name}`. */
+  /** Handler of GET and HEAD of `{status}/files/{name}`, like `files` of `taskEndpoints`. */
   readonly files: Handler<C>
   /**
    * Handler of a POST that retries all failed or cancelled tasks of a filter, at a path of your

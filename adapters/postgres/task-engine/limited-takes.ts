@@ -124,8 +124,8 @@ export class LimitedTakes {
   }
 
   /**
-   * Finds held tasks whose callers have room, because limits were raised or a process died. Reads some
-   * callers, the next ones with the next call.
+   * Finds held tasks whose callers have room, because limits were raised or a process died. Each
+   * call checks some callers, and the next call continues after them.
    */
   async check(): Promise<void> {
     const { maxPerCaller, names, maxOfNames } = this.values

@@ -29,7 +29,10 @@ export function shapeOf(caller: string, schema: unknown): JsonShape {
 }
 
 class Shapes {
-  /** By the numbers of their schemas, so that a recursive schema has a finite number of shapes. */
+  /**
+   * Shapes by the numbers of their schemas, so that a recursive schema has a finite number of
+   * shapes.
+   */
   private readonly known = new Map<string, Shape>()
   private readonly numbers = new Map<Schema, number>()
   private readonly named = new Map<string, Schema>()

@@ -130,7 +130,7 @@ describe('Subscriptions', () => {
     const next = subscriber.next(60_000, never())
     await write(recordText(2))
     assert.equal((await within(next))?.version, 2)
-    assert.deepEqual(every, [3000])
+    assert.deepEqual(every, [2000])
     subscriber.close()
     assert.equal(inner.usage().watches, 0)
   })
