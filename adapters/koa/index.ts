@@ -18,7 +18,9 @@ interface KoaOptions<C = unknown> {
    * it.
    */
   readonly context?: (ctx: ParameterizedContext) => C
-  /** Prefix of the router of Koa, such as `/api`. Default: that which koa-mount has removed. */
+  /**
+   * Prefix of the router of Koa, such as `/api`. Default: the prefix that koa-mount has removed.
+   */
   readonly mountPath?: string
 }
 

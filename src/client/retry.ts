@@ -3,8 +3,8 @@ import { MAX_TIMER_MS, type MaybePromise, type Settings } from './options.js'
 import { readAnswer, send, type Answer, type Call } from './send.js'
 
 /**
- * Failures after which a request is sent again. `read`: temporary ones. `keyed`: the same, unless
- * the work itself has failed. `refused`: only requests that were rejected before any work.
+ * Failures after which a request is sent again. `read`: all temporary failures. `keyed`: temporary
+ * failures, unless the work itself has failed. `refused`: only rejections before any work.
  */
 export type Repeat = 'read' | 'keyed' | 'refused'
 

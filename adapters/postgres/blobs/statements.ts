@@ -20,7 +20,7 @@ function writeStatements(schema: string) {
   const blobs = `${schema}.blobs`
   const versions = `${schema}.blob_versions`
   const chunks = `${schema}.blob_chunks`
-  /** Values: version, position, data; for the first chunk also the key. */
+  /** Values are version, position and data. For the first chunk the key follows. */
   const append = (version: string): string => `WITH version AS (
   ${version} RETURNING id
 )

@@ -5,7 +5,7 @@ import {
   beginSql, CLOCK, HELD, optional, runColumns, SAME_NOW, turnSql, type RunRow,
 } from './rows.js'
 
-/** Number of ready tasks that a take reads: at first, and when it has met only held ones. */
+/** Number of ready tasks that a take reads at first, and after it has met only held tasks. */
 const SCAN = { first: 100, next: 500 }
 /** Maximum number of pairs of a caller and a name that one check of held tasks reads. */
 const MAX_PAIRS = 200
@@ -124,8 +124,8 @@ export class LimitedTakes {
   }
 
   /**
-   * Finds held tasks whose callers have room, because limits were raised or a process died. Reads some
-   * callers, the next ones with the next call.
+   * Finds held tasks whose callers have room, because limits were raised or a process died. Each
+   * call checks some callers, and the next call continues after them.
    */
   async check(): Promise<void> {
     const { maxPerCaller, names, maxOfNames } = this.values

@@ -18,11 +18,11 @@ const MIN_LOOK_MS = 10
 /** Maximum number of runs that one statement begins in one pool. */
 const MAX_TAKEN = 50
 
-/** Notice that something is due; with the name of a pool, that a task waits in it. */
+/** Notice that work is due. If the name of a pool follows, a task waits in this pool. */
 export const DUE = '!'
-/** Notice that the run of some task was ended from outside. */
+/** Notice that another process has ended the run of a task. */
 export const STOP = '?'
-/** With the name of a pool: notice that the pool has room under its limits. */
+/** Notice that a pool has room under its limits. The name of the pool follows. */
 const FREE = '+'
 
 interface Found {
@@ -88,8 +88,8 @@ export class Worker {
   }
 
   /**
-   * Takes tasks of a pool. Returns `false` if another process could begin one, because this one has no
-   * free place.
+   * Takes tasks of a pool. Returns `false` if this process has no free place, so that another
+   * process could begin one.
    */
   take(pool: string): boolean {
     if (!this.work.options.places.pools.has(pool)) return false
