@@ -124,7 +124,7 @@ class Run {
   private readonly around: readonly [before: string, after: string]
   private readonly key: string | false
   private nextIndex = 0
-  /** Parts of batches that were too large, the next one last. */
+  /** Parts of batches that were too large. The last element is sent next. */
   private readonly parts: Batch[] = []
   private maxItems: number
 

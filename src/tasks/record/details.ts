@@ -132,7 +132,9 @@ export function dueCallback({ url, attempts }: CallbackDetails): CallbackDetails
 
 /** State of a callback as clients see it. Times are ISO 8601. */
 export interface CallbackView {
-  /** `waiting`: for the end of the task. `pending`: until it is delivered or given up. */
+  /**
+   * `waiting`: the task has not ended. `pending`: the callback is neither delivered nor given up.
+   */
   readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
   readonly attempts: number
   readonly lastStatus?: number

@@ -44,7 +44,7 @@ describe('leaving a download', () => {
   })
 })
 
-describe('the description', () => {
+describe('the description of a download', () => {
   test('has GET and HEAD, each with its summary', () => {
     const { operations = [] } = ndjsonDownload({ records: () => people })
     assert.deepEqual(operations.map(({ method, openapi }) => [method, openapi['summary']]), [
