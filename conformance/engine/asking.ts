@@ -72,7 +72,7 @@ export const askingCases: Cases<EngineContext> = {
     assert.equal((await again.end({ status: 'completed', result: '1' })).outcome, 'changed')
   },
 
-  'of many answers at one version one applies': async (context) => {
+  'one of many answers at one version applies': async (context) => {
     const side = await context.sides()
     const { worker, task, begun } = await context.running()
     const { version } = await asked(begun)

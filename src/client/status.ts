@@ -104,8 +104,10 @@ export interface InputRequiredTask
   extends AnyStatus, Absent<'files' | 'result' | 'error' | 'finishedAt'> {
   readonly status: 'input_required'
   /** The questions by their keys. */
-  readonly inputs: Readonly<Record<string, TaskInput>>
+  readonly inputs: TaskInputs
 }
+
+type TaskInputs = Readonly<Record<string, TaskInput>>
 
 /** A task that has a result. */
 export interface CompletedTask<R = unknown> extends AnyStatus, Absent<'error'> {
@@ -178,15 +180,13 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
     }
     case 'failed': return { ...final, status: 'failed', error: readFailure(body['error']) }
     case 'cancelled': return { ...final, status: 'cancelled' }
+    default: break
   }
-  if (name === 'input_required') {
-    const { inputs } = body
-    return {
-      ...properties, status: name,
-      inputs: isObject(inputs) ? inputs as Readonly<Record<string, TaskInput>> : {},
-    }
+  if (name !== 'input_required') {
+    return { ...properties, status: name === 'scheduled' ? name : 'processing' }
   }
-  return { ...properties, status: name === 'scheduled' ? name : 'processing' }
+  const { inputs } = body
+  return { ...properties, status: name, inputs: (isObject(inputs) ? inputs : {}) as TaskInputs }
 }
 
 export function notStatus(status: number, body: unknown): ClientError {

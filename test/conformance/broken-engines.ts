@@ -253,7 +253,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   waiting('an answer waits for the time of the question', 'an answer lets the task run at once, in the same attempt, with its checkpoint', (row, before) => {
     if (asks(before)) row.dueAt += HOUR
   }),
-  rules('an answer needs no version', 'of many answers at one version one applies', (real) => ({
+  rules('an answer needs no version', 'one of many answers at one version applies', (real) => ({
     holds: (task, expected) => ('version' in expected && task.run > 0 && task.status !== 'processing') || real.holds(task, expected),
   })),
   waiting('a part of an answer starts the time again', 'a part of an answer keeps the status and the time', (row, before) => {

@@ -12,7 +12,8 @@ export interface TaskEvent {
   /**
    * `accepted`: a task was created; if in a transaction, published when the task first runs or is
    * cancelled. `started`: a run has begun. `retried`: another run follows an ended one. `asked`: a run has
-   * ended to wait for an answer. `answered`: the answers are there. `finished`: the task is final. `checkpoint_dropped`: the run cannot use the checkpoint of an earlier one.
+   * ended to wait for an answer. `answered`: the answers are there. `finished`: the task is final.
+   * `checkpoint_dropped`: the run cannot use the checkpoint of an earlier one.
    */
   readonly event:
     | 'accepted' | 'started' | 'retried' | 'asked' | 'answered' | 'finished' | 'checkpoint_dropped'

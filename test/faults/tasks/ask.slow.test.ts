@@ -83,9 +83,10 @@ for (const [database, url] of Object.entries(urls)) {
       for (let n = 0; n < 5; n++) {
         const { taskId } = await tasks.submit(mail, {})
         await reaches(taskId, 'input_required')
-        const answers = await Promise.all([[tasks, 'ann'], [other.tasks, 'bob'], [tasks, 'cid']].map(async ([side, by]) => {
+        const sides = [{ side: tasks, by: 'ann' }, { side: other.tasks, by: 'bob' }, { side: tasks, by: 'cid' }]
+        const answers = await Promise.all(sides.map(async ({ side, by }): Promise<string> => {
           try {
-            await (side as typeof tasks).answer(taskId, { approve: { send: true, by } })
+            await side.answer(taskId, { approve: { send: true, by } })
             return by
           } catch (error) {
             return isHttpError(error) ? error.code : String(error)

@@ -69,7 +69,7 @@ for (const events of [true, false]) {
 }
 
 describe('answer of the client', () => {
-  test('resolves with the status, also if it is repeated', async (t) => {
+  test('resolves with the status, and does so again for the same answer', async (t) => {
     const { api } = await setUp(t)
     const task = await api.submit('/mails', {})
     await eventually(async () => (await task.status()).status === 'input_required')

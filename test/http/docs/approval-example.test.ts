@@ -8,7 +8,7 @@ import { program } from '../../servers/program.js'
 stopAfterwards()
 
 for (const isAllowed of [true, false]) {
-  test(`The agent of examples/approval ${isAllowed ? 'sends the mail after a yes' : 'sends nothing after a no'}`, async () => {
+  test(`The agent of examples/approval sends a mail only after a yes: ${isAllowed ? 'yes' : 'no'}`, async () => {
     const server = new ServerProcess(process.execPath, program('examples/approval/main.ts'), { PORT: '0' })
     const [url = ''] = await server.said(/http:\/\/localhost:\d+/)
     assert.match(await (await fetch(url)).text(), /<form id="approve"/)

@@ -4,7 +4,7 @@ import { describe, test, type TestContext as Test } from 'node:test'
 import { z } from 'zod'
 import { memory } from '../../../../adapters/memory/index.js'
 import { isHttpError } from '../../../../src/http/errors.js'
-import type { Handler, HttpRequest } from '../../../../src/http/exchange.js'
+import type { HttpRequest } from '../../../../src/http/exchange.js'
 import { router } from '../../../../src/resources/router.js'
 import { jsonSchema } from '../../../../src/schema/json-schema.js'
 import { jobFormat } from '../../../../src/tasks/http/formats.js'
@@ -55,11 +55,11 @@ function setUp(
   const endpoints = taskEndpoints(tasks, {
     statusPath: '/tasks/{id}', owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined, ...options,
   })
-  const handler: Handler = router({
+  const handler = router({
     'POST /mails': endpoints.submit(mail), 'GET /tasks': endpoints.list,
     'GET|HEAD|DELETE|OPTIONS /tasks/{id}': endpoints.status, 'GET|POST|OPTIONS /tasks/{id}/input': endpoints.input,
     'POST /tasks/{id}/retry': endpoints.retry,
-  }) as Handler
+  })
   const send = async (
     method: string, path: string, body?: unknown, headers: Record<string, string> = {},
   ): Promise<Seen> => {
@@ -258,7 +258,7 @@ describe('A run that asks', () => {
 })
 
 describe('An answer', () => {
-  test('that is not valid is rejected with the place in each answer, and changes nothing', async (t) => {
+  test('is rejected with its fault and the place of it, and changes nothing', async (t) => {
     const { asked, send, engine } = setUp(t, approve)
     const id = await asked()
     const before = await engine.read(id)
@@ -273,7 +273,7 @@ describe('An answer', () => {
     assert.deepEqual(await engine.read(id), before)
   })
 
-  test('that is repeated gets 200, and another one gets 409', async (t) => {
+  test('gets 200 if it is repeated, and 409 if it differs from the stored one', async (t) => {
     const gate = deferred()
     const { asked, send } = setUp(t, async (context) => {
       await approve(context)
@@ -287,7 +287,7 @@ describe('An answer', () => {
     gate.resolve()
   })
 
-  test('of another owner gets the 404 of an unknown task', async (t) => {
+  test('gets the 404 of an unknown task, if the task belongs to somebody else', async (t) => {
     const { asked, send } = setUp(t, approve)
     const id = await asked()
     const others = await send('POST', `/tasks/${id}/input`, answer, { 'x-user': 'bob' })
@@ -296,7 +296,7 @@ describe('An answer', () => {
     assert.equal((await send('GET', `/tasks/${id}`)).json.inputs?.['approve']?.['message'], 'Send it?')
   })
 
-  test('to a cancelled task gets 409', async (t) => {
+  test('gets 409 if the task is cancelled', async (t) => {
     const { asked, send } = setUp(t, approve)
     const id = await asked()
     assert.equal((await send('DELETE', `/tasks/${id}`)).status, 200)
@@ -304,7 +304,7 @@ describe('An answer', () => {
     assert.deepEqual([status, json.code], [409, 'task_already_final'])
   })
 
-  test('of the application is checked as one of a client', async (t) => {
+  test('is checked, although the application gives it', async (t) => {
     const { asked, tasks, reaches } = setUp(t, approve)
     const id = await asked()
     await assert.rejects(tasks.answer(id, { approve: 1 }), { code: 'invalid_input' })
@@ -314,7 +314,7 @@ describe('An answer', () => {
     assert.equal((await tasks.answer(id, answer))?.status, 'completed')
   })
 
-  test('that only a newer version of the application can check gets 503', async (t) => {
+  test('gets 503 if only a newer version of the application can check it', async (t) => {
     const { asked, engine, tasks } = setUp(t, approve)
     const id = await asked()
     const stored = await engine.read(id)
@@ -408,4 +408,3 @@ test('A definition without asks cannot ask', async (t) => {
   assert.throws(() => defineTask({ name: 'x', asks: { 1: asks.count }, run: () => '' }), /asks must be/)
   assert.throws(() => defineTask({ name: 'x', asks: {}, run: () => '' }), /asks must be/)
 })
-
