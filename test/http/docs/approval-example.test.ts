@@ -22,6 +22,7 @@ for (const isAllowed of [true, false]) {
     })
     assert.deepEqual([result, questions], [{ sent: isAllowed }, ['To bob@example.com: Dear Bob, come at nine. Yours, the agent']])
     assert.equal(server.out.match(/The agent writes/g)?.length, 1)
-    assert.equal(/Sent to bob/.test(server.out), isAllowed)
+    if (isAllowed) await server.said(/Sent to bob/)
+    else assert.doesNotMatch(server.out, /Sent to bob/)
   })
 }
