@@ -101,7 +101,10 @@ class ScopeCheck implements OnModuleInit {
   }
 }
 
-/** Not in the class, because esbuild renames a class that names itself, and Nest logs the name. */
+/**
+ * Creates the dynamic module. A function outside of the class, because esbuild renames a class that
+ * names itself, and Nest logs the name.
+ */
 function moduleOf<User>(
   { imports = [], inject = [], useFactory }: LonghaulModuleAsyncOptions<User>,
 ): DynamicModule {
