@@ -87,7 +87,7 @@ export function toFastify<C = unknown>(
     const params = paramsOf(request)
     // A body that no parser has read is read from the connection.
     const facts = body === undefined ? { params } : { params, body }
-    binding.run(raw, reply.raw, facts, () => { reply.callNotFound() }, false)
+    binding.run(raw, reply.raw, { facts, next: () => { reply.callNotFound() } })
   }
 }
 

@@ -66,10 +66,11 @@ export function toKoa<C = unknown>(
     }
     ctx.res.once('close', end)
     const facts = { ...params && { params }, ...request.body !== undefined && { body: request.body } }
-    binding.run(ctx.req, ctx.res, facts, () => {
+    const passOn = (): void => {
       ctx.res.off('close', end)
       next().then(() => { resolve() }, reject)
-    }, false)
+    }
+    binding.run(ctx.req, ctx.res, { facts, next: passOn })
   })
 }
 

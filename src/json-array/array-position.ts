@@ -197,18 +197,19 @@ export function syntaxError(
     offset: offset + distance,
   }
   const reason = `${fault.expected} was expected`
-  return arrayError('malformed_json', pointer, position, 'The body is not valid JSON', reason)
+  return arrayError('malformed_json', { pointer, position }, 'The body is not valid JSON', reason)
 }
 
 export function errorAt(
   code: ErrorCode, { item, pointer, position }: ErrorPlace, message: string, reason: string,
 ): HttpError {
   const { line, column, offset } = position
-  return arrayError(code, pointer, { item, line, column, offset }, message, reason)
+  return arrayError(code, { pointer, position: { item, line, column, offset } }, message, reason)
 }
 
 function arrayError(
-  code: ErrorCode, pointer: string, position: ErrorPosition, message: string, reason: string,
+  code: ErrorCode, { pointer, position }: { readonly pointer: string, readonly position: ErrorPosition },
+  message: string, reason: string,
 ): HttpError {
   const place = `line ${position.line}, column ${position.column} (offset ${position.offset})`
   return httpError(code, {

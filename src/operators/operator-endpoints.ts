@@ -208,7 +208,7 @@ function createRetryMany<C>(
 ): Handler<C> {
   const select: Select<C> = (body, request) => {
     if (JSON.stringify(body) === '{}') {
-      return { definition: retries, input: toFilter(readListFilter(settings, request, 'all', NAMES)) }
+      return { definition: retries, input: toFilter(readListFilter(settings, request, 'all', { names: NAMES })) }
     }
     throw httpError('invalid_input', {
       details: [{ pointer: '', message: 'must be empty, or an empty object' }],
