@@ -16,7 +16,7 @@ export const watching = watchCases<StoreContext>((context) => ({
 
 /** Tests of `close` and shared data. */
 export const closing: Cases<StoreContext> = {
-  'after close every call rejects with a StoreUnavailableError, and close resolves again': async (context) => {
+  'every call after close rejects with a StoreUnavailableError, and close resolves again': async (context) => {
     const { store } = context
     const revision = await context.created(context.key(), 'x')
     const unwatch = await store.watch(context.key(), () => undefined)
@@ -40,7 +40,8 @@ export const closing: Cases<StoreContext> = {
     if (!store.shared) return
     const revision = await context.created(context.key(), 'one')
     assert.equal(await context.value(context.key(), second), 'one')
-    await context.replaced(context.key(), 'two', revision, context.later, second)
+    const outcome = await second.replace(context.key(), 'two', revision, context.later)
+    assert.ok(outcome.replaced, 'the second store did not accept the current revision')
     assert.equal(await context.value(context.key()), 'two')
     await context.count(context.key())
     assert.equal(await context.count(context.key(), 1, second), 2)

@@ -63,10 +63,16 @@ const MAX_POSTPONE_MS = 15_000
 class Deliveries {
   private readonly requests: SharedLimit
   private readonly receivers: SharedLimit
-  /** One for each request: a sender may leave a listener on its signal. */
+  /**
+   * Abort controllers of the open requests. Each request has its own, because a sender may leave a
+   * listener on its signal.
+   */
   private readonly sending = new Set<AbortController>()
   private isClosing = false
-  /** By receiver and owner, because one owner must not use all requests to a receiver. */
+  /**
+   * Limit of requests for each pair of receiver and owner: one owner must not use all requests to a
+   * receiver.
+   */
   private readonly owners: SharedLimit
 
   constructor(
@@ -200,7 +206,10 @@ class Deliveries {
     })
   }
 
-  /** If the engine is unavailable for long, the attempt is made again. */
+  /**
+   * Writes the outcome of an attempt. If the engine is unavailable for long, the attempt is
+   * repeated.
+   */
   private async write(task: StoredTask, change: TaskChange): Promise<void> {
     await this.core.persist(task, { callbackRun: task.callbackRun }, change)
   }

@@ -39,7 +39,7 @@ const BULK_FAILED = Symbol.for('longhaul.BulkFailedError')
 export class BulkFailedError extends Error {
   override readonly name = 'BulkFailedError'
   readonly [BULK_FAILED] = true
-  /** A `ClientError`, a `TaskFailedError`, or the reason of the signal. */
+  /** Cause of the failure: a `ClientError`, a `TaskFailedError`, or the reason of the signal. */
   override readonly cause: unknown
   /** Outcomes before the failure. Any other item was not sent, or its outcome is unknown. */
   readonly report: BulkReport
@@ -109,7 +109,7 @@ class Run {
   private readonly around: readonly [before: string, after: string]
   private readonly key: string | false
   private nextIndex = 0
-  /** Parts of batches that were too large, the next one last. */
+  /** Parts of batches that were too large. The last element is sent next. */
   private readonly parts: Batch[] = []
   private maxItems: number
 

@@ -9,8 +9,8 @@ export interface PartialResultsOptions {
   /** Id of the last partial result that is known, from an earlier call. Default: none. */
   readonly after?: string
   /**
-   * Called if some before the next one are missing: the task has dropped them, or there were too many.
-   * Default: nothing.
+   * Called if results before the next one are missing, because the task has dropped them or emitted
+   * too many. Default: nothing.
    */
   readonly onGap?: () => void
   /** Stops reading. The task continues. */

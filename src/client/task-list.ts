@@ -14,9 +14,9 @@ export interface TaskListOptions extends Pick<CallOptions, 'signal' | 'headers'>
   readonly from?: Date | string
   /** Only tasks created before this time. Default: no limit. */
   readonly to?: Date | string
-  /** Order of creation. Default: that of the server, the newest task first. */
+  /** Order of creation. Default: `newest`, as on the server. */
   readonly order?: 'newest' | 'oldest'
-  /** Maximum number of tasks of a page. Default: that of the server, 50. */
+  /** Maximum number of tasks in a page. Default: 50, the default of the server. */
   readonly limit?: number
   /**
    * Path of the status resource, with `{id}` for the identifier. Default: the path of the list,

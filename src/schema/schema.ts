@@ -89,7 +89,10 @@ export function validate<T>(schema: Schema<T>, value: unknown): MaybePromise<Val
   return 'then' in result ? result.then(toValidation) : toValidation(result)
 }
 
-/** As `validate`. A record that is nested too deeply for the validator is not valid. */
+/**
+ * Validates a record like `validate`. A record that is nested too deeply for the validator is not
+ * valid.
+ */
 export function judge<T>(schema: Schema<T>, record: unknown): MaybePromise<Validation<T>> {
   try {
     return validate(schema, record)

@@ -6,7 +6,7 @@ import type {
 import { addFailureHeaders, readFailure } from '../http/failure.js'
 import { ContentDigest } from '../http/fields/digests.js'
 import { errorResponse, notFound } from '../http/respond.js'
-import { buffered, claimOf, oncePerKey, rejectKey } from '../idempotency/once.js'
+import { buffered, claimRecord, oncePerKey, rejectKey } from '../idempotency/once.js'
 import { CREDENTIALS } from '../idempotency/key.js'
 import { gather } from '../runtime/text.js'
 import type { Blobs } from '../stores/blobs.js'
@@ -112,8 +112,8 @@ export class Finisher<C> {
   }
 
   private async hasResponded(id: string): Promise<boolean> {
-    const entry = await this.stores.settings.store.get(answerKey(id))
-    return entry !== undefined && claimOf(entry).response !== undefined
+    const claim = await claimRecord(this.stores.settings.store, answerKey(id)).read()
+    return claim?.response !== undefined
   }
 
   /** Counts the bytes of an upload again that its handler may get again. */

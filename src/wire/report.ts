@@ -31,7 +31,7 @@ export interface BulkItem extends ReportItem {
 /** Report of a bulk request. */
 export interface BulkReport {
   readonly summary: ReportSummary
-  /** In the order of the request. */
+  /** Items in the order of the request. */
   readonly items?: readonly BulkItem[]
 }
 

@@ -24,7 +24,9 @@ export type CallbackFault =
 
 /** Delivery of the callback of a task. Times are ISO 8601. */
 export interface TaskCallback {
-  /** `waiting`: the task is not final yet. `pending`: the delivery is being tried. */
+  /**
+   * `waiting`: the task has not ended. `pending`: the callback is neither delivered nor given up.
+   */
   readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
   /** Requests made so far. */
   readonly attempts: number

@@ -98,7 +98,7 @@ describe('a wrong import is reported', () => {
     'export from': "export { a } from 'node:http'\n"
   }
   for (const [way, code] of Object.entries(ways)) {
-    test(`by ${way}`, async () => {
+    test(`in ${way}`, async () => {
       assert.ok((await lint('src/http/x.ts', code)).some((message) => message.startsWith('longhaul/import-directions: ')))
     })
   }

@@ -11,9 +11,10 @@ export interface TaskContext<C = unknown, P = unknown> {
   readonly attempt: number
   readonly lastAttempt: boolean
   /**
-   * Id of the work for other systems, such as the id of a job: at most 180 of `A-Z a-z 0-9 . _ -`. A run
-   * after a crash or a shutdown has the same one, so it finds what the run before it has started. A run
-   * after a failed one, and a retry, have another. `undefined` while `taskId` is.
+   * Id of the work for other systems, such as the id of a job: at most 180 of `A-Z a-z 0-9 . _ -`.
+   * A run after a crash or a shutdown has the id of the run before it, so it finds the work that
+   * this run has started. A run after a failed run, and a retry, have a new id. `undefined` if
+   * `taskId` is `undefined`.
    */
   readonly workId: string | undefined
   /**

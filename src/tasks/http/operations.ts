@@ -40,7 +40,10 @@ interface SubmitDescription {
   readonly always: boolean
   readonly emptyBody: boolean
   readonly startAt: boolean
-  /** Absent if a client cannot name a callback URL. `property`: that of the body, if it is known. */
+  /**
+   * Absent if a client cannot name a callback URL. `property` is the property of the body with the
+   * URL, if it is known.
+   */
   readonly callback: { readonly property?: string } | undefined
 }
 

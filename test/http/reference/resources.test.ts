@@ -55,7 +55,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     assert.deepEqual([(await ask('GET', '/api/users/999999999')).status, (await ask('GET', '/api/users/x')).status, (await ask('GET', '/api/users/01')).status], [404, 404, 404])
     assert.notEqual((await create('ann-2@resources.example')).id, (await create('ann-3@resources.example')).id)
   })
-  test('POST with an Idempotency-Key creates one user, however often it is sent; another caller has keys of its own', async () => {
+  test('POST with an Idempotency-Key creates one user for each caller, however often it is sent', async () => {
     const send = (token?: string) => ask('POST', '/api/users', {
       body: { email: `once-${token ?? 'own'}@resources.example` }, headers: { 'idempotency-key': '"once"' }, ...token !== undefined && { token },
     })
@@ -65,7 +65,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     const other = await send('admin-1')
     assert.deepEqual([other.status, other.headers.get('idempotent-replayed')], [201, null])
   })
-  test('SPEC 1.5, 2.1, 4.1.POST, 7.400: a user without email gets a 400, and so is malformed JSON', async () => {
+  test('SPEC 1.5, 2.1, 4.1.POST, 7.400: a user without email and malformed JSON get a 400', async () => {
     const { status, json } = await ask('POST', '/api/users', { body: { name: 'Nobody' } })
     assert.deepEqual([status, json.code, json.details], [400, 'invalid_input', [{ pointer: '/email', message: 'is required' }]])
     for (const body of ['{', '[]', { email: 5 }, { email: 'a@b', age: 5 }, { email: 'no-at' }, { email: 'a\u0000@b' }, { email: 'a@b', name: '\ud800' }]) {
@@ -108,7 +108,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     const { id } = await create('delete@resources.example')
     assert.deepEqual([(await ask('DELETE', `/api/users/${id}`)).status, (await ask('GET', `/api/users/${id}`)).status, (await ask('DELETE', `/api/users/${id}`)).status], [204, 404, 404])
   })
-  test('of many concurrent changes of one version, one succeeds', async () => {
+  test('one of many concurrent changes of one version succeeds', async () => {
     const user = await create('race@resources.example')
     const path = `/api/users/${user.id}`
     const etag = (await ask('GET', path)).headers.get('etag') ?? ''

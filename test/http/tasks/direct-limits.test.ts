@@ -44,7 +44,7 @@ async function codeOf(response: Response): Promise<unknown> {
 
 describe('the concurrency of tasks', () => {
   for (const direct of ['request', 'task'] as const) {
-    test(`limits synchronous requests and queued work together; direct: ${direct}`, async (t) => {
+    test(`limits synchronous requests and queued work together, with direct: ${direct}`, async (t) => {
       const { work, gate, seen } = counted()
       const { send, tasks } = api(t, work, { concurrency: 3, direct })
       const answers = Array.from({ length: 6 }, () => send())
@@ -161,6 +161,6 @@ describe('limits that the engine counts', () => {
   })
 })
 
-test('throw at construction for any other value of direct', () => {
+test('createTasks rejects any other value of direct', () => {
   assert.throws(() => createTasks({ ...memory(), definitions: [], direct: 'there' as 'request' }), { name: 'TypeError', message: /request.*task/ })
 })

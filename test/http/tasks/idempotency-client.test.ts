@@ -6,7 +6,7 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { site } from '../kit/tasks.js'
 
 for (const direct of ['request', 'task'] as const) {
-  test(`work of 1.5 s with timeoutMs of 1 s is charged once, and the client has its result; direct: ${direct}`, async (t) => {
+  test(`work of 1.5 s with timeoutMs of 1 s is charged once, and the client has its result, with direct: ${direct}`, async (t) => {
     let charges = 0
     const charge = defineTask({
       name: 'charge', run: async () => {

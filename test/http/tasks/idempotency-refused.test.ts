@@ -35,7 +35,7 @@ function api(t: TestContext, work: AnyTaskDefinition, options: { maxUnfinished?:
 
 describe('a rejected request leaves its Idempotency-Key free', () => {
   for (const prefer of ['respond-async', 'x']) {
-    test(`after 5,000 rejections of a full queue; Prefer: ${prefer}`, async (t) => {
+    test(`after 5,000 rejections of a full queue, with Prefer: ${prefer}`, async (t) => {
       const gate = deferred()
       const { store, send, tasks } = api(t, defineTask({ name: 'work', run: () => gate.promise }), { maxUnfinished: 1 })
       await send('first')
@@ -50,7 +50,7 @@ describe('a rejected request leaves its Idempotency-Key free', () => {
     })
   }
 
-  test('after 1,000 rejections of each kind: too many tasks of one owner, bad input, too many waiting requests', async (t) => {
+  test('after 1,000 rejections of each kind: tasks above the limit, bad input, waiting requests above the limit', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', maxPerOwner: 1, input: jsonSchema({ type: 'object', required: ['n'] }), run: () => gate.promise })
     const { store, send, tasks } = api(t, work, { maxWaiters: 0 })

@@ -117,7 +117,7 @@ for (const { title, parts: { engine, store } } of engines) {
       assert.equal(inputs.get(key)?.length, 2)
     })
 
-    test('either wins or loses beside a deletion', async () => {
+    test('wins or loses against a deletion at the same time', async () => {
       for (let n = 0; n < 8; n++) {
         const { id, key, succeed } = await failed(tasks)
         succeed()

@@ -73,7 +73,7 @@ describe('the body of a bulk request', () => {
       assert.deepEqual(answer.json.items[5]?.error?.details, [{ pointer: '/5/extra/a/0', message: 'has a name with half of a surrogate pair' }])
     }
   })
-  test('has the last value of a key that an item has twice', async () => {
+  test('gives an item the last value of a repeated key', async () => {
     const users = new Users()
     await ask(handlerOf(users), { body: '[{"name":"a","email":"a@x","email":"b@x"}]' })
     assert.deepEqual(users.emails, ['b@x'])

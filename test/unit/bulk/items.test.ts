@@ -35,7 +35,7 @@ describe('the array of a bulk request', () => {
     }
   })
 
-  test('of an update may be elsewhere than at /updates', async () => {
+  test('may be elsewhere than at /updates in an update', async () => {
     const users = new Users(2)
     const update = bulkUpdate<{ id: number, role: string }, { role: string }, number>({
       repository: users, items: '/data/changes', id: ({ id }) => id, change: ({ role }) => ({ role }),

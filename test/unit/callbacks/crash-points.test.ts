@@ -109,7 +109,7 @@ describe('a crash', () => {
     assert.ok(Math.abs(delayOf(hand, id) - 7000) < 500)
   })
 
-  test('that is wrongly presumed lets the worker continue, and its late record changes nothing', async (t) => {
+  test('lets the worker continue if it is wrongly presumed, and the late record of the worker changes nothing', async (t) => {
     const late = deferred<CallbackReply>()
     const { hand, completed, callback } = setUp(t, [late.promise, { status: 500 }, { status: 502 }])
     const id = await completed()

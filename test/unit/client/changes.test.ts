@@ -69,7 +69,7 @@ describe('a handle', () => {
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE -', 'GET -', 'DELETE "2"'])
     })
 
-    test('that has ended, or was retried, since it was read', async () => {
+    test('even if it has ended, or was retried, since it was read', async () => {
       const refused = (status: number) => () => json({ error: 'No.', code: 'no' }, status)
       const { client, seen } = fakeServer(script(
         tagged(processing, '"1"'), refused(428), tagged(completed, '"2"'), refused(412), tagged(completed, '"4"'), deleted,

@@ -98,7 +98,7 @@ describe('the firings of a schedule', () => {
     assert.deepEqual([...tasks], [])
   })
 
-  test('are found for a pattern of February in any month', async () => {
+  test('come in February if the pattern says so, whatever the current month', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     const { state, lookAt } = processOver(store, tasks, '0 0 29 2 *')
     await lookAt(START)

@@ -79,7 +79,7 @@ describe('Range, RFC 9110 section 14.2', () => {
     ['', 10, 'whole'],
   ]
   for (const [field, size, expected] of cases) {
-    test(`${JSON.stringify(field)} of ${size}`, () => {
+    test(`is read as the RFC says: ${JSON.stringify(field)} of ${size}`, () => {
       assert.deepEqual(selectRanges(field, size), expected)
       assert.deepEqual(reference(field, size, 16), expected, 'the reference agrees')
     })
@@ -142,7 +142,7 @@ describe('Range, RFC 9110 section 14.2', () => {
   })
 })
 
-test('Content-Range, RFC 9110 section 14.4', () => {
+test('RFC 9110 section 14.4: contentRange writes a range, a size and a unit', () => {
   assert.equal(contentRange({ start: 0, end: 5 }, 10), 'bytes 0-4/10')
   assert.equal(contentRange(undefined, 10), 'bytes */10')
   assert.equal(contentRange({ start: 0, end: 25 }, 100, 'items'), 'items 0-24/100')

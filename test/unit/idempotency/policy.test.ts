@@ -302,7 +302,7 @@ describe('an Idempotency-Key with versions', () => {
     assert.deepEqual(await send('/b', 'application/vnd.acme.v2+json'), ['true', '2'])
   })
 
-  test('needs idempotent inside of versions, which could not know the version outside', () => {
+  test('is rejected if idempotent is around versions, because it could not know the version', () => {
     assert.throws(() => compose(idempotent({ store, caller: 'anyone' }), versions({ 1: each('1') }, { select })), { name: 'TypeError', message: /version/ })
   })
 })

@@ -46,7 +46,7 @@ describe('ExpiryScanner', () => {
     scanner.stop()
   })
 
-  test('x', async (t) => {
+  test('starts again after mocked timers were reset', async (t) => {
     let walked: () => void = () => undefined
     const scanner = new ExpiryScanner(function* () {
       walked()
@@ -77,7 +77,7 @@ describe('ExpiryScanner', () => {
     assert.equal(walks, 0)
   })
 
-  test('makes at most one round and the given number of steps in advance', () => {
+  test('makes at most one round and the given number of steps in advance()', () => {
     let steps = 0
     const scanner = new ExpiryScanner(function* () {
       for (let i = 0; i < 100; i++) {

@@ -166,7 +166,7 @@ describe('the type and the coding of a download', () => {
       assert.equal(text, '{"first":true}\n{"last":true}\n')
     })
   }
-  test('are identity without a preference, or if all codings are rejected; a 406 if identity is rejected too', async () => {
+  test('are identity without a preference, or if all codings are rejected, and a 406 without identity', async () => {
     for (const field of [undefined, 'gzip;q=0', 'identity, gzip;q=0.5', 'unknown']) {
       const { headers } = await get(people, field === undefined ? {} : { 'accept-encoding': field })
       assert.equal(headers['content-encoding'], undefined)

@@ -37,7 +37,7 @@ describe('a reader of lines', () => {
   })
 })
 
-test('rejects a line that is not UTF-8 as too long only if it has more bytes than the limit', () => {
+test('a line that is not UTF-8 is too long only if it has more bytes than the limit', () => {
   const line = Buffer.alloc(10, 0xff)
   for (const [maxLineBytes, code] of [[11, 'line_not_utf8'], [10, 'line_not_utf8'], [9, 'line_too_long']] as const) {
     const { errors } = read(Buffer.concat([line, Buffer.from('\n{"a":1}\n')]), { maxLineBytes })
@@ -45,7 +45,7 @@ test('rejects a line that is not UTF-8 as too long only if it has more bytes tha
   }
 })
 
-test('describes a hundred bad lines by default', () => {
+test('a hundred bad lines are described by default', () => {
   const { errors, failed } = read('x\n'.repeat(150))
   assert.deepEqual([errors.length, failed], [100, 150])
 })

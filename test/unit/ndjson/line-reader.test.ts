@@ -227,7 +227,7 @@ describe('a line has the same result among any other lines', () => {
     [`{"long":"${'x'.repeat(3000)}","lists":[${'[],'.repeat(300)}1]}`], [`{"long":"${'語'.repeat(1500)}"}`], [`{"long":"${'語'.repeat(2500)}"}`, 'line_too_long'],
   ]
 
-  test('of all kinds, in one block or in several (property)', () => {
+  test('even among lines of all kinds, in one block or in several (property)', () => {
     const lines = fc.array(fc.nat(LINES.length - 1), { minLength: 1, maxLength: 60 })
     fc.assert(fc.property(lines, fc.constantFrom('', '\ufeff'), fc.integer({ min: 1, max: 70_000 }), (chosen, mark, size) => {
       const records: unknown[] = []

@@ -69,7 +69,7 @@ describe('a page of a collection', () => {
     assert.deepEqual(Object.keys(await links(uncounted, '?start=50')), ['first', 'prev'])
     assert.deepEqual(Object.keys(await links(list({ repository: source(0) }), '')), ['first', 'last'])
   })
-  test('leads by next to each record once, whatever the sizes', async () => {
+  test('has a next page, so that a reader gets each record once, whatever the sizes', async () => {
     await fc.assert(fc.asyncProperty(fc.nat(60), fc.integer({ min: 1, max: 20 }), fc.boolean(), async (count, size, counts) => {
       const handler = list({ repository: source(count, counts) })
       const found: number[] = []

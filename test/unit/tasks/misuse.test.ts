@@ -87,7 +87,7 @@ describe('taskEndpoints', () => {
   ])
 })
 
-test('rejects two createTasks on one engine with a message that names createTasks and memory()', async (t) => {
+test('two createTasks on one engine are rejected with a message that names createTasks and memory()', async (t) => {
   const shared = memory()
   const tasks = createTasks({ ...shared, definitions: [echo] })
   t.after(() => tasks.close())

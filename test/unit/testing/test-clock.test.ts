@@ -65,14 +65,14 @@ describe('testClock', () => {
     await tasks.close()
   })
 
-  test('adds up two concurrent calls of advance', async () => {
+  test('adds up two concurrent calls of advance()', async () => {
     const { clock, tasks } = setUp(0)
     await Promise.all([clock.advance(MINUTE), clock.advance(MINUTE)])
     assert.equal(clock.now(), 2 * MINUTE)
     await tasks.close()
   })
 
-  test('waits in advance for work that takes real time', async () => {
+  test('waits in advance() for work that takes real time', async () => {
     const clock = testClock()
     const slow = defineTask({
       name: 'slow', attempts: 2, backoff: { type: 'fixed', delayMs: MINUTE },
@@ -88,7 +88,7 @@ describe('testClock', () => {
     await tasks.close()
   })
 
-  test('rejects in advance when work does not end', async () => {
+  test('rejects advance() when work does not end', async () => {
     const clock = testClock({ maxRunMs: 20 })
     const endless = defineTask({ name: 'endless', run: (_, { signal }) => new Promise((_resolve, reject) => {
       signal.addEventListener('abort', () => { reject(permanent(new Error('stopped'))) })

@@ -72,7 +72,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.ok((await users.create({ email: mail('after') }, call)).id < highest)
     await users.delete(highest, call)
   })
-  test('get an outcome each from createMany, in order', async () => {
+  test('get their outcomes from createMany, in order', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     const outcomes = await users.createMany([
@@ -84,7 +84,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.ok((first?.id ?? 0) < (third?.id ?? 0))
     assert.deepEqual(await users.createMany([], call), [])
   })
-  test('get an outcome each from updateMany, in order, even a repeated user and an email', async () => {
+  test('get their outcomes from updateMany, in order, even for a repeated user and an email', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     const [one, two] = await users.createMany([{ email: a }, { email: b }], call) as [User, User]
@@ -155,7 +155,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.deepEqual(tries.map(({ status }) => status).sort(), ['fulfilled', 'fulfilled', 'rejected', 'rejected'])
     assert.equal((await everybody(users)).filter((user) => user.email === email || user.email === other).length, 2)
   })
-  test('get an outcome each from upsertUsers', async () => {
+  test('get their outcomes from upsertUsers', async () => {
     const users = await open()
     const [a, b, c] = [mail('a'), mail('b'), mail('c')]
     const old = await users.create({ email: a, name: 'Old' }, call)

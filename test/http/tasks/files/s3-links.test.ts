@@ -94,7 +94,7 @@ describe('a download with a signed URL', () => {
     assert.deepEqual(front.requests, ['get'])
   })
 
-  test('is sent by longhaul without the option', async (t) => {
+  test('has its bytes from longhaul if the option is absent', async (t) => {
     const { ask, blobs } = await start(t, { isSigned: false })
     assert.equal(blobs.link, undefined)
     const whole = await ask()

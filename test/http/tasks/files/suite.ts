@@ -122,7 +122,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       assert.equal(await (await call('GET', files?.[0]?.url ?? '', { 'x-user': 'ann' })).text(), CSV)
     })
 
-    test('of unknown, foreign, unfinished and failed tasks get the same 404', async (t) => {
+    test('get a 404 if their task is unknown, foreign, unfinished or failed', async (t) => {
       const gate = deferred()
       const slow = defineTask({
         name: 'slow', files: true, run: async (_, { files }) => {

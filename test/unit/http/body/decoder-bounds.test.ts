@@ -27,7 +27,7 @@ const brotli = (lgwin: number): Buffer => zlib.brotliCompressSync(PLAIN, {
 })
 
 describe('a decoder with a window', () => {
-  test('of brotli reads 1 KiB to 4 MiB, and a larger window gets a 415 with the limit', async () => {
+  test('reads brotli from 1 KiB to 4 MiB, and gives a larger window a 415 with the limit', async () => {
     for (let lgwin = 10; lgwin <= 24; lgwin++) {
       const read = sizeOf(decodeBytes(only(brotli(lgwin)), 'br', wide))
       if (lgwin <= 22) assert.equal(await read, 5 * MIB, String(lgwin))
@@ -42,12 +42,12 @@ describe('a decoder with a window', () => {
     }
   })
 
-  test('of the large format of brotli rejects it as malformed', async () => {
+  test('rejects the large format of brotli as malformed', async () => {
     await assert.rejects(sizeOf(decodeBytes(only(Uint8Array.of(0b10001, 30, 0)), 'br', wide)), { code: 'malformed_coding' })
   })
 
   // The frames are made by hand, so this runs where Node has no zstd, which refuses the coding by itself.
-  test('of zstd reads up to 8 MiB, and a larger window gets a 415', async () => {
+  test('reads zstd up to 8 MiB, and gives a larger window a 415', async () => {
     /** A frame with a window, or of a single segment, with one block of a byte that is repeated. */
     const frame = (descriptor: number, header: readonly number[]): Uint8Array => (
       Uint8Array.of(0x28, 0xb5, 0x2f, 0xfd, descriptor, ...header, 0x0b, 0, 0, 0x61)

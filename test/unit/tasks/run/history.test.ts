@@ -164,7 +164,7 @@ describe('a task that is retried', () => {
 })
 
 for (const end of ['completed', 'failed', 'cancelled'] as const) {
-  test(`SPEC 3.1: does not change once it is final, neither by a late run nor by a cancel (${end})`, async (t) => {
+  test(`SPEC 3.1: neither a late run nor a cancel changes a final task (${end})`, async (t) => {
     const late = deferred()
     const { hand, tasks, submit } = setUp(t, async ({ attempt, progress }) => {
       if (attempt === 1) {

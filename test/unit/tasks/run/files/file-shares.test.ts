@@ -91,7 +91,7 @@ describe('the data of finished tasks in blobs', () => {
   })
 })
 
-test('stay as the files of a run if the response to its end is lost for good', async (t) => {
+test('the files of a run stay if the response to its end is lost for good', async (t) => {
   const parts = memory()
   const spy = new Spy()
   const report = defineTask({
@@ -111,7 +111,7 @@ test('stay as the files of a run if the response to its end is lost for good', a
   assert.equal(parts.blobs.usage().blobs, 1)
 })
 
-test('count nothing for bytes of `external` that are not a number of bytes', async (t) => {
+test('a value of `external` that is not a number of bytes counts nothing', async (t) => {
   for (const bytes of [1.5, NaN, -1, '7' as unknown as number]) {
     const parts = memory()
     const work = defineTask({ name: 'work', run: () => ({}), external: { of: () => 'a', release: () => undefined, bytes: () => bytes } })
