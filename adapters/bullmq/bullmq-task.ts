@@ -132,10 +132,11 @@ export function bullmqTask<
 
   const run = async (input: I, context: TaskContext<unknown, Added>): Promise<unknown> => {
     const { workId: jobId = newId(), signal, checkpoint, progress } = context
-    const wait = new JobWait(queue, events, jobId, signal, (given) => {
+    const onProgress = (given: unknown): void => {
       const { done, total, message, unit } = toProgress(given) ?? {}
       if (done !== undefined) progress(done, total, message, unit)
-    })
+    }
+    const wait = new JobWait(queue, events, jobId, { signal, onProgress })
     // Says that the job was added, and that this run has not crashed. A failed save costs no more.
     const save = () => checkpoint.save({ jobId }).catch(() => { signal.throwIfAborted() })
     try {

@@ -26,7 +26,10 @@ class Pool {
   isWaiting = false
   /** Number of notices that tasks wait. */
   notices = 0
-  /** Runs that have begun in the place of another one, whose end is stored and whose handler works still. */
+  /**
+   * Runs that have begun in the place of an earlier run. The end of the earlier run is stored, but
+   * its handler still works.
+   */
   begun: LeasedRun[] = []
 
   constructor(readonly name: string, readonly limits: object | undefined) {}

@@ -69,7 +69,10 @@ interface Version {
   readonly id: string
   readonly size: number
   readonly etag: string
-  /** Order of the versions. Of two with the same order, that with the lower id is the newer one. */
+  /**
+   * Order of the versions. If two versions have the same order, the version with the lower id is
+   * newer.
+   */
   readonly order: number
   readonly expiresAt: number
 }

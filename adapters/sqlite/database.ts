@@ -11,7 +11,10 @@ import { SCHEMA, SCHEMA_VERSION } from './schema.js'
 const AGAIN_MS = 5
 /** Interval of the checks whether another process has written, in milliseconds. */
 const FOREIGN_MS = 50
-/** Time between two removals of what has expired, in milliseconds, and how much one removes at most. */
+/**
+ * Minimum time between two removals of expired rows, in milliseconds. `MAX_EXPIRED` is the maximum
+ * number of rows of one removal.
+ */
 const EXPIRE_MS = 1000
 const MAX_EXPIRED = 200
 const MAX_WAITING = 100_000

@@ -115,7 +115,7 @@ export class Transfer implements Download {
         if (yield* this.attempt(onRestart)) return
       } catch (error) {
         failures = this.furthest > before ? 1 : failures + 1
-        await backOff(this.settings, failures, error, 'read', this.options.signal)
+        await backOff(this.settings, { error, failures }, 'read', this.options.signal)
       }
     }
   }

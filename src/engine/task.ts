@@ -50,8 +50,8 @@ export interface StoredTask extends TaskRef {
   /** Time at which the task is deleted. */
   readonly expiresAt: number
   /**
-   * Number of the newest attempt at the callback: the fence of callbacks. Raised by each attempt, and
-   * by each change of the callback that is not the outcome of one.
+   * Number of the newest attempt at the callback: the fence of callbacks. Each attempt increases
+   * it. A change of the callback that is not the outcome of an attempt increases it as well.
    */
   readonly callbackRun: number
   /** Time of the next attempt at the callback; `undefined` if none is due. */

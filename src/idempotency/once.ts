@@ -258,7 +258,10 @@ class Lease {
     await this.writes.run(() => this.put(undefined)).catch(() => undefined)
   }
 
-  /** Resolves after the first attempt to store it; further ones follow for five minutes. */
+  /**
+   * Stores the response. Resolves after the first attempt, and further attempts follow for five
+   * minutes.
+   */
   settle(response: StoredResponse): Promise<void> {
     this.claim = { ...this.claim, response }
     this.settledAt = performance.now()

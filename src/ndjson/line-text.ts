@@ -33,7 +33,10 @@ const MESSAGES: Readonly<Record<LineErrorCode, string>> = {
 
 /** Maximum number of bytes that 80 UTF-16 units take in UTF-8. */
 export const EXCERPT_BYTES = 240
-/** In longer lines the position of a syntax error is not searched: it would cost too much. */
+/**
+ * Maximum length of a line in which the position of a syntax error is searched. Longer lines would
+ * cost too much.
+ */
 const MAX_SCANNED = 4096
 
 export function lineError(line: number, found: LineErrorCode, text: string): LineError {

@@ -45,7 +45,10 @@ export async function* toLines(
   cause.rethrow()
 }
 
-/** The error of a body that a source reads. The source may throw another one, or end as if all was read. */
+/**
+ * Error of a body that a source reads. The source may throw another error, or end as if it had read
+ * everything.
+ */
 class BodyFailure {
   private failure: { readonly error: unknown } | undefined
 

@@ -49,8 +49,9 @@ export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions
 /** The handlers for operators, who see and change the tasks of all owners. */
 export interface OperatorEndpoints<C = HostContext, D extends Definitions = Definitions> {
   /**
-   * Handler of GET and HEAD of the list of all tasks, at a path of your choice. As `list` of
-   * `taskEndpoints`, but each item shows its `owner`, if it has one, and the query may name an `owner`.
+   * Handler of GET and HEAD of the list of all tasks, at a path of your choice. It is like `list`
+   * of `taskEndpoints`, but an item shows its `owner` if it has one, and the query may name an
+   * `owner`.
    */
   readonly list: Handler<C>
   /**
@@ -207,7 +208,7 @@ function createRetryMany<C>(
 ): Handler<C> {
   const select: Select<C> = (body, request) => {
     if (JSON.stringify(body) === '{}') {
-      return { definition: retries, input: toFilter(readListFilter(settings, request, 'all', NAMES)) }
+      return { definition: retries, input: toFilter(readListFilter(settings, request, 'all', { names: NAMES })) }
     }
     throw httpError('invalid_input', {
       details: [{ pointer: '', message: 'must be empty, or an empty object' }],

@@ -3,9 +3,9 @@ import { logRecord, partKey, writingOf, type TaskOfLog } from './partial-log.js'
 
 /** The last partial result that a reader has. */
 export interface Position {
-  /** Id of those that wrote it. */
+  /** Id of the `Writing` that the result belongs to. */
   readonly by: string
-  /** Its number. */
+  /** Number of the result. */
   readonly last: number
   /** Version of the final task of which the reader was told the end. */
   readonly version?: number
@@ -37,7 +37,7 @@ export interface Page {
   readonly results: readonly PositionedResult[]
   /** Position of a reader that has the page. */
   readonly position: Position
-  /** True if there are more. */
+  /** True if more results follow. */
   readonly isMore: boolean
   /** Position of a reader that has all before the results of this page, if some of these are missing. */
   readonly gap: Position | undefined

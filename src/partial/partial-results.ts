@@ -22,7 +22,11 @@ export interface PartialResultsOptions {
   readonly keepMs?: number
   /** Number of partial results of one task, beyond which the oldest are dropped. At most a million. @default 10_000 */
   readonly maxResults?: number
-  /** Their size in bytes, beyond which the oldest are dropped. From 64 KiB to 16 MiB. @default 1_048_576 */
+  /**
+   * Size of the partial results of one task in bytes, beyond which the oldest are dropped. From 64
+   * KiB to 16 MiB.
+   * @default 1_048_576
+   */
   readonly maxBytes?: number
 }
 

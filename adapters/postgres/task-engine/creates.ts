@@ -26,7 +26,7 @@ export const MAX_MS = 2000
 const COLUMNS = 'id text, birth text, key text, owner text, caller text, limit_group text, max bigint, '
   + 'name text, pool text, priority integer, input text, details text, at float8, delay float8, '
   + 'keep float8, has_files boolean'
-/** And of one with a business key. */
+/** Columns of a new task with a business key. */
 const UNIQUE_COLUMNS = `${COLUMNS}, unique_key text, replaces boolean`
 
 /** There is no row for a task that has to be tried again. */

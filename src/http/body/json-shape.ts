@@ -11,7 +11,7 @@ export interface JsonShape {
   readonly properties: ReadonlyMap<string, JsonShape> | undefined
   /** Returns the shape of a property; `undefined` if the schema does not name it. */
   property(name: string): JsonShape | undefined
-  /** True if properties that `properties` does not have may be written, too. */
+  /** True if properties that `properties` does not have are written. */
   readonly isOpen: boolean
   /** The type, with `number` for `integer`; `undefined` if the schema names none or several. */
   readonly type: string | undefined

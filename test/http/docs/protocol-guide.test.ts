@@ -19,7 +19,7 @@ import { blocks, section } from '../kit/doc-page.js'
 import { root } from '../kit/process.js'
 
 const guide = (name: string) => readFileSync(join(root, 'docs/guide', name), 'utf8')
-const page = guide('protocol.md')
+const page = guide('protocol.md') + guide('protocol-more.md')
 const ID = '8TzN2cVbQ1uVYk3hJb0a5w'
 const CSV = 'month,total\n2026-01,10000\n'
 

@@ -168,7 +168,9 @@ describe('the event streams of a task', () => {
 
   /** What a stream yields, one piece for each call. */
   function open({ subscriptions }: Awaited<ReturnType<typeof setUp>>, task: StoredTask, format = encodedBodies(taskFormat)) {
-    const events = eventStream(subscriptions, task, (now) => format.event(now, '/a'), undefined, place())[Symbol.asyncIterator]()
+    const events = eventStream(subscriptions, task, place(), {
+      eventOf: (now) => format.event(now, '/a'), lastEventId: undefined,
+    })[Symbol.asyncIterator]()
     return { events, next: async () => (await within(events.next())).value as string | Uint8Array | undefined }
   }
 
