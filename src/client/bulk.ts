@@ -54,7 +54,7 @@ const BULK_FAILED = Symbol.for('longhaul.BulkFailedError')
 export class BulkFailedError extends Error {
   override readonly name = 'BulkFailedError'
   readonly [BULK_FAILED] = true
-  /** A `ClientError`, a `TaskFailedError`, or the reason of the signal. */
+  /** Cause of the failure: a `ClientError`, a `TaskFailedError`, or the reason of the signal. */
   override readonly cause: unknown
   /** Outcomes before the failure. Any other item was not sent, or its outcome is unknown. */
   readonly report: BulkReport
