@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { BlobInfo } from '../../src/stores/blobs.js'
 import { countedBytes, countedBytesOf, PARTIAL, partialName, type FolderClock } from './folder-space.js'
 
-/** Windows has neither flag. */
+/** Flags for opening files. Windows has neither `O_NOFOLLOW` nor `O_NONBLOCK`. */
 const {
   O_RDONLY, O_RDWR, O_NOFOLLOW = 0, O_NONBLOCK = 0,
 } = constants as Partial<typeof constants> & typeof constants

@@ -68,7 +68,7 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   shares: readonly Share[] | undefined = undefined
   /** Business key, while the task is unfinished. */
   unique: string | undefined
-  /** While the task is at work: lets a manual clock move again. */
+  /** Lets a manual clock continue. Set while the task is at work. */
   hold: (() => void) | undefined = undefined
 
   listed: ListedStatus | undefined = undefined

@@ -85,7 +85,10 @@ const PROVIDERS: Provider[] = [
   },
 ]
 
-/** Nest calls the factory for each request, and not at the start, if it injects what has the scope REQUEST. */
+/**
+ * Checks the scope of the factory. If the factory injects a provider of the scope REQUEST, Nest
+ * calls it for each request, and not at the start.
+ */
 class ScopeCheck implements OnModuleInit {
   /** A number, because several applications may have the same dynamic module. */
   started = 0

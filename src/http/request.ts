@@ -104,7 +104,10 @@ export function getRequestId(request: HttpRequest<unknown>): string | undefined 
   return requestIds.get(DerivedRequest.root(request))
 }
 
-/** Notes the subject of the principal on the binding's request, which counts what nobody reads. */
+/**
+ * Sets the subject of the principal on the binding's request. The binding counts unread response
+ * bytes for this subject.
+ */
 export function setCaller(request: HttpRequest<unknown>, subject: string): void {
   const root = DerivedRequest.root(request) as { caller?: string }
   if ('caller' in root) root.caller = subject

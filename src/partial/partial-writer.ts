@@ -64,7 +64,7 @@ export class PartialWriter {
   /** Number of callers that wait until all results are stored. */
   private waiters = 0
   private writing: Promise<void> | undefined
-  /** Ends the gathering. */
+  /** Ends the wait for more results. */
   private hurry: (() => void) | undefined
   private failure: { readonly error: unknown } | undefined
 

@@ -147,7 +147,7 @@ describe('one change', () => {
     return { store, spy, record: open(new SpyStore(store, spy)) }
   }
 
-  test('reads the entry once; the next one needs a write alone', async () => {
+  test('reads the entry once, and the next change only writes', async () => {
     const { spy, record } = counted()
     await record.change(adding('a'))
     await record.change(adding('b'))
