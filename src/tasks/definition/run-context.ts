@@ -1,3 +1,5 @@
+import type { TaskFile } from '../../wire/task.js'
+
 /**
  * The second argument of `run`. A `run` that declares the type of `context`, as in
  * `run: (input, { context }: TaskContext<{ locale: string }>) => …`, is only submitted with it.
@@ -64,17 +66,6 @@ export type FileContent =
 export interface WriteFileOptions {
   /** Media type, for `Content-Type`, of at most 255 characters. @default 'application/octet-stream' */
   readonly type?: string
-}
-
-/** A file that a task has written. */
-export interface TaskFile {
-  readonly name: string
-  /** Size in bytes. */
-  readonly size: number
-  /** Media type. */
-  readonly type: string
-  /** SHA-256 of the bytes, as in `Repr-Digest` (RFC 9530): `sha-256=:…:`. */
-  readonly digest: string
 }
 
 /** The property `files` of the context of `run`. */
