@@ -10,7 +10,7 @@ stopAfterwards()
 for (const isAllowed of [true, false]) {
   test(`The agent of examples/approval sends a mail only after a yes: ${isAllowed ? 'yes' : 'no'}`, async () => {
     const server = new ServerProcess(process.execPath, program('examples/approval/main.ts'), { PORT: '0' })
-    const [url = ''] = await server.said(/http:\/\/localhost:\d+/)
+    const url = await server.url()
     assert.match(await (await fetch(url)).text(), /<form id="approve"/)
     const task = await createClient({ baseUrl: url }).submit<{ sent: boolean }>('/agents', { goal: 'come at nine' })
     const questions: string[] = []
