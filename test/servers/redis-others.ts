@@ -2,6 +2,7 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
+import { tiedBy } from './tied.js'
 
 const root = join(import.meta.dirname, '..', '..')
 const cache = join(root, 'node_modules', '.cache')
@@ -30,15 +31,13 @@ export type OtherServer = keyof typeof RELEASES
 /** Runs test files on another server. Resolves to the exit code of the run, and its output. */
 export async function runOn(server: OtherServer, files: readonly string[]): Promise<{ code: number | null, output: string }> {
   const { REDIS_URL: _, LONGHAUL_TEST_REDIS_URL: __, ...env } = process.env
-  const child = spawn(process.execPath, [join(root, 'scripts', 'test.mjs'), ...files], {
+  const [command, ...args] = [...tiedBy('TERM'), process.execPath, join(root, 'scripts', 'test.mjs'), ...files]
+  const child = spawn(command as string, args, {
     env: { ...env, PATH: `${programsOf(server)}${delimiter}${env['PATH'] ?? ''}` }, stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const stop = (): void => { child.kill() }
-  process.once('exit', stop)
   const chunks: Buffer[] = []
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => { chunks.push(chunk) })
   const code = await new Promise<number | null>((resolve) => { child.once('close', resolve) })
-  process.off('exit', stop)
   return { code, output: Buffer.concat(chunks).toString() }
 }
 
