@@ -9,12 +9,16 @@ import { redis as parts, type RedisClient } from 'longhaul/redis'
 import { isStoreUnavailable } from 'longhaul/stores'
 import { RedisStore } from '../../../adapters/redis/store.js'
 import { clusterForFile } from '../../servers/redis-cluster.js'
+import { redisVersion } from '../../servers/redis-binary.js'
 import { RedisServer, say } from '../../servers/redis-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
 import { eventually } from '../../kit/wait.js'
 
 /** Maximum time until all works again, in milliseconds. A connection that is not left stays on the replica. */
 const HEALED_MS = 30_000
+
+/** Redis 7 replies while it loads few bytes. Older ones do not. */
+const LOADS_SLOWLY = redisVersion() >= 7 ? ['--loading-process-events-interval-bytes', '1024'] : []
 
 async function serverFor(t: TestContext, args: readonly string[] = []): Promise<RedisServer> {
   const server = await RedisServer.start(['--repl-diskless-sync-delay', '0', ...args])
@@ -176,7 +180,8 @@ describe('tasks.health on Redis', () => {
     assert.ok(left > 0, 'the key of the probe expires')
   })
 
-  test('is not ok without the replicas that a write needs', async (t) => {
+  // Before Redis 7, scripts write without them.
+  if (redisVersion() >= 7) test('is not ok without the replicas that a write needs', async (t) => {
     const { port } = await serverFor(t)
     await reports(t, port, /NOREPLICAS/, {
       fault: () => command(port, 'CONFIG SET min-replicas-to-write 1'), end: () => command(port, 'CONFIG SET min-replicas-to-write 0'),
@@ -205,13 +210,13 @@ describe('tasks.health on Redis', () => {
   })
 
   test('is not ok while it loads the data of a primary', async (t) => {
-    const [{ port }, primary] = await Promise.all([serverFor(t, ['--loading-process-events-interval-bytes', '1024']), serverFor(t)])
+    const [{ port }, primary] = await Promise.all([serverFor(t, LOADS_SLOWLY), serverFor(t)])
     assert.match(await say(primary.port, 'EVAL "for n = 1, 20000 do redis.call(\'SET\', n, n) end" 0') ?? '', /^\$-1/)
     await reports(t, port, /LOADING|has not responded/, {
       fault: async () => {
         await command(port, 'CONFIG SET key-load-delay 1000')
         await command(port, `REPLICAOF 127.0.0.1 ${String(primary.port)}`)
-        await eventually(async () => (await say(port, 'GET 1'))?.startsWith('-LOADING') ?? false, HEALED_MS, 'it loads')
+        await eventually(async () => !/^\$/.test(await say(port, 'GET 1') ?? ''), HEALED_MS, 'it loads')
       },
       end: () => eventually(async () => {
         await say(port, 'CONFIG SET key-load-delay 0')
