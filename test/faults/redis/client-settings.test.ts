@@ -158,7 +158,9 @@ describe('Redis with settings of the client', () => {
       await admin.acl('SETUSER', 'app', 'reset', 'on', '>secret', ...patterns, '+@all', '-@dangerous', '+info')
       await admin.acl('LOG', 'RESET')
       await expectAllWorks(t, clientOf(t, { username: 'app', password: 'secret' }, make), namespace)
-      assert.deepEqual(await admin.acl('LOG'), [])
+      const log = await admin.acl('LOG') as unknown[][]
+      // ioredis tells its name. Before Redis 7, that needs the right to all of CLIENT, and ioredis works without.
+      assert.deepEqual(log.filter((entry) => !entry.includes('client')), [])
     })
   }
 
