@@ -4,6 +4,9 @@ import type { Unsubscribe } from '../../src/stores/store.js'
 import { OWN, runScript, type RedisClient, type Script } from './client.js'
 import { Watches } from './watches.js'
 
+/** Clients whose server has a version that is new enough. */
+const CHECKED = new WeakSet<RedisClient>()
+
 /** The calls of one store or engine to Redis. */
 export class Connection {
   readonly watches: Watches
@@ -16,7 +19,7 @@ export class Connection {
 
   /** @param base - first key of each script, and start of all others */
   constructor(readonly client: RedisClient, readonly timeoutMs: number, readonly base: string) {
-    this.isChecked = !client.info
+    this.isChecked = !client.info || CHECKED.has(client)
     this.watches = new Watches(client, (connection) => { void this.replaceSilent(connection) })
     this.breaker = new Breaker({
       server: 'Redis', timeoutMs, onLate: () => {
@@ -89,6 +92,7 @@ export class Connection {
     if (Number(major) < 6) {
       throw new TypeError(`redis: the server has the version ${version}, and must have 6.0 or later`)
     }
+    CHECKED.add(this.client)
     this.isChecked = true
   }
 

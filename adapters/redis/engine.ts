@@ -17,7 +17,7 @@ import {
 import { Worker } from './worker.js'
 
 /**
- * Task engine on Redis 6.2 or later (or Valkey). A task is one hash. A script makes each change of it,
+ * Task engine on Redis 6.0 or later (or Valkey). A task is one hash. A script makes each change of it,
  * together with everything that depends on it. What is due stands in sorted sets, in turns between
  * callers, and one script ends the runs of a process and begins the next ones.
  */

@@ -20,7 +20,7 @@ const OVERHEAD = 200
 const REDIS_STORE = { ...REDIS, timeoutMs: duration({ min: 10, max: 60_000, default: 1500 }) }
 
 /**
- * A store on Redis 6.2 or later (or Valkey). `get` is a command, the other methods are scripts on one
+ * A store on Redis 6.0 or later (or Valkey). `get` is a command, the other methods are scripts on one
  * key. The process makes the revisions, so that it recognises its own write if the client has sent it
  * twice.
  */
