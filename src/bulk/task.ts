@@ -4,7 +4,7 @@ import { bodyCoding } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { batchesOf } from '../records/batch.js'
 import { positionOf, START, type RecordPosition } from '../records/position.js'
-import type { ItemSelection, Report, ReportItem, ReportSummary } from '../records/report.js'
+import type { ItemSelection, Report } from '../records/report.js'
 import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
 import { writeRecords, type WritePlace } from '../records/write-loop.js'
 import type { Call } from '../repositories/repository.js'
@@ -14,6 +14,7 @@ import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.j
 import type { SpooledBody } from '../tasks/http/spool-body.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/settings.js'
+import type { BulkItem, BulkReport } from '../wire/report.js'
 import { writeAtomic } from './atomic.js'
 import {
   blocksOf, isValue, largeBody, readBody, type BulkBody,
@@ -22,19 +23,6 @@ import { keepingReports, storeItems } from './items.js'
 import { findDuplicates, judgeItems } from './judge.js'
 import type { BulkBackgroundOptions, BulkSettings } from './options.js'
 import { outcomesOf, startRun, writeItems, type BulkRun } from './write.js'
-
-/** One item of a report. */
-export interface BulkItem extends ReportItem {
-  /** Index in the array of the request, from 0. */
-  readonly index: number
-}
-
-/** Report of a bulk request. */
-export interface BulkReport {
-  readonly summary: ReportSummary
-  /** In the order of the request. */
-  readonly items?: readonly BulkItem[]
-}
 
 /** Input of the task: a batch in the blobs. */
 export interface SpooledBatch extends SpooledBody {

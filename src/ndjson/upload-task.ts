@@ -6,9 +6,8 @@ import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.j
 import type { SpooledBody } from '../tasks/http/spool-body.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/settings.js'
-import type {
-  UploadBackgroundOptions, UploadItem, UploadResult, UploadSettings, UploadTask,
-} from './upload-options.js'
+import type { UploadItem, UploadResult } from '../wire/report.js'
+import type { UploadBackgroundOptions, UploadSettings, UploadTask } from './upload-options.js'
 import { isLinePlace, messageOf, placeOf, readAll, reportSettings, writeLines } from './upload-run.js'
 
 export interface SpooledUpload {

@@ -1,6 +1,6 @@
 import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
-import { claimOf } from '../../idempotency/once.js'
+import { claimRecord } from '../../idempotency/once.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/runs.js'
 import { isFinalStatus, type StoredTask, type TaskChange } from '../../engine/task.js'
@@ -131,9 +131,9 @@ export class RunningTask implements OwnRun {
    */
   private async hasKey(): Promise<boolean> {
     const { core, task: { key = '' } } = this
-    const entry = await core.retry.run(() => core.settings.store.get(key))
-    if (!entry) return true
-    await (claimOf(entry).response
+    const claim = await core.retry.run(() => claimRecord(core.settings.store, key).read())
+    if (!claim) return true
+    await (claim.response
       ? this.end({ failure: toFailure(httpError('idempotency_key_reused')) }) : this.beginLater())
     return false
   }
@@ -174,8 +174,9 @@ export class RunningTask implements OwnRun {
       timeoutMs: definition.timeoutMs, maxResultBytes,
     }
     const begin = (context: TaskContext): unknown => (
-      definition.runIn === undefined
-        ? definition.run(input, context) : definition.runIn(otherTasks(this.core), input, context)
+      definition.runForOperators === undefined
+        ? definition.run(input, context)
+        : definition.runForOperators(otherTasks(this.core), input, context)
     )
     if (tracing === undefined) return runOnce(definition, options, begin)
     const { task: { name, createdAt, startAt }, details: { trace } } = this

@@ -161,10 +161,10 @@ export interface AnyTaskDefinition
   /** Does the work. */
   run(input: unknown, context: TaskContext): unknown
   /**
-   * Does the work in place of `run`, for `retryTasks`.
+   * Does the work in place of `run`, on the tasks of all owners. Only operators and the application submit it.
    * @internal
    */
-  runIn?(tasks: OtherTasks, input: unknown, context: TaskContext): unknown
+  runForOperators?(tasks: OtherTasks, input: unknown, context: TaskContext): unknown
   readonly external?: Omit<ExternalResource<never>, 'of'> & {
     /** Returns the name of the resource. */
     of(input: unknown): string,

@@ -2,13 +2,12 @@ import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
 import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
-import type { ListFilter } from '../lists.js'
 import type { Tasks } from '../tasks.js'
 import { createRedeliver, createRetry } from './changes.js'
 import { createFiles } from './files.js'
-import { createList, readListFilter } from './lists.js'
+import { createList } from './lists.js'
 import {
-  findFor, readSettings, type EndpointSettings, type OperatorAccess, type TaskEndpointsOptions,
+  findFor, readSettings, type EndpointSettings, type TaskEndpointsOptions,
   type ReadWork, type Select,
   type SubmitEndpoint, type SubmitEndpointOptions,
 } from './settings.js'
@@ -113,17 +112,6 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   readonly list: Handler<C>
 }
 
-/** `taskEndpoints` as `operatorEndpoints` calls it. The endpoints have `EndpointInternals`. */
-export type EndpointsForOperators = <C, D extends Definitions>(
-  tasks: Tasks<D>, options: TaskEndpointsOptions<C>, access: OperatorAccess<C>,
-) => TaskEndpoints<C, D>
-
-export interface EndpointInternals<C> {
-  readonly settings: EndpointSettings<C>
-  /** Reads a filter from the query, which may have these parameters. Throws 400 `invalid_query`. */
-  readonly filterOf: (request: HttpRequest<C>, names: readonly string[]) => ListFilter
-}
-
 /**
  * Creates the handlers of the 202 flow. Mount `status` where `statusPath` says.
  *
@@ -142,11 +130,14 @@ export interface EndpointInternals<C> {
  */
 export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
   tasks: Tasks<D>, options: TaskEndpointsOptions<C>,
-): TaskEndpoints<C, D>
-export function taskEndpoints<C, D extends Definitions>(
-  tasks: Tasks<D>, options: TaskEndpointsOptions<C>, access?: OperatorAccess<C>,
-): TaskEndpoints<C, D> & EndpointInternals<C> {
-  const settings = readSettings(tasks, options, access)
+): TaskEndpoints<C, D> {
+  return createEndpoints(tasks, readSettings(tasks, options))
+}
+
+/** Creates the handlers of owners or, if the settings have `access`, those of operators. */
+export function createEndpoints<C, D extends Definitions>(
+  tasks: Tasks<D>, settings: EndpointSettings<C>,
+): TaskEndpoints<C, D> {
   return {
     submit: (
       what: AnyTaskDefinition | Select<C>, submitOptions?: SubmitEndpointOptions<C>,
@@ -168,13 +159,11 @@ export function taskEndpoints<C, D extends Definitions>(
     files: createFiles(settings),
     // Created if it is read, because it requires owners.
     get list() {
-      if (options.owner === 'anyone') {
+      if (settings.owner === 'anyone') {
         throw new TypeError("taskEndpoints: there is no list with owner: 'anyone', because it would show "
           + 'the ids of all tasks to everybody. Let owner be a function, or use operatorEndpoints of longhaul/operators')
       }
       return createList(settings, settings.list?.also)
     },
-    settings,
-    filterOf: (request, names) => readListFilter(settings, request, 'all', names),
   }
 }

@@ -141,7 +141,7 @@ async function readSubmission<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>,
   { read, callback, startAt, mode, transaction }: SubmissionSource<C>,
 ): Promise<RequestSubmission<C>> {
-  const { core, maxWaitSeconds, context } = settings
+  const { core, maxWaitSeconds, context, access } = settings
   const { owner } = settings.requester(request)
   const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
   const key = parseIdempotencyKey(request.headers['idempotency-key'])
@@ -174,6 +174,7 @@ async function readSubmission<C>(
     return {
       submitter: { request, owner, caller, isDirect: asksDirect, respondAsync, waitSeconds },
       definition, input, json, owner, caller, isRequest: true, isDirect: asksDirect,
+      byOperator: access !== undefined,
       context: context?.(request), callbackUrl, findStart, discard, runTransaction: transaction,
       idempotency: key === undefined ? undefined : {
         key: claimKey(request, owner, key), fingerprint: requestFingerprint(request, body),

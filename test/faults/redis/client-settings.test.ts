@@ -154,7 +154,7 @@ describe('Redis with settings of the client', () => {
       const admin = clientOf(t)
       const namespace = `acl-${major.slice(-1)}`
       const patterns = [`~{${namespace}}:*`, `~${namespace}:*`]
-      if (hasChannelRights) patterns.push(`&{${namespace}}:*`, `&${namespace}:*`)
+      if (hasChannelRights) patterns.push('resetchannels', `&{${namespace}}:*`, `&${namespace}:*`)
       await admin.acl('SETUSER', 'app', 'reset', 'on', '>secret', ...patterns, '+@all', '-@dangerous', '+info')
       await admin.acl('LOG', 'RESET')
       await expectAllWorks(t, clientOf(t, { username: 'app', password: 'secret' }, make), namespace)
@@ -164,7 +164,7 @@ describe('Redis with settings of the client', () => {
     })
   }
 
-  test('two applications in two databases share a namespace, and see none of the tasks of the other', async (t) => {
+  test("two applications in two databases share a namespace, and see none of each other's tasks", async (t) => {
     const work = defineTask({ name: 'work', run: (n: number) => n })
     const open = (db: number) => {
       const parts = redis({ client: clientOf(t, { db }), namespace: 'shared' })
@@ -189,9 +189,9 @@ describe('Redis with settings of the client', () => {
     await expectAllWorks(t, clientOf(t, { username: 'noinfo', password: 'secret', enableReadyCheck: false }), 'noinfo')
   })
 
-  test('a user without the keys of the store makes it unavailable, with the error of Redis', async (t) => {
+  test('a user who may not access the keys of the store makes it unavailable, with the error of Redis', async (t) => {
     const admin = clientOf(t)
-    await admin.acl('SETUSER', 'half', 'reset', 'on', '>secret', '~{half}:*', ...hasChannelRights ? ['&{half}:*'] : [], '+@all')
+    await admin.acl('SETUSER', 'half', 'reset', 'on', '>secret', '~{half}:*', ...hasChannelRights ? ['resetchannels', '&{half}:*'] : [], '+@all')
     const { engine, store } = redis({ client: clientOf(t, { username: 'half', password: 'secret' }), namespace: 'half' })
     t.after(async () => {
       await engine.close({ drainMs: 0 })

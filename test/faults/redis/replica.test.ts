@@ -66,7 +66,7 @@ function tasksOn(t: TestContext, client: RedisClient, worker = true) {
   return { tasks, ran, submit: (nth: number) => tasks.submit(work, nth) }
 }
 
-describe('a Redis that becomes a replica behind its address is left:', () => {
+describe('after the Redis behind an address has become a replica', () => {
   const clients: Record<string, (t: TestContext, port: number) => Redis> = {
     'a client that retries each command for ever': (t, port) => clientOf(t, port, { maxRetriesPerRequest: null }),
     'a client with default options': (t, port) => clientOf(t, port),
@@ -118,7 +118,7 @@ describe('a Redis that becomes a replica behind its address is left:', () => {
     await eventually(async () => (await tasks.health()).ok, HEALED_MS, 'it is healthy')
   })
 
-  test('as long as the address leads to the replica, the client of the application reads', async (t) => {
+  test('the client of the application reads as long as the address leads to the replica', async (t) => {
     const { primary, replica } = await siteFor(t)
     const client = clientOf(t, replica.port)
     const store = new RedisStore({ client })
@@ -137,7 +137,7 @@ describe('a Redis that becomes a replica behind its address is left:', () => {
     assert.ok(opened < 100, `${String(opened)} connections for 200 errors`)
   })
 
-  test('a client that would not connect again keeps its connection', async (t) => {
+  test('a client that does not reconnect keeps its connection', async (t) => {
     const { replica } = await siteFor(t)
     const client = clientOf(t, replica.port, { retryStrategy: () => null })
     const never = clientOf(t, replica.port)
@@ -171,7 +171,7 @@ describe('tasks.health on Redis', () => {
     assert.match(await say(port, line) ?? '', /^\+/, line)
   }
 
-  test('is ok, and leaves nothing that anybody sees', async (t) => {
+  test('is ok, and its probe leaves nothing that anybody sees', async (t) => {
     const server = await serverFor(t)
     const { tasks } = tasksOn(t, clientOf(t, server.port))
     for (let n = 0; n < 3; n++) assert.deepEqual(await tasks.health(), { ok: true, running: 0, waiting: 0, pausedPools: [] })
@@ -188,14 +188,14 @@ describe('tasks.health on Redis', () => {
     })
   })
 
-  test('is not ok while its memory is full', async (t) => {
+  test('is not ok while the memory of Redis is full', async (t) => {
     const { port } = await serverFor(t)
     await reports(t, port, /OOM/, {
       fault: () => command(port, 'CONFIG SET maxmemory 1'), end: () => command(port, 'CONFIG SET maxmemory 0'),
     })
   })
 
-  test('is not ok while it cannot save', async (t) => {
+  test('is not ok while Redis cannot save', async (t) => {
     const server = await serverFor(t)
     const { port } = server
     await command(port, 'CONFIG SET save "3600 100000"')
@@ -209,7 +209,7 @@ describe('tasks.health on Redis', () => {
     })
   })
 
-  test('is not ok while it loads the data of a primary', async (t) => {
+  test('is not ok while Redis loads the data of a primary', async (t) => {
     const [{ port }, primary] = await Promise.all([serverFor(t, LOADS_SLOWLY), serverFor(t)])
     assert.match(await say(primary.port, 'EVAL "for n = 1, 20000 do redis.call(\'SET\', n, n) end" 0') ?? '', /^\$-1/)
     await reports(t, port, /LOADING|has not responded/, {
@@ -225,7 +225,7 @@ describe('tasks.health on Redis', () => {
     })
   })
 
-  test('is not ok while a cluster has lost the node of its tasks', async (t) => {
+  test('is not ok while a cluster has lost the node of the tasks', async (t) => {
     const servers = await clusterForFile()
     const client = new Cluster(servers.map(({ port }) => ({ host: '127.0.0.1', port })), { clusterRetryStrategy: () => 50 })
     client.on('error', () => undefined)

@@ -7,7 +7,7 @@ import { deleteParts, KeptParts, renewParts, textOf } from '../../../src/records
 
 const partsOf = (blobs: MemoryBlobs, run: number): KeptParts => new KeptParts(blobs, 'body', run, 60_000, (work) => work())
 
-test('a later run continues the text of an earlier one at the list that was committed', async () => {
+test('a later run continues the text of an earlier run at the committed list', async () => {
   const blobs = new MemoryBlobs()
   const first = partsOf(blobs, 1)
   await first.add('one ')
@@ -22,7 +22,7 @@ test('a later run continues the text of an earlier one at the list that was comm
   assert.equal(await textOf(third.read()), 'one two thr\u00e9\u00e9 four')
 })
 
-test('a late run cannot change the text of a newer one', async () => {
+test('a late run cannot change the text of a newer run', async () => {
   const blobs = new MemoryBlobs()
   const late = partsOf(blobs, 1)
   await late.add('one ')
@@ -33,7 +33,7 @@ test('a late run cannot change the text of a newer one', async () => {
   assert.equal(await textOf(next.read()), 'one two')
 })
 
-test('the parts of a list that was emptied are not part of the text, and are deleted with the task', async () => {
+test('the parts of an emptied list do not belong to the text, and are deleted with the task', async () => {
   const blobs = new MemoryBlobs()
   const parts = partsOf(blobs, 1)
   await parts.add('rolled back')
@@ -45,7 +45,7 @@ test('the parts of a list that was emptied are not part of the text, and are del
   assert.equal(blobs.usage().blobs, 0)
 })
 
-test('all parts of all runs are deleted, those that no list names too', async () => {
+test('all parts of all runs are deleted, even those that no list names', async () => {
   const blobs = new MemoryBlobs()
   for (const [run, count] of [[1, 1], [4, 16], [5, 40]] as const) {
     const parts = partsOf(blobs, run)
@@ -78,7 +78,7 @@ test('all parts of all runs are renewed for a retry', async () => {
   assert.ok([...renewed.values()].every((ttlMs) => ttlMs === 5000))
 })
 
-test('a part that has expired ends the reading with gone', async () => {
+test('a part that has expired ends the reading with an error', async () => {
   const blobs = new MemoryBlobs()
   const parts = partsOf(blobs, 1)
   await parts.add('text')
