@@ -17,9 +17,6 @@ import { eventually } from '../../kit/wait.js'
 /** Maximum time until all works again, in milliseconds. A connection that is not left stays on the replica. */
 const HEALED_MS = 30_000
 
-/** Redis 7 replies while it loads few bytes. Older ones do not. */
-const LOADS_SLOWLY = redisVersion() >= 7 ? ['--loading-process-events-interval-bytes', '1024'] : []
-
 async function serverFor(t: TestContext, args: readonly string[] = []): Promise<RedisServer> {
   const server = await RedisServer.start(['--repl-diskless-sync-delay', '0', ...args])
   t.after(() => server.stop())
@@ -209,14 +206,15 @@ describe('tasks.health on Redis', () => {
     })
   })
 
-  test('is not ok while Redis loads the data of a primary', async (t) => {
-    const [{ port }, primary] = await Promise.all([serverFor(t, LOADS_SLOWLY), serverFor(t)])
-    assert.match(await say(primary.port, 'EVAL "for n = 1, 10000 do redis.call(\'SET\', n, n) end" 0') ?? '', /^\$-1/)
+  // Before Redis 7, a server that loads so few bytes is silent until the end, as a frozen one.
+  if (redisVersion() >= 7) test('is not ok while Redis loads the data of a primary', async (t) => {
+    const [{ port }, primary] = await Promise.all([serverFor(t, ['--loading-process-events-interval-bytes', '1024']), serverFor(t)])
+    assert.match(await say(primary.port, 'EVAL "for n = 1, 20000 do redis.call(\'SET\', n, n) end" 0') ?? '', /^\$-1/)
     await reports(t, port, /LOADING|has not responded/, {
       fault: async () => {
         await command(port, 'CONFIG SET key-load-delay 1000')
         await command(port, `REPLICAOF 127.0.0.1 ${String(primary.port)}`)
-        await eventually(async () => !/^\$/.test(await say(port, 'GET 1') ?? ''), HEALED_MS, 'it loads')
+        await eventually(async () => (await say(port, 'GET 1'))?.startsWith('-LOADING') ?? false, HEALED_MS, 'it loads')
       },
       end: () => eventually(async () => {
         await say(port, 'CONFIG SET key-load-delay 0')
