@@ -33,7 +33,7 @@ export async function runOn(server: OtherServer, files: readonly string[]): Prom
   const { REDIS_URL: _, LONGHAUL_TEST_REDIS_URL: __, ...env } = process.env
   const [command, ...args] = [...tiedBy('TERM'), process.execPath, join(root, 'scripts', 'test.mjs'), ...files]
   const child = spawn(command as string, args, {
-    env: { ...env, PATH: `${programsOf(server)}${delimiter}${env['PATH'] ?? ''}` }, stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...env, LONGHAUL_TEST_PROCESSES: '2', PATH: `${programsOf(server)}${delimiter}${env['PATH'] ?? ''}` }, stdio: ['ignore', 'pipe', 'pipe'],
   })
   const chunks: Buffer[] = []
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => { chunks.push(chunk) })
