@@ -28,6 +28,14 @@ export interface UploadResult {
   readonly items: readonly UploadItem[]
 }
 
+/** What a request asks for. */
+export interface UploadAsked {
+  /** Content coding of the body. */
+  readonly coding: string
+  /** Media type of the response. */
+  readonly resultType: string
+}
+
 /** Second argument of `write`. */
 export interface WriteContext {
   /** Line number of each record, from 1. */

@@ -5,8 +5,11 @@ import type { Blobs } from '../../stores/blobs.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Store } from '../../stores/store.js'
 
-/** Reserved bytes and their lifetime, by key in the store or the blobs. */
-type Reserved = Map<string, readonly [bytes: number, ttlMs: number]>
+/**
+ * Reserved bytes and their lifetime, by key in the store or the blobs. Those of a body that arrives
+ * count until `arrivesBy`, in milliseconds since 1970, because its blob does not exist yet.
+ */
+type Reserved = Map<string, readonly [bytes: number, ttlMs: number, arrivesBy?: number]>
 
 /** Changes a list. Returns `false` if the list is unchanged. */
 type Edit = (list: Reserved) => MaybePromise<unknown>
@@ -18,6 +21,8 @@ export interface ReserveLimits {
   /** Minimum number of bytes to reserve. Default: all. */
   readonly least?: number
   readonly ttlMs: number
+  /** Maximum time until the body has arrived and `set` is called, in milliseconds. Default: 0. */
+  readonly arrivalMs?: number
 }
 
 /** Compare-and-sets that may fail in a row. */
@@ -45,7 +50,7 @@ export class OwnerBytes {
 
   /** Reserves `bytes`, or at least `least`, and returns their number. */
   async reserve(owner: string, key: string, bytes: number, limits: ReserveLimits): Promise<number> {
-    const { maxBytes, maxUploads = Infinity, least = bytes, ttlMs } = limits
+    const { maxBytes, maxUploads = Infinity, least = bytes, ttlMs, arrivalMs = 0 } = limits
     let granted = 0
     await this.change(owner, async (list) => {
       list.delete(key)
@@ -56,7 +61,7 @@ export class OwnerBytes {
       if (uploadsOf(list) >= maxUploads) throw refusal('too_many_uploads')
       granted = Math.min(bytes, maxBytes - bytesOf(list))
       if (granted < least) throw refusal('too_many_bytes')
-      list.set(key, [granted, ttlMs])
+      list.set(key, [granted, ttlMs, ...arrivalMs > 0 ? [Date.now() + arrivalMs] : []])
     })
     return granted
   }
@@ -112,7 +117,8 @@ export class OwnerBytes {
   private async check(list: Reserved, keys: readonly string[]): Promise<void> {
     await changeEach(keys, async (key) => {
       const entry = list.get(key)
-      const isKept = await this.isKept(key)
+      const [, , arrivesBy = 0] = entry ?? []
+      const isKept = arrivesBy > Date.now() || await this.isKept(key)
       list.delete(key)
       if (entry && isKept) list.set(key, entry)
     })
