@@ -8,7 +8,7 @@ const SIZE = 300_001
 
 /** Tests of reading. */
 export const reading: Cases<BlobsContext> = {
-  'each range has its bytes': async (context) => {
+  'a range of a blob has its bytes': async (context) => {
     await context.blobs.put(context.key(), bytes(SIZE, 7001), context.later)
     const ranges = [
       [0, SIZE], [0, 1], [SIZE - 1, SIZE], [5, 5], [SIZE, SIZE], [65_535, 65_537], [65_536, 131_072],
@@ -41,7 +41,7 @@ export const reading: Cases<BlobsContext> = {
     assert.equal(await context.blobs.open(context.key(), range), undefined)
   },
 
-  'a link, if there are any, leads to one version, with its entity tag and the headers of the link': async (context) => {
+  'a link, if the blobs have links, leads to one version, with its entity tag and the headers of the link': async (context) => {
     const { blobs } = context
     if (!blobs.link) return
     const { etag } = await context.put('abcdef')
@@ -196,7 +196,7 @@ export const lifetime: Cases<BlobsContext> = {
     }
   },
 
-  'a renew during a put renews the old or the new blob, and the new one stays': async (context) => {
+  'a renew during a put renews the old or the new blob, and the new blob stays': async (context) => {
     for (let round = 0; round < 5; round++) {
       const key = context.key(`replaced-${round}`)
       const old = await context.put('old', key)
@@ -213,7 +213,7 @@ export const lifetime: Cases<BlobsContext> = {
     }
   },
 
-  'after close every call rejects with a StoreUnavailableError, and close resolves again': async (context) => {
+  'every call after close rejects with a StoreUnavailableError, and close resolves again': async (context) => {
     const { blobs } = context
     await blobs.put(context.key(), chunks('x'), context.later)
     await blobs.close()

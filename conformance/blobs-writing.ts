@@ -28,7 +28,7 @@ export const writing: Cases<BlobsContext> = {
     assert.equal(await context.text(), 'a')
   },
 
-  'readers get the whole old blob until the new one is complete': async (context) => {
+  'readers get the whole old blob until the new blob is complete': async (context) => {
     const first = await context.put('old')
     const latch = deferred()
     const written = context.blobs.put(context.key(), waiting(latch, 'n', 'ew'), context.later)
@@ -50,7 +50,7 @@ export const writing: Cases<BlobsContext> = {
     assert.equal(await context.text(), 'slow')
   },
 
-  'other bytes get another entity tag, even after a delete': async (context) => {
+  'a blob with other bytes gets another entity tag, even after a delete': async (context) => {
     const tags = new Set<string>()
     for (const text of ['a', 'b', 'c', 'd']) {
       tags.add((await context.blobs.put(context.key(), chunks(text), context.later)).etag)
@@ -59,7 +59,7 @@ export const writing: Cases<BlobsContext> = {
     assert.equal(tags.size, 4)
   },
 
-  'if the content fails, the put rejects with its error and the old blob stays': async (context) => {
+  'a put whose content fails rejects with its error, and the old blob stays': async (context) => {
     const failure = new Error('the client went away')
     const failing = async function* (): AsyncGenerator<Uint8Array> {
       yield* chunks('half')
@@ -102,7 +102,7 @@ export const writing: Cases<BlobsContext> = {
       assert.equal(await context.blobs.stat(context.key()), undefined)
     },
 
-  'a chunk may be reused once the next one is requested': async (context) => {
+  'a chunk may be reused once the next chunk is requested': async (context) => {
     const buffer = Buffer.alloc(3)
     const content = (async function* () {
       for (const text of ['abc', 'def', 'ghi']) {
@@ -168,7 +168,7 @@ export const writing: Cases<BlobsContext> = {
     }
   },
 
-  'without space a put rejects as full, the old blob stays, and space is freed again': async (context) => {
+  'a put without space rejects as full, the old blob stays, and space is freed again': async (context) => {
     if (context.capacity === undefined) return
     await context.put('old')
     let closed = false

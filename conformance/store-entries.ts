@@ -6,7 +6,7 @@ import { reject } from './wait.js'
 
 /** Tests of each method without concurrent callers. */
 export const entries: Cases<StoreContext> = {
-  'create writes an entry once, get returns it, and so does a second create': async (context) => {
+  'create writes an entry once, and get and a second create return it': async (context) => {
     await context.absent(context.key())
     const revision = await context.created(context.key(), 'one')
     assert.deepEqual({ ...await context.store.get(context.key()) }, { value: 'one', revision })
@@ -47,7 +47,7 @@ export const entries: Cases<StoreContext> = {
     assert.equal(await context.value(context.key()), 'one')
   },
 
-  'only the first delete of an entry returns true, with a revision only that of the entry': async (context) => {
+  'only the first delete of an entry returns true, and only with its revision if one is given': async (context) => {
     const first = await context.created(context.key(), 'one')
     const second = await context.replaced(context.key(), 'two', first)
     assert.equal(await context.store.delete(context.key(), first), false)
@@ -88,7 +88,7 @@ export const entries: Cases<StoreContext> = {
     await context.replaced(context.key(), 'three', revision)
   },
 
-  'an evictable entry may disappear early, others may not': async (context) => {
+  'an evictable entry may disappear early, and other entries may not': async (context) => {
     const evictable = { ...context.later, evictable: true }
     const first = await context.created(context.key('held'), 'held')
     for (let i = 0; i < 20; i++) {

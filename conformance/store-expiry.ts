@@ -114,7 +114,7 @@ export const owners: Cases<StoreContext> = {
     assert.equal(await context.value(long[0] as string), undefined, 'the oldest entry stayed')
   },
 
-  'the share also limits bytes': async (context) => {
+  'the share limits bytes': async (context) => {
     const { share } = context
     // Random, so that no store compresses it.
     const value = randomBytes(share.bytes / 8).toString('base64url')

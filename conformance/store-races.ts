@@ -7,7 +7,7 @@ const CROWD = 50
 
 /** Tests of atomicity with many concurrent callers. Half of them use the second store. */
 export const races: Cases<StoreContext> = {
-  'of many creates one wins, and all others get its entry': async (context) => {
+  'one of many creates wins, and all others get its entry': async (context) => {
     await context.created(context.key('expired'), 'old', context.short)
     await context.outlive(context.short)
     for (const key of [context.key(), context.key('expired')]) {
@@ -23,7 +23,7 @@ export const races: Cases<StoreContext> = {
     }
   },
 
-  'of many replaces with one revision one wins': async (context) => {
+  'one of many replaces with one revision wins': async (context) => {
     const revision = await context.created(context.key(), 'start')
     const outcomes = await together(CROWD, (i) => (
       context.side(i).replace(context.key(), `writer ${i}`, revision, context.later)
@@ -36,7 +36,7 @@ export const races: Cases<StoreContext> = {
     assert.equal(await context.value(context.key()), winners[0])
   },
 
-  'of many deletes one returns true': async (context) => {
+  'one of many deletes returns true': async (context) => {
     const revision = await context.created(context.key('a'), 'x')
     await context.created(context.key('b'), 'x')
     const named = await together(CROWD, (i) => context.side(i).delete(context.key('a'), revision))
@@ -45,7 +45,7 @@ export const races: Cases<StoreContext> = {
     assert.equal(unnamed.filter(Boolean).length, 1)
   },
 
-  'of delete and replace with one revision one wins': async (context) => {
+  'one of a delete and a replace with one revision wins': async (context) => {
     for (let round = 0; round < 10; round++) {
       const key = context.key(`${round}`)
       const revision = await context.created(key, 'start')
@@ -57,13 +57,13 @@ export const races: Cases<StoreContext> = {
     }
   },
 
-  'of many increments each counts once': async (context) => {
+  'each of many increments counts once': async (context) => {
     const values = await together(CROWD, (i) => context.count(context.key(), 1, context.side(i)))
     const expected = Array.from({ length: CROWD }, (_, i) => i + 1)
     assert.deepEqual(values.sort((a, b) => a - b), expected)
   },
 
-  'of many first increments one sets the lifetime for all': async (context) => {
+  'one of many first increments sets the lifetime for all': async (context) => {
     const lives = Array.from({ length: CROWD }, (_, i) => context.later.ttlMs * (i + 1))
     const counters = await together(CROWD, (i) => (
       context.side(i).increment(context.key(), 1, { ttlMs: lives[i] ?? 0 })
@@ -86,7 +86,7 @@ export const counters: Cases<StoreContext> = {
     assert.deepEqual(values, [-3, 1, 3, -2, -2, 999_999_999_998])
   },
 
-  'the first increment sets the lifetime, and the first one after the expiry sets it anew': async (context) => {
+  'the first increment sets the lifetime, and the first one after the expiry sets it again': async (context) => {
     const { key, life } = await context.whileLive(async (key, life) => {
       for (const [n, ttlMs] of [life.ttlMs, life.ttlMs + 600_000, 1].entries()) {
         const { value, resetMs } = await context.store.increment(key, 1, { ttlMs })

@@ -16,7 +16,7 @@ export const watching = watchCases<StoreContext>((context) => ({
 
 /** Tests of `close` and shared data. */
 export const closing: Cases<StoreContext> = {
-  'after close every call rejects with a StoreUnavailableError, and close resolves again': async (context) => {
+  'every call after close rejects with a StoreUnavailableError, and close resolves again': async (context) => {
     const { store } = context
     const revision = await context.created(context.key(), 'x')
     const unwatch = await store.watch(context.key(), () => undefined)

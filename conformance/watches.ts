@@ -90,7 +90,7 @@ export function watchCases<Context extends Waits>(
       for (const each of [stop, watch.stop]) each()
     },
 
-    'each watch of a name is notified, and those of other names are not': async ({ site, watched }) => {
+    'each watch of a name is notified, and watches of other names are not': async ({ site, watched }) => {
       const watches = [await watched(), await watched()]
       const others = await Promise.all(['ones', 'on', 'ONE', 'o*'].map(watched))
       const began = performance.now()
@@ -105,7 +105,7 @@ export function watchCases<Context extends Waits>(
       for (const { stop } of [...watches, ...others]) stop()
     },
 
-    'a watch that was stopped gets no notice, and others do': async ({ site, watched, waits }) => {
+    'a stopped watch gets no notice, and other watches do': async ({ site, watched, waits }) => {
       const [stopped, late, watch] = [await watched(), await watched(), await watched()]
       stopped.stop()
       stopped.stop()
@@ -123,7 +123,7 @@ export function watchCases<Context extends Waits>(
       again.stop()
     },
 
-    'one listener twice is two watches': async ({ site, waits }) => {
+    'a listener that watches twice has two watches': async ({ site, waits }) => {
       let count = 0
       const listener = (): void => { count++ }
       const first = await site.watch('one', listener)
@@ -134,7 +134,7 @@ export function watchCases<Context extends Waits>(
       second()
     },
 
-    'a hundred watches are all notified, of one name and of many': async ({ site, waits }) => {
+    'a hundred watches of one name and of many names are all notified': async ({ site, waits }) => {
       const notified = new Set<number>()
       const stops = await together(100, (n) => (
         site.watch(n < 50 ? 'one' : `name-${String(n)}`, () => { notified.add(n) })

@@ -16,7 +16,7 @@ function allSent(context: EngineContext): Promise<void> {
 
 /** Tests of callbacks. */
 export const callbackCases: Cases<EngineContext> = {
-  'the change that ends a task makes its callback due, and an attempt leaves it due in a minute': async (context) => {
+  'the change that ends a task makes its callback due, and an attempt makes it due again in a minute': async (context) => {
     const worker = context.script({ 1: { status: 'completed', callbackMs: 0 } }, { callback: never })
     await context.created({ id: 'one' })
     await context.eventually(() => worker.callbacks.length === 1, 'the attempt begins')
@@ -51,7 +51,7 @@ export const callbackCases: Cases<EngineContext> = {
     assert.equal(worker.callbacks.length, 3)
   },
 
-  'a callback is sent once, by any process, which sends no more at a time than it may': async (context) => {
+  'a callback is sent once, by any process, and no process exceeds its limit of concurrent callbacks': async (context) => {
     const most: number[] = []
     const processes = [...new Set([context.first, await context.open()])]
     const workers = processes.map((process, n) => {
@@ -75,7 +75,7 @@ export const callbackCases: Cases<EngineContext> = {
     assert.equal(Math.max(...most), 2)
   },
 
-  'a worker with 0 callbacks sends none': async (context) => {
+  'a worker with 0 places for callbacks sends none': async (context) => {
     const worker = context.work({ callbacks: 0 })
     await context.ended({ id: 'one' }, { status: 'cancelled', callbackMs: 0 })
     await context.created({ id: 'mark', start: { delayMs: context.delayMs } })

@@ -32,7 +32,7 @@ export const changeCases: Cases<EngineContext> = {
       assert.equal((await worker.ran('one')).run.checkpoint, undefined)
     },
 
-  'of many concurrent changes at one version one applies': async (context) => {
+  'one of many concurrent changes at one version applies': async (context) => {
     const side = await context.sides()
     const task = await context.created({ id: 'one' })
     const outcomes = await together(20, (n) => side(n).change(task, { version: 1 }, { details: { n } }))
@@ -44,7 +44,7 @@ export const changeCases: Cases<EngineContext> = {
     for (const outcome of outcomes) assert.deepEqual(taskOf(outcome), stored)
   },
 
-  'an absent property stays as it is': async (context) => {
+  'a change keeps the properties that it does not name': async (context) => {
     const task = await context.created({ id: 'one', key: 'key', owner: 'ann', caller: 'ann' })
     let last = await context.changed(task, { version: 1 }, { details: { a: 1 } })
     last = await context.changed(task, { version: 2 }, { keepMs: 2 * HOUR })
@@ -55,7 +55,7 @@ export const changeCases: Cases<EngineContext> = {
     assert.deepEqual(last, { ...ended, version: 5, details: { a: 2 } })
   },
 
-  'keepMs starts at the change': async (context) => {
+  'keepMs counts from the change': async (context) => {
     const task = await context.created({ id: 'one', start: { delayMs: HOUR } })
     const before = await context.engine.now()
     const changed = await context.changed(task, { version: 1 }, { keepMs: 5000 })
@@ -63,7 +63,7 @@ export const changeCases: Cases<EngineContext> = {
     assert.ok(changed.expiresAt >= before + 5000 && changed.expiresAt <= after + 5000, 'expiresAt is wrong')
   },
 
-  'a status ends a run, with its time, details and result, and then the run can write nothing': async (context) => {
+  'a change of the status ends a run, with its time, details and result, and the run can write nothing afterwards': async (context) => {
     const worker = context.work({ run: untilOpened })
     for (const status of ['completed', 'failed', 'cancelled', 'queued'] as const) {
       await context.created({ id: status })
@@ -156,7 +156,7 @@ export const changeCases: Cases<EngineContext> = {
     }
   },
 
-  'of a concurrent delete and retry one applies': async (context) => {
+  'one of a concurrent delete and retry applies': async (context) => {
     const other = (await context.open()).engine
     for (let n = 0; n < 10; n++) {
       const task = await context.ended({ id: `task-${String(n)}` })

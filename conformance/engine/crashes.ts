@@ -18,7 +18,7 @@ function each<Name extends keyof StoredTask>(worker: Worker, name: Name): Stored
 
 /** Tests of leases, for all engines. A handler that ends without a change simulates a crash. */
 export const crashCases: Cases<EngineContext> = {
-  'a run that does not end its task runs again when its lease ends, as crashed, as often as it crashes':
+  'a run that does not end its task counts as crashed and runs again when its lease ends, every time':
     async (context) => {
       const worker = context.script({ 4: { status: 'completed' } })
       await context.created({ id: 'one' })
@@ -55,7 +55,7 @@ export const crashCases: Cases<EngineContext> = {
     assert.equal(third?.run.checkpoint, 'half')
   },
 
-  'an ordinary end of a run, and a retry, set the number of consecutive crashes to 0': async (context) => {
+  'an ordinary end of a run and a retry set the number of consecutive crashes to 0': async (context) => {
     const worker = context.script({
       2: { status: 'queued' }, 4: { status: 'failed' }, 5: { status: 'completed' },
     })
@@ -256,7 +256,7 @@ export const sharedCrashCases: Cases<EngineContext> = {
     next.latch.resolve()
   },
 
-  'other processes run what a dead process has made due: waiting, delayed, and queued again': async (context) => {
+  'other processes run waiting, delayed and re-queued tasks that a dead process has made due': async (context) => {
     const first = context.script({ 1: { status: 'queued', delayMs: context.delayMs } })
     await context.created({ id: 'again' })
     await first.ran('again')
@@ -270,7 +270,7 @@ export const sharedCrashCases: Cases<EngineContext> = {
     for (const id of ['again', 'delayed', 'waiting']) await context.reaches(id, 'completed', process.engine)
   },
 
-  'a waiting worker finds what another process makes due': async (context) => {
+  'a waiting worker finds tasks that another process makes due': async (context) => {
     const worker = context.work({}, await context.open())
     await context.quiet()
     for (const n of [1, 2, 3]) {

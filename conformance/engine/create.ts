@@ -47,7 +47,7 @@ export const createCases: Cases<EngineContext> = {
     assert.deepEqual(await assertWhole(context, other, ['ann']), [cancelled])
   },
 
-  'an id or a key that is in use gives `exists`, and nothing is created': async (context) => {
+  'an id or a key in use gives `exists`, and nothing is created': async (context) => {
     const other = (await context.open()).engine
     const task = await context.created({ id: 'one', key: 'first' })
     for (const [id, key] of [['one', 'second'], ['two', 'first']] as const) {
@@ -58,7 +58,7 @@ export const createCases: Cases<EngineContext> = {
     assert.deepEqual(await context.listed({}, other), [task])
   },
 
-  'ids and keys are compared exactly, and none is special': async (context) => {
+  'ids and keys are compared exactly, and no text is special': async (context) => {
     const ids = ['a', 'A', '-', '_', '.', '..', '__proto__', 'constructor', '0', '00', 'x'.repeat(128)]
     for (const id of ids) await context.created({ id })
     for (const id of ids) assert.equal((await context.stored(id)).id, id)
@@ -83,7 +83,7 @@ export const createCases: Cases<EngineContext> = {
     }
   },
 
-  'names that an engine cannot keep are rejected with a TypeError, without the calls beside them': async (context) => {
+  'a name that an engine cannot keep rejects its own call with a TypeError': async (context) => {
     const faults = ['', 'x'.repeat(600), 'a\0b', '\ud800', 'b\udc00']
     const names = faults.flatMap((name) => [{ owner: name }, { key: name }, { caller: name }])
     const outcomes = await Promise.allSettled(names.flatMap((bad, n) => [
@@ -98,7 +98,7 @@ export const createCases: Cases<EngineContext> = {
     assert.equal((await context.ids()).filter((id) => id.startsWith('bad')).length, 0)
   },
 
-  'of many concurrent calls with one id or key one creates, and all get its task': async (context) => {
+  'one of many concurrent calls with one id or key creates the task, and all get it': async (context) => {
     const side = await context.sides()
     for (const [id, key] of [[undefined, 'key'], ['one', undefined]]) {
       const outcomes = await together(20, (n) => (
@@ -172,7 +172,7 @@ export const createCases: Cases<EngineContext> = {
     }
   },
 
-  'no call with an old task changes a new task with its id': async (context) => {
+  'a call with an old task never changes a new task with its id': async (context) => {
     const other = (await context.open()).engine
     const old = await context.created({ id: 'one', key: 'old', owner: 'ann', caller: 'ann' })
     const ended = await context.changed(old, { version: 1 }, { status: 'failed' })

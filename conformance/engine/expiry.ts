@@ -103,7 +103,7 @@ export const expiryCases: Cases<EngineContext> = {
       for (const task of fresh) assert.deepEqual(await other.readByKey(task.key as string), task)
     },
 
-  'a change says if a task has files': async (context) => {
+  'a change sets whether a task has files': async (context) => {
     const task = await context.created({ id: 'gets', pool })
     const { birth, details } = await context.changed(task, { version: 1 }, { hasFiles: true, keepMs: context.delayMs })
     const loses = await context.created({ id: 'loses', pool, hasFiles: true })

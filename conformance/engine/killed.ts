@@ -46,7 +46,7 @@ function allCompleted(context: EngineContext): Promise<void> {
  * Tests of calls during which the process is killed. A change is made completely, or not at all.
  */
 export const halfCases: Cases<EngineContext> = {
-  'a process is killed during a create': async (context) => {
+  'a create is applied as a whole or not at all if its process is killed': async (context) => {
     await killDuring(context, async (killed, id) => {
       const task = context.task({ id, key: `key-${id}`, ...ann, pool })
       return () => killed.create(task)
@@ -59,7 +59,7 @@ export const halfCases: Cases<EngineContext> = {
     })
   },
 
-  'a process is killed during an end of a run, with its callback': async (context) => {
+  'an end of a run is applied with its callback or not at all if its process is killed': async (context) => {
     await killDuring(context, async (killed, id) => {
       await context.created({ id, ...ann, pool: id })
       const options = { places: { [id]: 1 }, callbacks: 0, run: untilOpened }
@@ -82,7 +82,7 @@ export const halfCases: Cases<EngineContext> = {
     await assertWhole(context, context.engine, ['ann'])
   },
 
-  'a process is killed during a retry': async (context) => {
+  'a retry is applied as a whole or not at all if its process is killed': async (context) => {
     await killDuring(context, async (killed, id) => {
       const task = await context.ended({ id, ...ann })
       return () => killed.change(task, { version: 2 }, { status: 'queued', limit: COUNTED })
@@ -92,7 +92,7 @@ export const halfCases: Cases<EngineContext> = {
     })
   },
 
-  'a process is killed during a deletion': async (context) => {
+  'a deletion is applied as a whole or not at all if its process is killed': async (context) => {
     await killDuring(context, async (killed, id) => {
       const task = await context.ended({ id, key: id, ...ann })
       return () => killed.delete(task, 2)
@@ -104,7 +104,7 @@ export const halfCases: Cases<EngineContext> = {
     })
   },
 
-  'a process is killed while runs begin': async (context) => {
+  'a begin of a run is applied as a whole or not at all if its process is killed': async (context) => {
     for (let n = 0; n < 12; n++) await context.created({ id: `task-${String(n)}`, ...ann, keepMs: HOUR })
     await killDuring(context, async (killed) => () => {
       context.work({ places: { default: 3 }, run: untilOpened }, { engine: killed })

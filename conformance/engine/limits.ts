@@ -87,7 +87,7 @@ export const limitCases: Cases<EngineContext> = {
     }
   },
 
-  'of many concurrent calls, each group of each caller gets as many tasks as its limit': async (context) => {
+  'each group of each caller gets as many tasks as its limit, of many concurrent calls': async (context) => {
     const side = await context.sides()
     const limits = [{ group: '', max: 4 }, { group, max: 2 }, undefined]
     for (const caller of ['ann', 'bob', 'cid']) {
@@ -156,7 +156,7 @@ export const limitCases: Cases<EngineContext> = {
     }
   },
 
-  'of many concurrent retries as many succeed as the limit allows': async (context) => {
+  'as many of many concurrent retries succeed as the limit allows': async (context) => {
     const side = await context.sides()
     const tasks = await together(12, (n) => context.ended({ id: `task-${String(n)}`, caller: 'ann' }))
     const retry = { status: 'queued', limit: { group, max: 4 } } as const

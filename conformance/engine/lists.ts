@@ -95,7 +95,7 @@ export const listCases: Cases<EngineContext> = {
     assert.deepEqual(await context.stored('one'), task)
   },
 
-  '`from` is included and `to` is not': async (context) => {
+  'a list includes tasks created at `from`, and excludes those created at `to`': async (context) => {
     const tasks = await mixture(context)
     const [early = 0, late = 0] = [tasks[12]?.createdAt, tasks[36]?.createdAt]
     for (const order of ['newest', 'oldest'] as const) {

@@ -4,7 +4,7 @@ import { untilOpened, type EngineContext } from './context.js'
 
 /** Tests of `setPaused` and `pausedPools`. */
 export const pauseCases: Cases<EngineContext> = {
-  'nothing begins in a paused pool of any process, what runs continues, and other pools run':
+  'no run begins in a paused pool of any process, active runs continue, and other pools run':
     async (context) => {
       const other = await context.open()
       const worker = context.work({ run: untilOpened, places: { default: 4, other: 4 } })

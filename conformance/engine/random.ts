@@ -186,7 +186,7 @@ async function disturb(context: EngineContext, chaos: Chaos): Promise<void> {
 
 /** Randomised tests. */
 export const randomCases: Cases<EngineContext> = {
-  'with lost responses, delays and crashes, every acknowledged task ends once and nothing is left': async (context) => {
+  'every acknowledged task ends once with lost responses, delays and crashes, and nothing is left': async (context) => {
     const chaos = new Chaos(context, Math.floor(Math.random() * 1e9))
     try {
       await survives(context, chaos)

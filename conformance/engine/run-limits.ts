@@ -45,7 +45,7 @@ async function end(all: readonly Worker[], id: string, change: TaskChange = { st
 
 /** Tests of the limits of what runs. */
 export const runLimitCases: Cases<EngineContext> = {
-  'a caller has its share running, over all processes, and the tasks of others begin': async (context) => {
+  'a caller runs its share over all processes, and the tasks of other callers begin': async (context) => {
     const all = await workers(context, { maxPerCaller: 2 })
     await create(context, 'ann', 6)
     await create(context, 'bob', 3)
@@ -59,7 +59,7 @@ export const runLimitCases: Cases<EngineContext> = {
     assert.deepEqual([running, waiting], [4, 3])
   },
 
-  'the limit of a name holds beside that of the pool': async (context) => {
+  'the limit of a name applies in addition to the limit of the pool': async (context) => {
     const all = await workers(context, { maxPerCaller: 3, maxPerCallerOf: new Map([['export', 1]]) })
     for (const [n, name] of ['export', 'export', 'export', 'report', 'report', 'report'].entries()) {
       await context.created({ id: `${name}-${String(n)}`, name, caller: 'ann' })
@@ -76,7 +76,7 @@ export const runLimitCases: Cases<EngineContext> = {
     await context.eventually(() => idsOf(all).includes('export-2'), 'the last export begins')
   },
 
-  'tasks without a caller are in no share': async (context) => {
+  'tasks without a caller count for no share': async (context) => {
     const all = await workers(context, { maxPerCaller: 1, maxPerCallerOf: new Map([['report', 1]]) })
     for (const id of ['a', 'b', 'c']) await context.created({ id })
     await begin(context, all, ['a', 'b', 'c'])
@@ -98,7 +98,7 @@ export const runLimitCases: Cases<EngineContext> = {
     assert.deepEqual(idsOf(all), ['runs', 'urgent', 'old', 'new'])
   },
 
-  'held tasks take no turns from others': async (context) => {
+  'held tasks use no turns of other tasks': async (context) => {
     const limits = { default: { maxPerCaller: 1 } }
     const worker = context.work({ places: { default: 2 }, limits, run: untilOpened })
     await create(context, 'ann', 30)
@@ -116,7 +116,7 @@ export const runLimitCases: Cases<EngineContext> = {
     assert.deepEqual(callers.filter((caller) => caller === 'cid').length, 3, `they began as ${worker.ids.join()}`)
   },
 
-  'an end, a failure, a cancel, a retry and a run that is given back free the place': async (context) => {
+  'an end, a failure, a cancel, a retry and a run that is given back each free the place': async (context) => {
     const all = await workers(context, { maxPerCaller: 1, maxRunning: 2 })
     const changes: readonly TaskChange[] = [
       { status: 'completed' }, { status: 'failed' }, { status: 'queued', delayMs: HOUR },
@@ -179,7 +179,7 @@ export const runLimitCases: Cases<EngineContext> = {
     assert.equal(last.attempt, 1)
   },
 
-  'no more than the share runs at any time, whatever happens': async (context) => {
+  'no more runs than the share are active at any time, whatever happens': async (context) => {
     const running = new Map<string, number>()
     let most = 0
     const work = (process = context.first): Worker => context.work({

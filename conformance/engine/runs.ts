@@ -61,7 +61,7 @@ export const runCases: Cases<EngineContext> = {
     assert.equal(wasInside, false)
   },
 
-  'each task runs once, with several workers, and never more run at a time than there are places':
+  'each task runs once with several workers, and no more tasks run at a time than there are places':
     async (context) => {
       const workers = []
       let running = 0
@@ -120,7 +120,7 @@ export const runCases: Cases<EngineContext> = {
     if (second !== context.first) await context.work({ places: { heavy: 1 } }, second).ran('heavy')
   },
 
-  'a full pool does not delay another': async (context) => {
+  'a full pool delays no other pool': async (context) => {
     const worker = context.work({ places: { heavy: 1, default: 1 }, run: untilOpened })
     for (const n of [1, 2]) await context.created({ id: `heavy-${String(n)}`, pool: 'heavy' })
     const first = await worker.began(1)
@@ -131,7 +131,7 @@ export const runCases: Cases<EngineContext> = {
     await worker.began(3)
   },
 
-  'a delayed task runs after its delay, and delays no others': async (context) => {
+  'a delayed task runs after its delay, and delays no other task': async (context) => {
     const worker = context.work()
     const at = performance.now()
     const late = await context.created({ id: 'late', start: { delayMs: 3 * context.delayMs } })

@@ -56,7 +56,7 @@ export const turnCases: Cases<EngineContext> = {
       }
     },
 
-  'beside 100 callers with many tasks, a new one begins after about one turn of all': async (context) => {
+  'a new caller begins after about one turn of all, beside 100 callers with many tasks': async (context) => {
     const places = 10
     await together(100, async (n) => {
       for (let each = 0; each < 4; each++) {
@@ -109,7 +109,7 @@ export const turnCases: Cases<EngineContext> = {
     assert.ok(ann.length >= 2 && ann.length <= 4, `the first were ${worker.ids.slice(11, 17).join()}`)
   },
 
-  'counts returns the running, waiting and delayed tasks of a pool': async (context) => {
+  'counts() returns the running, waiting and delayed tasks of a pool': async (context) => {
     const other = (await context.open()).engine
     assert.deepEqual(await other.counts('default'), { running: 0, waiting: 0, delayed: 0 })
     const worker = context.work({ places: { default: 1 }, run: untilOpened })
@@ -198,7 +198,7 @@ export const shareCases: Cases<EngineContext> = {
     await context.created({ id: 'ann-000', key: 'key of ann-000', pool: 'nobody' })
   },
 
-  'the share also limits the bytes of results, details, inputs and checkpoints': async (context) => {
+  'the share limits the bytes of results, details, inputs and checkpoints': async (context) => {
     // Random, so that no engine compresses it.
     const text = JSON.stringify(randomBytes(4000).toString('base64'))
     const input = Json.of(text)
@@ -212,7 +212,7 @@ export const shareCases: Cases<EngineContext> = {
     }
   },
 
-  'files have a separate share, and only tasks with files make space': async (context) => {
+  'files have a separate share, and only tasks with files are removed for it': async (context) => {
     const worker = context.work()
     const stay = await flood(context, 'ann', 3)
     const files = { hasFiles: true, files: { bytes: 900, max: 1000 } }
@@ -223,7 +223,7 @@ export const shareCases: Cases<EngineContext> = {
     await context.eventually(() => worker.removed.filter(({ caller }) => caller === 'ann').length === 5, 'remove is called')
   },
 
-  'a newest task whose files are larger than the share stays, and counts until it is removed': async (context) => {
+  'the newest task stays although its files are larger than the share, and it counts until it is removed': async (context) => {
     const end = (id: string, bytes: number) => (
       context.ended({ id, caller: 'ann' }, { status: 'failed', files: { bytes, max: 1000 } })
     )
@@ -248,7 +248,7 @@ export const shareCases: Cases<EngineContext> = {
     assert.deepEqual(await left(context, first.slice(0, 1)), [])
   },
 
-  'a task that is changed often counts once, and a deleted one does not count': async (context) => {
+  'a task that is changed often counts once, and a deleted task does not count': async (context) => {
     const ids = await flood(context, 'ann', 2, { status: 'failed' })
     const task = await context.stored('ann-001')
     let { version } = task

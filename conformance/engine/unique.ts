@@ -11,7 +11,7 @@ const replacing = { key: 'invoice-42', ifExists: 'replace' } as const
 
 /** Tests of business keys. */
 export const uniqueCases: Cases<EngineContext> = {
-  'an unfinished task with a business key is returned, and nothing is created': async (context) => {
+  'a call with the business key of an unfinished task returns this task, and nothing is created': async (context) => {
     const other = (await context.open()).engine
     const first = await context.created({ id: 'one', pool, unique })
     const again = await other.create(context.task({ id: 'two', key: 'key', pool, unique, details: { n: 2 } }))
@@ -32,14 +32,14 @@ export const uniqueCases: Cases<EngineContext> = {
     for (const each of created) if (each.outcome === 'exists') assert.equal(each.task.id, first?.id)
   },
 
-  'a repeated call gets the outcome of the first one': async (context) => {
+  'a repeated call gets the outcome of the first call': async (context) => {
     const task = context.task({ id: 'one', pool, unique: replacing })
     const [first, again] = [await context.engine.create(task), await context.engine.create(task)]
     assert.deepEqual([first.outcome, again.outcome], ['created', 'created'])
     assert.deepEqual(taskOf(first), taskOf(again))
   },
 
-  'a task gives its business key up when it is final, and a retry does not get it back': async (context) => {
+  'a final task loses its business key, and a retry does not get it back': async (context) => {
     for (const status of ['completed', 'failed', 'cancelled'] as const) {
       const task = await context.created({ id: status, pool, unique })
       await context.changed(task, { version: 1 }, { status })
@@ -54,13 +54,13 @@ export const uniqueCases: Cases<EngineContext> = {
     assert.deepEqual([still.outcome, taskOf(still).id], ['exists', next.id])
   },
 
-  'an expired task has given its business key up': async (context) => {
+  'an expired task loses its business key': async (context) => {
     const task = await context.created({ id: 'one', pool, unique, keepMs: 1 })
     await context.past(task.expiresAt)
     await context.created({ id: 'two', pool, unique })
   },
 
-  'a running task is returned, whatever ifExists says': async (context) => {
+  'a running task is returned for its business key, whatever ifExists says': async (context) => {
     const { begun } = await context.running({ id: 'one', unique })
     const again = await context.engine.create(context.task({ id: 'two', unique: replacing, details: {} }))
     assert.deepEqual(again, { outcome: 'exists', task: await context.stored('one') })
@@ -69,7 +69,7 @@ export const uniqueCases: Cases<EngineContext> = {
     assert.deepEqual(waits, { outcome: 'exists', task: await context.stored('one') })
   },
 
-  'a task that has never begun gets the work of the new one, and runs once with it': async (context) => {
+  'a task that has never begun gets the work of the task that replaces it, and runs once with it': async (context) => {
     const other = (await context.open()).engine
     const first = await context.created({
       id: 'one', key: 'key', owner: 'ann', caller: 'ann', unique: replacing, start: { delayMs: HOUR },
@@ -96,7 +96,7 @@ export const uniqueCases: Cases<EngineContext> = {
     assert.equal(worker.begun.length, 1)
   },
 
-  'a waiting task that is replaced by one for later does not begin now': async (context) => {
+  'a waiting task that is replaced by one with a later start does not begin now': async (context) => {
     await context.created({ id: 'one', unique })
     const later = context.task({ id: 'two', unique: replacing, start: { delayMs: HOUR } })
     assert.equal((await context.engine.create(later)).outcome, 'replaced')
@@ -110,7 +110,7 @@ export const uniqueCases: Cases<EngineContext> = {
     assert.deepEqual([waiting, delayed], [0, 1])
   },
 
-  'a task moves to the pool and the priority of the one that replaces it': async (context) => {
+  'a task moves to the pool and the priority of the task that replaces it': async (context) => {
     const worker = context.work({ places: { default: 1, other: 1 }, run: untilOpened })
     for (const id of ['holds', 'low']) await context.created({ id, priority: id === 'low' ? 9 : 0 })
     const holds = await worker.ran('holds')
@@ -137,7 +137,7 @@ export const uniqueCases: Cases<EngineContext> = {
     assert.equal((await context.engine.create(task('two'))).outcome, 'caller_full')
   },
 
-  'an engine rejects a business key that it cannot keep': async (context) => {
+  'a business key that an engine cannot keep is rejected': async (context) => {
     for (const key of ['', 'x'.repeat(513), 'a\0b', '\ud800']) {
       await assert.rejects(
         async () => context.engine.create(context.task({ id: 'one', unique: { ...unique, key } })), TypeError,

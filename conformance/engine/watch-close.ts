@@ -58,7 +58,7 @@ export const watchesOfTasks: Cases<EngineContext> = {
 
 /** Tests of `close`, for all engines. */
 export const closeCases: Cases<EngineContext> = {
-  'close of an idle engine resolves, and so does a second close': async (context) => {
+  'close of an idle engine resolves, and a second close resolves again': async (context) => {
     context.work()
     await context.soon(context.engine.close({ drainMs: context.timeoutMs }), 'close resolves')
     await context.soon(context.engine.close({ drainMs: context.timeoutMs }), 'a second close resolves')

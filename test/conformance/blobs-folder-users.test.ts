@@ -101,7 +101,7 @@ describe('FolderBlobs and other users of the machine', () => {
     assert.deepEqual(await readdir(target), [])
   })
 
-  test('a link of this user is rejected, also with a slash at its end', async () => {
+  test('a link of this user is rejected, even with a slash at its end', async () => {
     const target = await made(0o700)
     const link = path()
     await symlink(target, link)

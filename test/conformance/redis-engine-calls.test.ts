@@ -80,7 +80,7 @@ test('a client that reads from the replicas of a Cluster reads tasks from its pr
   assert.equal((await store.get('entry'))?.value, 'value')
 })
 
-test('a task whose start has come is listed as queued, and as processing after a change of its pool', async (t) => {
+test('a task whose start has come is listed under its current status, even after a change of its pool', async (t) => {
   const { engine } = open(t)
   await engine.create(task('later', { start: { delayMs: 100 } }))
   await new Promise((resolve) => { setTimeout(resolve, 150) })

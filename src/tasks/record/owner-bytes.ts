@@ -21,7 +21,10 @@ export interface ReserveLimits {
   /** Minimum number of bytes to reserve. Default: all. */
   readonly least?: number
   readonly ttlMs: number
-  /** Maximum time until the body has arrived and `set` is called, in milliseconds. Default: 0. */
+  /**
+   * Maximum time until the body has arrived and `set` is called, in milliseconds. Default: what
+   * `key` names exists already.
+   */
   readonly arrivalMs?: number
 }
 
@@ -50,7 +53,7 @@ export class OwnerBytes {
 
   /** Reserves `bytes`, or at least `least`, and returns their number. */
   async reserve(owner: string, key: string, bytes: number, limits: ReserveLimits): Promise<number> {
-    const { maxBytes, maxUploads = Infinity, least = bytes, ttlMs, arrivalMs = 0 } = limits
+    const { maxBytes, maxUploads = Infinity, least = bytes, ttlMs, arrivalMs } = limits
     let granted = 0
     await this.change(owner, async (list) => {
       list.delete(key)
@@ -61,7 +64,7 @@ export class OwnerBytes {
       if (uploadsOf(list) >= maxUploads) throw refusal('too_many_uploads')
       granted = Math.min(bytes, maxBytes - bytesOf(list))
       if (granted < least) throw refusal('too_many_bytes')
-      list.set(key, [granted, ttlMs, ...arrivalMs > 0 ? [Date.now() + arrivalMs] : []])
+      list.set(key, arrivalMs === undefined ? [granted, ttlMs] : [granted, ttlMs, Date.now() + arrivalMs])
     })
     return granted
   }

@@ -135,7 +135,7 @@ describe('a host name in a callback URL', () => {
   })
 })
 
-test('is called without the proxy of the environment', async (t) => {
+test('a callback is sent without the proxy of the environment', async (t) => {
   const names = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY', 'all_proxy', 'NODE_USE_ENV_PROXY']
   const old = names.map((name) => process.env[name])
   t.after(() => {

@@ -65,7 +65,7 @@ export function workerSuite({ runs }: CrashDatabase, cluster: CrashCluster): voi
       })
     }
 
-    test('a task whose workers end three times in a row fails with task_lost, even if the worker that reports it ends too', async () => {
+    test('a task whose workers end three times in a row fails with task_lost, even if a fourth ends while it reports this', async () => {
       const { json: { taskId } } = await submit(client, {})
       for (let crash = 1; crash <= 3; crash++) await died(await start('worker', 'begun run'))
       await died(await start('worker', 'before failed'))

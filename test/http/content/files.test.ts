@@ -209,7 +209,7 @@ describe('a file', () => {
   })
 })
 
-test('is served at positions beyond 2^32, if it is a sparse file of 6 GiB', async (t) => {
+test('a sparse file of 6 GiB is served at positions beyond 2^32', async (t) => {
   const path = join(await folder(t), 'x.bin')
   const size = 6 * 1024 ** 3
   const file = await openFile(path, 'w')
@@ -225,7 +225,7 @@ test('is served at positions beyond 2^32, if it is a sparse file of 6 GiB', asyn
   assert.equal((await ask(port, 'HEAD', '/')).headers['content-length'], String(size))
 })
 
-test('is served by a fetch-style server in the same way', async (t) => {
+test('a fetch-style server serves a folder', async (t) => {
   const base = await folder(t)
   await writeFile(join(base, 'a.txt'), '0123456789')
   const handle = toFetch(content(folderSource(base)), { mountPath: '/files' })

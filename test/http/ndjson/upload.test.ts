@@ -197,7 +197,7 @@ describe('an upload over a socket', () => {
       await ended(first.headers.location as string)
       assert.deepEqual(seen, [{ id: 5 }])
     })
-    test('is rejected at once for what the head of the request shows', async () => {
+    test('is rejected at once if the head of the request shows a fault', async () => {
       assert.equal((await post('x', { ...prefer, 'content-type': 'text/plain' })).status, 415)
       assert.equal((await post('x', { ...prefer, 'content-encoding': 'compress' })).status, 415)
       assert.equal((await post('x', { ...prefer, 'idempotency-key': '' })).status, 400)

@@ -128,7 +128,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
       }
     })
   }
-  test('SPEC 4.3, 4.4.1: nothing is written of a large body that breaks off', async () => {
+  test('SPEC 4.3, 4.4.1: a large body that breaks off writes nothing', async () => {
     const users = await open()
     const text = JSON.stringify(drafts(3000)).slice(0, 150_000)
     const before = await everybody(users)

@@ -167,7 +167,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       assert.ok(await blobs.stat(keys[0] as string))
     })
 
-    test('is not kept for ever: it expires after its task', async (t) => {
+    test('expires after its task', async (t) => {
       const { fail, advance, keys, blobs } = await failedUpload(t)
       await fail()
       await advance(DAY + 2 * HOUR)
@@ -186,7 +186,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       assert.equal((end.result as UploadResult).items.length, 900)
     })
 
-    test('that is gone makes a retry a 410 at once, and leaves the task as it is', async (t) => {
+    test('makes a retry a 410 at once if it is deleted, and the task stays as it is', async (t) => {
       const { fail, retry, advance, tasks, blobs, keys, state } = await failedUpload(t)
       for (const lose of [() => blobs.delete(keys.at(-1) as string), () => advance(2 * DAY)]) {
         const path = await fail()
@@ -202,7 +202,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       }
     })
 
-    test('that another retry has used and released is no 410, but a 409, because the task is completed', async (t) => {
+    test('makes a retry a 409 if another retry has used it, because the task is completed', async (t) => {
       const { fail, retry, ended, blobs, keys, state } = await failedUpload(t)
       const path = await fail()
       state.mended = true
@@ -224,7 +224,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       assert.deepEqual([status, JSON.parse(body).code], [409, 'task_already_completed'])
     })
 
-    test('of a failed bulk task is renewed with its report, and a retry continues', async (t) => {
+    test('is renewed with the report of a failed bulk task, and a retry continues', async (t) => {
       const { blobs, advance } = open(t)
       const keys = keysOf(blobs)
       const renewed = renewalsOf(blobs)
@@ -263,7 +263,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       assert.deepEqual(report.split('\n').slice(0, -1).map((line) => JSON.parse(line).id), written)
     })
 
-    test('of a bulk request that was cancelled is renewed, too', async (t) => {
+    test('is renewed for a bulk request that was cancelled', async (t) => {
       const { blobs, advance } = open(t)
       const renewed = renewalsOf(blobs)
       const [started, go] = [deferred(), deferred()]
@@ -338,7 +338,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
   })
 }
 
-test('the stored body of a task for later lives until its start, and as long as it may wait then', async (t) => {
+test('the stored body of a task with a later start lives until its start, and as long as the task may wait then', async (t) => {
   const { blobs, advance } = inMemory()
   const upload = ndjsonUpload<object>({
     write: () => undefined, background: { name: 'upload', blobs, attempts: 1, blobRetentionMs: 1000 },
@@ -377,7 +377,7 @@ describe('external.renew of an application', () => {
     return { ...made, path, calls }
   }
 
-  test('is called when the task has failed and before a retry, with how long it is needed', async (t) => {
+  test('is called when the task has failed and before a retry, with the time that it is needed', async (t) => {
     const { calls, retry, path, ended } = await failed(t, () => true)
     await eventually(() => calls.length === 1)
     assert.equal((await retry(path)).status, 202)
@@ -410,7 +410,7 @@ describe('external.renew of an application', () => {
     assert.deepEqual(calls, ['upload-1'])
   })
 
-  test('that returns false makes the retry a 410; one that throws fails the retry, not the task', async (t) => {
+  test('makes a retry a 410 if it returns false, and fails only the retry if it throws', async (t) => {
     let renew = async (): Promise<boolean> => false
     const { retry, path, tasks } = await failed(t, () => renew())
     const { status, body } = await retry(path)

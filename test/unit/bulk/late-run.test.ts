@@ -50,7 +50,7 @@ function open(t: TestContext, write: (count: number, call: Call) => unknown) {
 type Deferred = ReturnType<typeof deferred<void>>
 
 describe('the report of a bulk task', () => {
-  test('is that of the run that completed it, although the cancelled run before it ends later', async (t) => {
+  test('comes from the run that completed the task, although a cancelled run ends later', async (t) => {
     const [begun, go, late] = [deferred(), deferred(), deferred()]
     const { tasks, blobs, post, indexes } = open(t, async (call) => {
       if (call !== 2) return
@@ -74,7 +74,7 @@ describe('the report of a bulk task', () => {
     assert.deepEqual(await indexes(id), [0, 1, 2, 3, 4, 5])
   })
 
-  test('replaces those of earlier runs, so that a client that cancels and retries does not fill the blobs', async (t) => {
+  test('replaces the reports of earlier runs, so that repeated cancels and retries do not fill the blobs', async (t) => {
     const RUNS = 5
     const [begun, stored] = [0, 0].map(() => Array.from({ length: RUNS + 1 }, () => deferred<void>())) as [Deferred[], Deferred[]]
     let run = 1
@@ -116,7 +116,7 @@ describe('the report of a bulk task', () => {
     assert.deepEqual(items, items.map((_, at) => at))
   })
 
-  test('is that of an earlier run if the last one of a cancelled task has stored none', async (t) => {
+  test('comes from an earlier run if the last run of a cancelled task has stored none', async (t) => {
     const [first, second] = [deferred(), deferred()]
     const { tasks, blobs, post, indexes } = open(t, async (call, { signal }) => {
       if (call !== 2 && call !== 4) return

@@ -224,7 +224,7 @@ const ways = fc.record({
 }) as fc.Arbitrary<Way>
 
 describe('a bulk task that is killed at any point', () => {
-  test('with a cursor writes each item once, with the report of an undisturbed run', async () => {
+  test('writes each item once with a cursor, with the report of an undisturbed run', async () => {
     await fc.assert(fc.asyncProperty(kinds, kills, ways, async (all, at, way) => {
       const values = itemsOf(all)
       const calm = await bulkOf(values, { ...way, mode: 'cursor' })
@@ -235,7 +235,7 @@ describe('a bulk task that is killed at any point', () => {
   })
 
   for (const mode of ['many', 'one'] as const) {
-    test(`without a cursor writes at most one batch twice for each kill, with the same report (${mode})`, async () => {
+    test(`writes at most one batch twice for each kill without a cursor, with the same report (${mode})`, async () => {
       await fc.assert(fc.asyncProperty(kinds, kills, ways, async (all, at, way) => {
         const values = itemsOf(all)
         const calm = await bulkOf(values, { ...way, mode })
@@ -247,7 +247,7 @@ describe('a bulk task that is killed at any point', () => {
     })
   }
 
-  test('an atomic batch is written once, or with a cursor exactly once, with the same report', async () => {
+  test('writes an atomic batch once, or exactly once with a cursor, with the same report', async () => {
     const good = fc.array(fc.constantFrom('record', 'wide'), { minLength: 1, maxLength: 200, size: 'max' })
     await fc.assert(fc.asyncProperty(good, kills, ways, fc.boolean(), async (all, at, way, bad) => {
       const values = [...itemsOf(all), ...bad ? [{ n: 'x' }] : []]

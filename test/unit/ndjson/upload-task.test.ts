@@ -57,7 +57,7 @@ describe('the run of a spooled upload', () => {
     await assert.rejects(async () => run(), (error) => isHttpError(error) && error.status === 410)
   })
 
-  test('has its given attempts, or none', () => {
+  test('has the configured attempts, or none', () => {
     const background = { name: 'up', blobs: new MemoryBlobs() }
     const write = () => undefined
     const made = (more: Partial<UploadBackgroundOptions>) => ndjsonUpload({ write, background: { ...background, ...more } }).task
@@ -76,7 +76,7 @@ describe('the run of a spooled upload', () => {
     }
   })
 
-  test('writes as many records at once as it may, in however many pieces they come', async () => {
+  test('writes as many records at once as allowed, in however many pieces they come', async () => {
     const blobs = new MemoryBlobs()
     await blobs.put(BLOB, given(PIECES), { ttlMs: 60_000 })
     const inPieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(PIECES) })
@@ -99,7 +99,7 @@ describe('the run of a spooled upload', () => {
     }
   })
 
-  test('is identified by its bytes, and deleted if the task is not accepted', async () => {
+  test('is identified by its bytes, which are deleted if the task is not accepted', async () => {
     const { upload, blobs } = await spooled()
     const tasks = createTasks({ ...memory(), definitions: [upload.task] })
     const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })

@@ -31,7 +31,7 @@ interface Overview {
 }
 
 describe('the overview of operators', () => {
-  test('counts tasks of all owners by status, and names the oldest one that waits and the callbacks that failed', async (t) => {
+  test('counts tasks of all owners by status, and names the oldest waiting one and the failed callbacks', async (t) => {
     const { tasks, overview } = setUp(t, 500)
     const ask = async () => (await inject(overview, root)).json<Overview>()
     const none = { count: 0, more: false }
@@ -82,7 +82,7 @@ describe('the overview of operators', () => {
     assert.deepEqual([oldestQueued?.taskId, oldestQueued?.pool], [waiting.taskId, 'removed'])
   })
 
-  test('stops to count at 1000', async (t) => {
+  test('stops counting at 1000', async (t) => {
     const { tasks, overview } = setUp(t, 200)
     for (let n = 0; n < 1001; n++) await tasks.submit(mail, {}, { delayMs: 3_600_000 })
     const { counts } = await (await inject(overview, root)).json<Overview>()
@@ -121,7 +121,7 @@ describe('the overview of operators', () => {
     assert.deepEqual([counts['cancelled'], counts['scheduled'], examined], [{ count: 201, more: false }, { count: 799, more: false }, 200])
   })
 
-  test('answers operators only, GET and HEAD only, and is not stored', async (t) => {
+  test('responds to operators with GET and HEAD only, and is not stored', async (t) => {
     const { overview } = setUp(t, 200)
     const refused = await inject(overview, { ...root, context: { user: { name: 'ann' } } })
     assert.deepEqual([refused.status, 'counts' in await refused.json<object>()], [403, false])

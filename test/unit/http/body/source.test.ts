@@ -19,7 +19,7 @@ function bodyOf(next: () => Promise<IteratorResult<Chunk>>) {
 
 const END: IteratorResult<Chunk> = { done: true, value: undefined }
 
-describe('a source', () => {
+describe('a body source', () => {
   test('is closed once, however often close is called', () => {
     const { told, body } = bodyOf(async () => END)
     const source = new Source(body)
@@ -30,7 +30,7 @@ describe('a source', () => {
     assert.equal(told.closed, 2)
   })
 
-  test('that has ended, or failed, is closed already', async () => {
+  test('is already closed once it has ended or failed', async () => {
     const ended = bodyOf(async () => END)
     const source = new Source(ended.body)
     await source.next()
@@ -42,7 +42,7 @@ describe('a source', () => {
     assert.deepEqual([ended.told.closed, failed.told.closed], [0, 0])
   })
 
-  test('that has more is closed when its reader stops', async () => {
+  test('is closed when its reader stops before its end', async () => {
     const { told, body } = bodyOf(async () => ({ done: false, value: 'a' }))
     const source = new Source(body)
     await source.next()
@@ -50,7 +50,7 @@ describe('a source', () => {
     assert.equal(told.closed, 1)
   })
 
-  test('that fails late, without a reader, causes no unhandled rejection', async () => {
+  test('causes no unhandled rejection if it fails late, without a reader', async () => {
     const { promise, reject } = deferred<IteratorResult<Chunk>>()
     const source = new Source(bodyOf(() => promise).body)
     void source.firstWithin(1000)
@@ -60,21 +60,21 @@ describe('a source', () => {
   })
 })
 
-describe('its first chunk', () => {
-  test('arrives in time, and is the next one', async () => {
+describe('the first chunk of a body source', () => {
+  test('arrives in time, and is returned again by the next call', async () => {
     const source = new Source(bodyOf(async () => ({ done: false, value: 'a' })).body)
     assert.equal(await source.firstWithin(1000), true)
     assert.deepEqual(await source.next(), { done: false, value: 'a' })
   })
 
-  test('a failure in time rejects the next call', async () => {
+  test('rejects the next call if it fails in time', async () => {
     const source = new Source(bodyOf(async () => { throw new Error('gone') }).body)
     assert.equal(await source.firstWithin(1000), true)
     await assert.rejects(source.peek(), /gone/)
     await assert.rejects(source.next(), /gone/)
   })
 
-  test('may be late: the wait resolves after the time, and the chunk can still be awaited', async () => {
+  test('may be late: the wait ends after its time, and the chunk can still be awaited', async () => {
     mock.timers.enable({ apis: ['setTimeout'] })
     try {
       const { promise, resolve } = deferred<IteratorResult<Chunk>>()

@@ -24,13 +24,13 @@ describe('the history of runs', () => {
     }
   })
 
-  test('has each run that another one follows, with its times and its error', () => {
+  test('has each run that has a successor, with its times and its error', () => {
     const { endedAt, ...rest } = historyAfter(processing(1), waits(1), error)?.[0] ?? {}
     assert.deepEqual(rest, { attempt: 1, startedAt: new Date(CREATED + 1).toISOString(), error })
     assert.ok(Math.abs(Date.parse(endedAt ?? '') - Date.now()) < 60_000)
   })
 
-  test('has the last run too, once the task has ended after several', () => {
+  test('has the last run once the task has ended after several', () => {
     const first = historyAfter(processing(1), waits(1), error)
     const done = historyAfter(processing(2, first), end('completed', 2), undefined)
     assert.deepEqual(numbers(done), [1, 2])
@@ -60,7 +60,7 @@ describe('the history of a task that is retried', () => {
     ...processing(attempt), status: 'failed', finishedAt: CREATED + 9, details: { attempts, error },
   })
 
-  test('has the run that failed once, and counts on', () => {
+  test('has the run that failed once, and continues to count', () => {
     const first = historyOfFinal(failed(1))
     assert.deepEqual([numbers(first), first?.[0]?.endedAt], [[1], new Date(CREATED + 9).toISOString()])
     const second = historyAfter(processing(2, first), end('failed', 2), error)

@@ -23,8 +23,8 @@ function setUp(t: TestContext, parts: ReturnType<typeof memory>, definitions: re
   return { tasks, endpoints, left }
 }
 
-describe('what finished tasks keep in blobs', () => {
-  test('result files: an owner above its share loses its own oldest, with the blobs', async (t) => {
+describe('the data of finished tasks in blobs', () => {
+  test('count as result files: an owner above its share loses its own oldest files, with the blobs', async (t) => {
     const parts = memory()
     const report = defineTask({
       name: 'report', files: true,
@@ -49,7 +49,7 @@ describe('what finished tasks keep in blobs', () => {
     await eventually(() => parts.blobs.usage().blobs === 2)
   })
 
-  test('reports of bulk requests count, and go with their tasks', async (t) => {
+  test('count as reports of bulk requests, and are deleted with their tasks', async (t) => {
     const parts = memory()
     const bulk = bulkCreate<User, Draft>({
       repository: new Users(), schema: draft, background: { name: 'create', blobs: parts.blobs, maxInlineBytes: 10 },
@@ -77,7 +77,7 @@ describe('what finished tasks keep in blobs', () => {
     assert.deepEqual(reports, ids.map((id) => kept.includes(id)))
   })
 
-  test('the body of an import that failed counts, until it is retried or goes', async (t) => {
+  test('count as the body of a failed import, until it is retried or deleted', async (t) => {
     const parts = memory()
     const upload = ndjsonUpload<object>({
       write: () => { throw httpError('conflict') }, background: { name: 'rows', blobs: parts.blobs },
@@ -117,7 +117,7 @@ test('the files of a run stay if the response to its end is lost for good', asyn
   assert.equal(parts.blobs.usage().blobs, 1)
 })
 
-test('bytes of `external` that are no number of bytes count nothing', async (t) => {
+test('a value of `external` that is not a number of bytes counts nothing', async (t) => {
   for (const bytes of [1.5, NaN, -1, '7' as unknown as number]) {
     const parts = memory()
     const work = defineTask({ name: 'work', run: () => ({}), external: { of: () => 'a', release: () => undefined, bytes: () => bytes } })
