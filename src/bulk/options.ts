@@ -15,7 +15,7 @@ import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
 /** Id of a record, as the report shows it. */
 export type ItemId = string | number
 
-/** What a request asks for. */
+/** The response that a request asks for, and its body. */
 export interface BulkAsked {
   /** Content coding of the body. */
   readonly coding: string

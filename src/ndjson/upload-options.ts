@@ -28,7 +28,7 @@ export interface UploadResult {
   readonly items: readonly UploadItem[]
 }
 
-/** What a request asks for. */
+/** The response that a request asks for, and its body. */
 export interface UploadAsked {
   /** Content coding of the body. */
   readonly coding: string

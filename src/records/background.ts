@@ -75,7 +75,7 @@ export function backgroundEndpoint<A, T extends AnyTaskDefinition>(
     task,
     handler<C>(endpoints: TaskEndpoints<C>): Handler<C> {
       checkEndpoints(work.where, task, endpoints)
-      check?.(endpoints as TaskEndpoints<never>)
+      check?.(endpoints)
       const handle = async (request: HttpRequest<C>): Promise<HttpResponse> => {
         const prefer = parsePrefer(request.headers['prefer'])
         const asked = work.ask(request, prefer)

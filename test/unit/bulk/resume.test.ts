@@ -64,7 +64,7 @@ async function bulkOf(values: readonly unknown[], way: Way = {}): Promise<Bulk> 
     const task = taskOf(way, database, life, life.watch(blobs))
     const context = { ...testContext(task, { attempt, ...saved !== undefined && { checkpoint: saved as never } }), taskId: TASK }
     const { save } = context.checkpoint
-    const checkpoint = context.checkpoint as PartsCheckpoint<RecordPosition>
+    const checkpoint: PartsCheckpoint<RecordPosition> = context.checkpoint
     checkpoint.save = async (value, list) => {
       await life.point()
       await save(value)

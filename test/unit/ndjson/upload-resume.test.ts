@@ -228,7 +228,7 @@ describe('an import that is killed at any point', () => {
     const context = testContext(task, {})
     let parts: PartList | undefined
     const { save } = context.checkpoint
-    const checkpoint = context.checkpoint as PartsCheckpoint<RecordPosition>
+    const checkpoint: PartsCheckpoint<RecordPosition> = context.checkpoint
     checkpoint.save = async (value, list = parts) => {
       parts = list
       await save(value)

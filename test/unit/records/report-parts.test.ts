@@ -51,7 +51,7 @@ describe('the parts of a report', () => {
     assert.equal(await textOf(blobs, third.list), 'one\ntwo\nthr\u00e9\u00e9\nfour\n')
   })
 
-  test('of a newer run stay as they are when an earlier one writes late', async () => {
+  test('stay as they are in a newer run when an earlier one writes late', async () => {
     const blobs = new MemoryBlobs()
     const late = reportOf(blobs, 1)
     await addParts(late, 'one')
@@ -62,7 +62,7 @@ describe('the parts of a report', () => {
     assert.equal(await textOf(blobs, next.list), 'one\ntwo\n')
   })
 
-  test('of a report that restarts are replaced, and the rest of them is deleted', async () => {
+  test('are replaced or deleted when the report restarts', async () => {
     const blobs = new MemoryBlobs()
     const report = reportOf(blobs, 1)
     await addParts(report, 'rolled back', 'rolled back')
