@@ -27,7 +27,7 @@ export function blobsConformance(
   options: SuiteOptions = {},
 ): void {
   const checked = { title: 'Blobs conformance', ...readOptions('blobsConformance', options, OPTIONS) }
-  register(runner, checked.title, { writing, reading, lifetime }, async () => (
+  register(runner, checked, { writing, reading, lifetime }, async () => (
     new BlobsContext(await factory(), checked)
   ))
 }

@@ -19,18 +19,21 @@ export interface SuiteOptions {
 /** Tests by title. */
 export type Cases<Context> = Readonly<Record<string, (context: Context) => Promise<void>>>
 
+interface Registration {
+  readonly title: string
+  /** Maximum number of cases that run at the same time, even if the runner calls one after the other. Default 1. */
+  readonly concurrency?: number
+}
+
 /**
  * Registers every case with the runner. Each case gets its own context, which is always closed.
  * @param open - opens a context for a case of a group
- * @param concurrency - maximum number of cases that run at the same time, even if the runner calls
- * one after the other
  */
 export function register<Context extends { end(): Promise<void> }>(
   runner: Runner,
-  title: string,
+  { title, concurrency = 1 }: Registration,
   groups: Readonly<Record<string, Cases<Context>>>,
   open: (group: string) => Promise<Context>,
-  concurrency = 1,
 ): void {
   const queue: (() => Promise<void>)[] = []
   const begun: (Promise<void> | undefined)[] = []

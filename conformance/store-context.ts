@@ -53,9 +53,8 @@ export class StoreContext extends KeyedContext<Store> {
   /** Replaces an entry, which must succeed, and returns its new revision. */
   async replaced(
     key: string, value: string, revision: Revision, options: ReplaceOptions = this.later,
-    store = this.store,
   ): Promise<Revision> {
-    const outcome = await store.replace(key, value, revision, options)
+    const outcome = await this.store.replace(key, value, revision, options)
     assert.ok(outcome.replaced, 'replace() did not accept the current revision')
     return outcome.revision
   }

@@ -34,5 +34,5 @@ export function storeConformance(
     entries, strings, races, expiry, counters, watch: watching, close: closing,
     ...checked.ownerShare && { owners },
   }
-  register(runner, checked.title, groups, async () => new StoreContext(await factory(), checked))
+  register(runner, checked, groups, async () => new StoreContext(await factory(), checked))
 }

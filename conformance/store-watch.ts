@@ -40,7 +40,8 @@ export const closing: Cases<StoreContext> = {
     if (!store.shared) return
     const revision = await context.created(context.key(), 'one')
     assert.equal(await context.value(context.key(), second), 'one')
-    await context.replaced(context.key(), 'two', revision, context.later, second)
+    const outcome = await second.replace(context.key(), 'two', revision, context.later)
+    assert.ok(outcome.replaced, 'the second store did not accept the current revision')
     assert.equal(await context.value(context.key()), 'two')
     await context.count(context.key())
     assert.equal(await context.count(context.key(), 1, second), 2)

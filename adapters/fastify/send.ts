@@ -56,7 +56,10 @@ export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
   }
 }
 
-/** With a serializer Fastify leaves the Content-Type as it is. It serves this string only. */
+/**
+ * Sends a string with its Content-Type unchanged, because Fastify changes it only without a
+ * serializer. The serializer is for this string only.
+ */
 function asItIs(this: FastifyReply, text: string): string {
   this.serializer(null as never)
   return text

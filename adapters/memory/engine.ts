@@ -237,7 +237,10 @@ export class MemoryTaskEngine implements TaskEngine {
     return this.#worker.close(drainMs)
   }
 
-  /** Returns the unfinished task with the business key of a new one, which may replace its work. */
+  /**
+   * Returns the unfinished task with the business key of a new task. The new task may replace its
+   * work.
+   */
   #meet(node: StoredNode, task: NewTask, now: number, startAt: number | undefined): Created {
     if (task.unique?.ifExists !== 'replace' || node.run > 0) return { outcome: 'exists', task: node.toTask() }
     const bytes = new StoredNode(task, now, startAt).bytes

@@ -18,7 +18,10 @@ import { ActiveRun, Due, Queue, type StoredNode } from './stored-task.js'
  */
 const MIN_TURN_MS = 2
 const MAX_TURN_MS = 50
-/** A run after a short one counts for at most this time, in milliseconds: the system has probably paused the process. */
+/**
+ * Maximum time that a run after a short run counts for, in milliseconds. A longer run means that
+ * the system has probably paused the process.
+ */
 const PAUSED_MS = 0.5
 /** Time for aborted runs to end, in milliseconds. */
 const ABORT_GRACE_MS = 250
@@ -421,7 +424,10 @@ export class Worker {
     }
   }
 
-  /** Waits with a promise for each caller, because Workers cannot share one between requests. */
+  /**
+   * Waits until `isDone`. Each caller has its own promise, because Workers cannot share one between
+   * requests.
+   */
   async #until(isDone: () => boolean): Promise<void> {
     while (!isDone()) await new Promise<void>((resolve) => { this.#ends.push(resolve) })
   }

@@ -19,7 +19,9 @@ export interface RedisClient {
   subscribe(...channels: string[]): Promise<unknown>
   /** `UNSUBSCRIBE channel …`. */
   unsubscribe(...channels: string[]): Promise<unknown>
-  /** Opens another connection, for notices and checks; in a Cluster that of one of its `nodes`. */
+  /**
+   * Opens another connection, for notices and checks. In a Cluster, call it on one of its `nodes`.
+   */
   duplicate(...options: never[]): RedisClient
   /** The connections of a Cluster: all, or those of a role. */
   nodes?(role?: 'master'): RedisClient[]

@@ -63,8 +63,9 @@ export class Connection {
   }
 
   /**
-   * If the error is that of a replica, closes the connections, because the next ones may find the primary:
-   * after a fail-over, the address leads to it. A Cluster follows the server's redirections instead.
+   * If a replica has reported the error, closes the connections. After a fail-over the address
+   * leads to the primary, so that new connections may find it. A Cluster follows the redirections
+   * of the server instead.
    */
   leaveReplica(error: unknown): void {
     const now = performance.now()

@@ -41,7 +41,10 @@ const FIELDS = [
   'NONCE', 'FILES', 'FILE_BYTES', 'BYTES', 'KIND', 'COUNTED', 'UNIQUE',
 ]
 
-/** Replaces the names of fields by numbers: as variables they would cost each call some microseconds. */
+/**
+ * Replaces the names of fields by numbers, because variables would cost each call some
+ * microseconds.
+ */
 export function taskScript(source: string): Script {
   const names = new RegExp(`\\b(${FIELDS.join('|')})\\b`, 'g')
   return script(source.replace(names, (name) => String(FIELDS.indexOf(name) + 1)))

@@ -191,7 +191,10 @@ function toEntry(text: string | null): Entry | undefined {
  * Each script touches the keys of one slot, and its first key alone if it writes an entry: so it works while
  * a Cluster moves the slot. An entry is the string `<revision>\n<value>`. */
 
-/** Revision of no entry, and of any, in `WRITE`. The revision of an entry has no line feed. */
+/**
+ * Expected revisions of `WRITE` that are no revisions: no entry may exist, or any entry may. A real
+ * revision has no line feed.
+ */
 export const [NONE, ANY] = ['\n', '*\n']
 
 /** `GET`, on a master. */

@@ -13,7 +13,9 @@ import {
 import { REMOVED } from './task-scripts.js'
 import { LOOK, RENEW, TURN } from './work-scripts.js'
 
-/** Maximum number of changes in one turn, and of runs that it begins in one pool. */
+/**
+ * Maximum number of changes in one turn, and maximum number of runs that a turn begins in one pool.
+ */
 const [MAX_CHANGES, MAX_TAKEN] = [50, 50]
 /** Delay of the look after a turn without a reply, which may have begun runs, in milliseconds. */
 const LOST_MS = 100
@@ -24,7 +26,10 @@ class Pool {
   isWaiting = false
   /** Number of notices that tasks wait. */
   notices = 0
-  /** Runs that have begun in the place of another one, whose end is stored and whose handler works still. */
+  /**
+   * Runs that have begun in the place of an earlier run. The end of the earlier run is stored, but
+   * its handler still works.
+   */
   begun: LeasedRun[] = []
 
   constructor(readonly name: string, readonly limits: object | undefined) {}

@@ -139,7 +139,10 @@ export class SqliteTaskEngine implements TaskEngine {
     return created
   }
 
-  /** A new task has the business key of an unfinished one. */
+  /**
+   * Handles a new task with the business key of an unfinished task: returns that task or replaces
+   * its work.
+   */
   private meet(before: TaskRow, task: NewTask, at: number): Created {
     const { tasks, database: { now } } = this
     if (task.unique?.ifExists === 'return' || Number(before.run) > 0) {

@@ -96,18 +96,18 @@ export class Worker {
     return true
   }
 
-  /** In a transaction: something is due now, or after a time in milliseconds. */
+  /** Notes in a transaction that work is due now, or after a time in milliseconds. */
   noteDue(delayMs: number): void {
     if (delayMs <= 0) this.isWanted = this.working !== undefined
     else this.database.after(() => { this.working?.work.lookIn(delayMs) })
   }
 
-  /** In a transaction: the status of a task has changed. */
+  /** Notes in a transaction that the status of a task has changed. */
   noteStatus(task: StoredTask, isOwn: boolean): void {
     this.database.after(() => { this.working?.work.leases.note(task, isOwn) })
   }
 
-  /** In a transaction: pauses a pool, or ends its pause. */
+  /** Pauses a pool or ends its pause, in a transaction. */
   setPaused(pool: string, isPaused: boolean): void {
     const { database, tasks } = this
     tasks.setPaused(pool, isPaused)

@@ -13,11 +13,11 @@ const limit = { group, max: 1 }
 /** Capacity of engines in the cases of a full engine. */
 export const CAPACITY = 20
 
-/** Creates a task of a caller in a pool without workers. */
+/** Creates a task of the caller `ann` in a pool without workers. */
 function create(
-  context: EngineContext, id: string, of: CallerLimit | undefined = limit, caller = 'ann', engine = context.engine,
+  context: EngineContext, id: string, of: CallerLimit | undefined = limit, engine = context.engine,
 ): MaybePromise<Created> {
-  return engine.create(context.task({ id, caller, limit: of, pool }))
+  return engine.create(context.task({ id, caller: 'ann', limit: of, pool }))
 }
 
 /** Asserts that the limit of the caller `ann` is reached. */
@@ -107,7 +107,7 @@ export const limitCases: Cases<EngineContext> = {
     await together(4, async (n) => {
       const engine = side(n)
       for (let round = 0; round < 12; round++) {
-        const outcome = await create(context, `task-${String(n)}-${String(round)}`, three, 'ann', engine)
+        const outcome = await create(context, `task-${String(n)}-${String(round)}`, three, engine)
         if (outcome.outcome !== 'created') continue
         created++
         const unfinished = await context.ids({ statuses: ['queued'] }, engine)

@@ -99,10 +99,10 @@ export function engineConformance(
   const checked = { title: 'TaskEngine conformance', ...readOptions('engineConformance', options, OPTIONS) }
   const groups = groupsFor(checked)
   const cases = Object.fromEntries(Object.entries(groups).map(([title, group]) => [title, group.cases]))
-  register(runner, checked.title, cases, async (group) => {
+  register(runner, checked, cases, async (group) => {
     const { cases: _, isShort, ...settings } = groups[group] as Group
     const leaseMs = isShort ? checked.leaseMs : 15_000
     const fixture = await open({ leaseMs, ...settings })
     return new EngineContext(fixture, await fixture.open(), leaseMs, checked)
-  }, checked.concurrency)
+  })
 }

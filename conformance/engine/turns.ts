@@ -149,10 +149,17 @@ async function end(worker: Worker, n: number): Promise<void> {
 /** Share of one caller in the cases below. */
 export const SHARE_LIMITS = { tasks: 12, bytes: 40_000 }
 
+interface Flood {
+  /** Change that ends each task. Default: it is completed, and kept for an hour. */
+  readonly change?: Partial<TaskChange>
+  readonly task?: Partial<NewTask>
+  /** Beginning of the ids. Default: the caller. */
+  readonly name?: string
+}
+
 /** Creates and ends tasks of a caller, one after the other. Returns their ids. */
 async function flood(
-  context: EngineContext, caller: string, count: number, change: Partial<TaskChange> = {},
-  task: Partial<NewTask> = {}, name = caller,
+  context: EngineContext, caller: string, count: number, { change, task, name = caller }: Flood = {},
 ): Promise<string[]> {
   const ids: string[] = []
   for (let n = 0; n < count; n++) {
@@ -206,7 +213,7 @@ export const shareCases: Cases<EngineContext> = {
       ['result', { result: text }], ['details', { details: { text } }],
       ['checkpoint', { status: 'failed', checkpoint: text }], ['input', { status: 'failed' }, { input }],
     ] as const) {
-      const ids = await flood(context, caller, 12, change, task)
+      const ids = await flood(context, caller, 12, { change, task: task ?? {} })
       const kept = await shrinks(context, ids, Math.floor(SHARE_LIMITS.bytes / text.length))
       assert.equal(kept.at(-1), ids.at(-1), `the newest task was removed (${caller})`)
     }
@@ -216,8 +223,10 @@ export const shareCases: Cases<EngineContext> = {
     const worker = context.work()
     const stay = await flood(context, 'ann', 3)
     const files = { hasFiles: true, files: { bytes: 900, max: 1000 } }
-    stay.push(...(await flood(context, 'bob', 3, files)).slice(-1))
-    const ids = await flood(context, 'ann', 8, { ...files, files: { bytes: 300, max: 1000 } }, {}, 'file')
+    stay.push(...(await flood(context, 'bob', 3, { change: files })).slice(-1))
+    const ids = await flood(context, 'ann', 8, {
+      change: { ...files, files: { bytes: 300, max: 1000 } }, name: 'file',
+    })
     assert.deepEqual(await shrinks(context, ids, 3), ids.slice(-3))
     assert.deepEqual(await left(context, stay), stay)
     await context.eventually(() => worker.removed.filter(({ caller }) => caller === 'ann').length === 5, 'remove is called')
@@ -242,14 +251,14 @@ export const shareCases: Cases<EngineContext> = {
 
   'an old task with a long lifetime is removed before a new one with a short lifetime': async (context) => {
     const first = await flood(context, 'ann', SHARE_LIMITS.tasks)
-    const later = await flood(context, 'ann', SHARE_LIMITS.tasks / 2, { keepMs: HOUR / 2 }, {}, 'short')
+    const later = await flood(context, 'ann', SHARE_LIMITS.tasks / 2, { change: { keepMs: HOUR / 2 }, name: 'short' })
     await shrinks(context, [...first, ...later], SHARE_LIMITS.tasks)
     assert.deepEqual(await left(context, later), later)
     assert.deepEqual(await left(context, first.slice(0, 1)), [])
   },
 
   'a task that is changed often counts once, and a deleted task does not count': async (context) => {
-    const ids = await flood(context, 'ann', 2, { status: 'failed' })
+    const ids = await flood(context, 'ann', 2, { change: { status: 'failed' } })
     const task = await context.stored('ann-001')
     let { version } = task
     for (let n = 0; n < SHARE_LIMITS.tasks; n++) {

@@ -17,7 +17,8 @@ import { partBytes, partKeys, readParts, type PartList } from '../stores/parts.j
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { detailsOf } from '../tasks/record/details.js'
 import { isOnlyFailed, onlyParameter } from './operation.js'
-import { BULK_BLOBS, type BulkItem } from './task.js'
+import type { BulkItem } from '../wire/report.js'
+import { BULK_BLOBS } from './task.js'
 
 /** Options of `bulkItems`. */
 export interface BulkItemsOptions<C> {

@@ -136,7 +136,7 @@ function largerThanDirect<T>({ maxBodyBytes, maxDirectBytes }: BulkSettings<T>) 
   })
 }
 
-/** Yields the bytes that were held, which are freed then, and the rest of their source. */
+/** Yields the stored bytes, releases them, and then yields the rest of their source. */
 async function* joined(
   held: CountedBytes, rest: AsyncIterator<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, undefined> {

@@ -4,7 +4,7 @@ import { decodeBytes } from '../http/body/decode.js'
 import type { RecordRequest, RecordTask } from '../records/background.js'
 import { batchesOf } from '../records/batch.js'
 import { positionOf, type RecordPosition } from '../records/position.js'
-import type { ItemSelection, Report, ReportItem, ReportSummary } from '../records/report.js'
+import type { ItemSelection, Report } from '../records/report.js'
 import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
 import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
 import { writeRecords, type WritePlace } from '../records/write-loop.js'
@@ -17,6 +17,7 @@ import type { OpenRequest } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/settings.js'
 import type { SpooledBody } from '../tasks/http/spool-body.js'
 import { coreOf } from '../tasks/tasks.js'
+import type { BulkItem, BulkReport } from '../wire/report.js'
 import { writeAtomic } from './atomic.js'
 import {
   blocksOf, bodyOfValue, isValue, largeBody, readBody, readPassing, type BulkBody, type PassedBody,
@@ -24,19 +25,6 @@ import {
 import { findDuplicates, judgeItems } from './judge.js'
 import type { BulkAsked, BulkBackgroundOptions, BulkSettings } from './options.js'
 import { outcomesOf, startRun, writeItems, type BulkRun } from './write.js'
-
-/** One item of a report. */
-export interface BulkItem extends ReportItem {
-  /** Index in the array of the request, from 0. */
-  readonly index: number
-}
-
-/** Report of a bulk request. */
-export interface BulkReport {
-  readonly summary: ReportSummary
-  /** In the order of the request. */
-  readonly items?: readonly BulkItem[]
-}
 
 /** Input of the task: a batch in the blobs. */
 export interface SpooledBatch extends SpooledBody {

@@ -4,7 +4,8 @@ import { readOptions } from '../runtime/options.js'
 import { SharedLimit, type Share } from '../runtime/shared-limit.js'
 import { checkBackoff } from '../tasks/definition/define.js'
 import type { Callbacks, TaskCore } from '../tasks/core/task-core.js'
-import { detailsOf, type CallbackFault, type CallbackDetails } from '../tasks/record/details.js'
+import { detailsOf, type CallbackDetails } from '../tasks/record/details.js'
+import type { CallbackFault } from '../wire/task.js'
 import type { TraceHeaders } from '../tasks/definition/tracing.js'
 import { httpSender } from './http-sender.js'
 import { afterAttempt, messageBody, signedHeaders, signersOf, type EndedReply } from './message.js'
@@ -62,10 +63,16 @@ const MAX_POSTPONE_MS = 15_000
 class Deliveries {
   private readonly requests: SharedLimit
   private readonly receivers: SharedLimit
-  /** One for each request: a sender may leave a listener on its signal. */
+  /**
+   * Abort controllers of the open requests. Each request has its own, because a sender may leave a
+   * listener on its signal.
+   */
   private readonly sending = new Set<AbortController>()
   private isClosing = false
-  /** By receiver and owner, because one owner must not use all requests to a receiver. */
+  /**
+   * Limit of requests for each pair of receiver and owner: one owner must not use all requests to a
+   * receiver.
+   */
   private readonly owners: SharedLimit
 
   constructor(
@@ -199,7 +206,10 @@ class Deliveries {
     })
   }
 
-  /** If the engine is unavailable for long, the attempt is made again. */
+  /**
+   * Writes the outcome of an attempt. If the engine is unavailable for long, the attempt is
+   * repeated.
+   */
   private async write(task: StoredTask, change: TaskChange): Promise<void> {
     await this.core.persist(task, { callbackRun: task.callbackRun }, change)
   }

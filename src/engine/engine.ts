@@ -122,7 +122,10 @@ export interface RunLimits {
   readonly startsPer?: StartsPer | undefined
   /** Maximum number of runs of one caller at the same time, from 1. Default: no limit. */
   readonly maxPerCaller?: number | undefined
-  /** The same for the tasks with one name, in addition to `maxPerCaller`. Default: no limits. */
+  /**
+   * Maximum number of concurrent runs of one caller by the name of the tasks, in addition to
+   * `maxPerCaller`. Default: no limits.
+   */
   readonly maxPerCallerOf?: ReadonlyMap<string, number> | undefined
 }
 

@@ -50,8 +50,8 @@ export interface StoredTask extends TaskRef {
   /** Time at which the task is deleted. */
   readonly expiresAt: number
   /**
-   * Number of the newest attempt at the callback: the fence of callbacks. Raised by each attempt, and
-   * by each change of the callback that is not the outcome of one.
+   * Number of the newest attempt at the callback: the fence of callbacks. Each attempt increases
+   * it. A change of the callback that is not the outcome of an attempt increases it as well.
    */
   readonly callbackRun: number
   /** Time of the next attempt at the callback; `undefined` if none is due. */
@@ -99,12 +99,12 @@ export interface NewTask extends TaskRef {
 
 /** Business key that at most one unfinished task has. The task gives it up when it becomes final. */
 export interface Unique {
-  /** In its scope: 1 to 512 characters (UTF-16 units). */
+  /** The key in its scope: 1 to 512 characters (UTF-16 units). */
   readonly key: string
   /**
-   * Outcome if an unfinished task has the key. `return`: that task stays as it is. `replace`: if it
-   * has never begun, it gets the input, details, priority, pool, start and time of the new one, with its
-   * next version; if it has begun, it stays as it is.
+   * Effect if an unfinished task has the key. `return`: the existing task stays unchanged.
+   * `replace`: if the existing task has never begun, it gets the input, details, priority, pool,
+   * start and time of the new task, and its next version. If it has begun, it stays unchanged.
    */
   readonly ifExists: 'return' | 'replace'
 }
@@ -124,7 +124,7 @@ export interface CallerLimit {
 export type Expected =
   /** The task has this version. */
   | { readonly version: number }
-  /** The run that began with this lease has not ended, and no other begin has happened since. */
+  /** The run with this lease has not ended, and no later run has begun. */
   | { readonly lease: string }
   /** This attempt at the callback is the newest one, and the task is final. */
   | { readonly callbackRun: number }

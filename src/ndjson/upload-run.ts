@@ -16,9 +16,8 @@ import { unlessAborted } from '../runtime/timers.js'
 import { judge } from '../schema/schema.js'
 import type { KeptResponse } from '../tasks/http/endpoints.js'
 import { LineReader, readBatches } from './line-reader.js'
-import type {
-  UploadAsked, UploadItem, UploadResult, UploadSettings, WriteContext,
-} from './upload-options.js'
+import type { UploadItem, UploadResult } from '../wire/report.js'
+import type { UploadAsked, UploadSettings, WriteContext } from './upload-options.js'
 import { toLines } from './upload-source.js'
 import { readOutcomes } from './write-outcomes.js'
 

@@ -4,8 +4,9 @@ import type { Report } from '../records/report.js'
 import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
 import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
 import type { SpooledBody } from '../tasks/http/spool-body.js'
+import type { UploadItem, UploadResult } from '../wire/report.js'
 import type {
-  UploadAsked, UploadBackgroundOptions, UploadItem, UploadResult, UploadSettings, UploadTask,
+  UploadAsked, UploadBackgroundOptions, UploadSettings, UploadTask,
 } from './upload-options.js'
 import { isLinePlace, messageOf, placeOf, readAll, reportSettings, writeLines } from './upload-run.js'
 

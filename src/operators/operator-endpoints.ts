@@ -49,8 +49,9 @@ export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions
 /** The handlers for operators, who see and change the tasks of all owners. */
 export interface OperatorEndpoints<C = HostContext, D extends Definitions = Definitions> {
   /**
-   * Handler of GET and HEAD of the list of all tasks, at a path of your choice. As `list` of
-   * `taskEndpoints`, but each item shows its `owner`, if it has one, and the query may name an `owner`.
+   * Handler of GET and HEAD of the list of all tasks, at a path of your choice. It is like `list`
+   * of `taskEndpoints`, but an item shows its `owner` if it has one, and the query may name an
+   * `owner`.
    */
   readonly list: Handler<C>
   /**
@@ -71,13 +72,16 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
    * 400 `invalid_query`.
    */
   readonly pause: Handler<C>
-  /** As `status` of `taskEndpoints`: GET and HEAD (polls and events), and DELETE (cancel and forget). */
+  /**
+   * Handler of the status resource, like `status` of `taskEndpoints`: GET and HEAD (polls and
+   * events), and DELETE (cancel and forget).
+   */
   readonly status: Handler<C>
-  /** As `retry` of `taskEndpoints`: POST `{status}/retry`. */
+  /** Handler of POST `{status}/retry`, like `retry` of `taskEndpoints`. */
   readonly retry: Handler<C>
-  /** As `callback` of `taskEndpoints`: POST `{status}/callback`. */
+  /** Handler of POST `{status}/callback`, like `callback` of `taskEndpoints`. */
   readonly callback: Handler<C>
-  /** As `files` of `taskEndpoints`: GET and HEAD of `{status}/files/{name}`. */
+  /** Handler of GET and HEAD of `{status}/files/{name}`, like `files` of `taskEndpoints`. */
   readonly files: Handler<C>
   /**
    * Handler of a POST that retries all failed or cancelled tasks of a filter, at a path of your
@@ -204,7 +208,7 @@ function createRetryMany<C>(
 ): Handler<C> {
   const select: Select<C> = (body, request) => {
     if (JSON.stringify(body) === '{}') {
-      return { definition: retries, input: toFilter(readListFilter(settings, request, 'all', NAMES)) }
+      return { definition: retries, input: toFilter(readListFilter(settings, request, 'all', { names: NAMES })) }
     }
     throw httpError('invalid_input', {
       details: [{ pointer: '', message: 'must be empty, or an empty object' }],

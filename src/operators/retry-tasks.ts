@@ -223,7 +223,7 @@ async function retryPage(
   return { ...position, tasks: rest, retried, failed, failures: failing, error }
 }
 
-/** Returns whether the run is to continue later: no task can be retried now. */
+/** Returns true if no task can be retried now, so that the run has to continue later. */
 function concernsAll(error: unknown): boolean {
   return isStoreUnavailable(error)
     || isHttpError(error) && (error.code === 'queue_full' || error.code === 'shutting_down')

@@ -2,10 +2,11 @@ import { Buffer } from 'node:buffer'
 import { httpError } from '../http/errors.js'
 import { clearTimeout, setTimeout } from '../runtime/timers.js'
 import { StoreRetry } from '../stores/calls.js'
-import type { Entry, Store, WriteOptions } from '../stores/store.js'
+import type { Store, WriteOptions } from '../stores/store.js'
+import type { StoredRecord } from '../stores/stored-record.js'
 import { rejectEmptied } from '../tasks/definition/json-values.js'
 import {
-  decode, deleteParts, emptyLog, encode, logKey, newId, partKey, type Log, type Part, type TaskOfLog,
+  deleteParts, emptyLog, logRecord, newId, partKey, type Log, type Part, type TaskOfLog,
 } from './partial-log.js'
 
 /** Size from which the newest partial results become a part of their own, in bytes. */
@@ -50,30 +51,31 @@ export class PartialWriter {
   private readonly options: WriteOptions
   /** Number of results from which the newest ones become a part. */
   private readonly partCount: number
-  private log: Log
-  private revision: string | undefined
+  private readonly record: StoredRecord<Log>
   private waiting: string[] = []
   private waitingBytes = 0
-  /** Number of the calls that a `clear` is about to end: itself, and what waited before it. */
+  /**
+   * Number of calls that a `clear` ends: the `clear` itself and the calls that waited before it.
+   */
   private dropping = 0
-  /** Numbers of the calls of `emit` and `clear`, and of those that are done. */
+  /** Number of calls of `emit` and `clear`. `done` counts those that are complete. */
   private calls = 0
   private done = 0
-  /** Number of those that wait until all is stored. */
+  /** Number of callers that wait until all results are stored. */
   private waiters = 0
   private writing: Promise<void> | undefined
-  /** Ends the gathering. */
+  /** Ends the wait for more results. */
   private hurry: (() => void) | undefined
   private failure: { readonly error: unknown } | undefined
 
   private constructor(
     private readonly store: Store, private readonly run: EmittingRun, private readonly limits: Limits,
   ) {
-    const { attempt, owner, signal } = run
+    const { owner, signal } = run
     this.retry = new StoreRetry(store.shared, signal)
     this.options = { ttlMs: limits.keepMs, evictable: true, owner }
+    this.record = logRecord(store, run.task, this.options)
     this.partCount = Math.ceil(limits.maxResults / 10)
-    this.log = { ...emptyLog(), attempt, writer: this.id }
   }
 
   /**
@@ -83,16 +85,13 @@ export class PartialWriter {
    */
   static async open(store: Store, run: EmittingRun, limits: Limits): Promise<PartialWriter> {
     const writer = new PartialWriter(store, run, limits)
-    let entry = await writer.retry.run(() => store.get(logKey(run.task)))
-    for (;;) {
+    await writer.change((stored) => {
       // A run that was given back must not take over from the next one, which has the same attempt.
       run.signal.throwIfAborted()
-      const stored = entry && decode(entry)
       if (stored && stored.attempt > run.attempt) throw httpError('attempt_replaced')
-      writer.revision = entry?.revision
-      entry = await writer.tryWrite(stored ? writer.continued(stored) : writer.log)
-      if (!entry) return writer
-    }
+      return writer.continued(stored ?? emptyLog())
+    })
+    return writer
   }
 
   /** Writes a result soon. Resolves at once, unless many wait. */
@@ -212,8 +211,13 @@ export class PartialWriter {
     await deleteParts(store, task, dropped)
   }
 
+  /** Stored log. */
+  private get log(): Log {
+    return this.record.value as Log
+  }
+
   /** Returns a log that this run continues. */
-  private continued(log: Log): Log {
+  private continued(log: Omit<Log, 'attempt' | 'writer'>): Log {
     const { run: { attempt }, id: writer } = this
     const first = log.first + log.tail.length
     const writings = [...log.writings.filter((earlier) => earlier.first < first), { id: writer, first }]
@@ -227,40 +231,22 @@ export class PartialWriter {
     await deleteParts(store, task, log.parts)
   }
 
-  private async write(log: Log): Promise<void> {
-    for (;;) {
-      const entry = await this.tryWrite(log)
-      if (!entry) return
-      const { writer, attempt } = decode(entry)
-      // Of this run: a store that failed over may have lost the last write. Of an earlier one: it wrote after the entry
-      // was evicted.
-      if (writer !== this.id && attempt >= log.attempt) throw httpError('attempt_replaced')
-      this.revision = entry.revision
-    }
+  private write(log: Log): Promise<void> {
+    return this.change((stored) => {
+      // Of this run: a store that failed over may have lost the last write. Of an earlier one: it wrote
+      // after the entry was evicted.
+      const isReplaced = stored
+        ? stored.writer !== this.id && stored.attempt >= log.attempt
+        // Evicted or expired; or removed with the task, and then the run was stopped.
+        : this.run.signal.aborted
+      if (isReplaced) throw httpError('attempt_replaced')
+      return log
+    })
   }
 
-  /** Writes the log. Returns the entry that is there instead, if there is one. Repeats the write if its reply is lost. */
-  private async tryWrite(log: Log): Promise<Entry | undefined> {
-    const { store, options, run: { task, signal } } = this
-    const [key, value] = [logKey(task), encode(log)]
-    for (;;) {
-      const { revision } = this
-      const outcome = await this.retry.run(async () => (
-        revision === undefined ? store.create(key, value, options) : store.replace(key, value, revision, options)
-      ))
-      let written: string | undefined
-      if ('revision' in outcome) written = outcome.revision
-      else if (outcome.entry?.value === value) written = outcome.entry.revision
-      if (written !== undefined) {
-        this.revision = written
-        this.log = log
-        return undefined
-      }
-      if ('entry' in outcome && outcome.entry) return outcome.entry
-      // Evicted or expired; or removed with the task, and then the run was stopped.
-      if (signal.aborted) throw httpError('attempt_replaced')
-      this.revision = undefined
-    }
+  /** Changes the log. Repeats the change while the store is away. */
+  private change(update: (stored: Log | undefined) => Log): Promise<void> {
+    return this.retry.run(() => this.record.change(update))
   }
 }
 

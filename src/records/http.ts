@@ -1,4 +1,5 @@
-import type { Fragment } from '../openapi/operation.js'
+import type { Fragment, Properties } from '../openapi/fragment.js'
+import type { RecordNumber, ReportItem, ReportSummary } from '../wire/report.js'
 import type { Report, ReportSink } from './report.js'
 
 const count: Fragment = { type: 'integer', minimum: 0 }
@@ -50,32 +51,33 @@ async function* piecesOf(
   yield end
 }
 
-export function itemSchema(numbers: 'index' | 'line'): Fragment {
-  return {
-    type: 'object',
-    required: [numbers, 'status'],
-    properties: {
-      [numbers]: numbers === 'index' ? count : { type: 'integer', minimum: 1 },
-      status: { type: 'integer', description: 'An HTTP status for this item' },
-      id: { type: ['string', 'integer'] },
-      error: {
-        type: 'object',
-        required: ['code'],
-        properties: {
-          code: text,
-          message: text,
-          ...numbers === 'line' && { excerpt: text },
-          details: {
-            type: 'array',
-            items: { type: 'object', properties: { pointer: text, message: text } },
-          },
+export function itemSchema(numbers: RecordNumber): Fragment {
+  const properties = {
+    status: { type: 'integer', description: 'An HTTP status for this item' },
+    id: { type: ['string', 'integer'] },
+    error: {
+      type: 'object',
+      required: ['code'],
+      properties: {
+        code: text,
+        message: text,
+        ...numbers === 'line' && { excerpt: text },
+        details: {
+          type: 'array',
+          items: { type: 'object', properties: { pointer: text, message: text } },
         },
       },
     },
+  } satisfies Properties<ReportItem>
+  const number = numbers === 'index' ? count : { type: 'integer', minimum: 1 }
+  return {
+    type: 'object',
+    required: [numbers, 'status'],
+    properties: { [numbers]: number, ...properties },
   }
 }
 
-export function reportSchema(numbers: 'index' | 'line', description: string): Fragment {
+export function reportSchema(numbers: RecordNumber, description: string): Fragment {
   return {
     title: numbers === 'index' ? 'Batch report' : 'Upload report',
     type: 'object',
@@ -85,7 +87,9 @@ export function reportSchema(numbers: 'index' | 'line', description: string): Fr
       summary: {
         type: 'object',
         required: ['total', 'succeeded', 'failed'],
-        properties: { total: count, succeeded: count, failed: count },
+        properties: {
+          total: count, succeeded: count, failed: count,
+        } satisfies Properties<ReportSummary>,
       },
       items: { type: 'array', items: itemSchema(numbers), description },
     },

@@ -11,8 +11,9 @@ import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './defin
 import { listTasks, toFilter, type ListOptions, type TaskPage } from './lists.js'
 import { isIn, isTaskId, type Scope } from './record/details.js'
 import { toTask, type Task } from './record/view.js'
-import { waitFor, type WaitOptions } from './record/subscriptions.js'
+import { waitFor } from './record/subscriptions.js'
 import type { StoredTask } from '../engine/task.js'
+import type { WaitOptions } from '../stores/watched.js'
 
 /**
  * The tasks of one owner, or those without an owner for an anonymous client. Tasks of others are

@@ -31,7 +31,9 @@ function deadPaths(page: string, text: string): string[] {
   const blocks = [...text.matchAll(/^ *```[^]*?^ *```$/gm)].flatMap(([block]) => words(block).filter(isPath))
   const spans = [...text.replaceAll(/^ *```[^]*?^ *```$/gm, '').matchAll(/`[^`\n]+`/g)]
     .flatMap(([span]) => words(span).filter((word) => isPath(word) || isFile(word)))
-  const code = [...spans, ...blocks]
+  // Files that the page itself shows.
+  const shown = new Set([...text.matchAll(/^\/\/ (\S+\.[cm]?[jt]s)$/gm)].map(([, name = '']) => name))
+  const code = [...spans, ...blocks].filter((path) => !shown.has(path))
   return [...links, ...code].filter((path) => !exists(path.replace(/\/$/, '')))
 }
 

@@ -29,8 +29,9 @@ interface Row extends TaskRow {
 }
 
 /**
- * Changes tasks. The changes of one turn of the event loop share a statement. A change that it skips,
- * because the row is locked or the expectation does not hold, then has its own statement.
+ * Changes tasks. The changes of one turn of the event loop share a statement. If the statement
+ * skips a change, because the row is locked or the expectation does not hold, the change gets a
+ * separate statement.
  */
 export class Changes {
   private readonly sql: Readonly<Record<'gathered' | 'alone' | 'limited' | 'delete', string>>

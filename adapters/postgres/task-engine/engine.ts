@@ -109,7 +109,8 @@ export class PostgresTaskEngine implements TaskEngine {
   /** @throws {Error} `work` was called before. */
   work(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.worker) throw hasWorker('postgres')
-    this.worker = new Worker(this.database, this.notices, this.settings.leaseMs, options, handlers)
+    const { database, notices, settings: { leaseMs } } = this
+    this.worker = new Worker({ database, notices, leaseMs }, options, handlers)
   }
 
   async watch(id: string, listener: () => void): Promise<() => void> {

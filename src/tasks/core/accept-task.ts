@@ -71,13 +71,13 @@ export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof Submi
 const REQUEST_LIMIT: CallerLimit = { group: '', max: 100 }
 const MAX_CONTEXT_LENGTH = 65_536
 
-/** Work that is submitted: what a new task is made of. Its input is valid. */
+/** Work that is submitted, from which a new task is created. Its input is valid. */
 export interface Submission extends Omit<OwnedSubmitOptions, 'startAt' | 'delayMs'> {
   readonly definition: AnyTaskDefinition
   readonly input: unknown
   /** The input as JSON. Default: it is made from `input`. */
   readonly json?: Json | undefined
-  /** Default: a new one. */
+  /** Birth of the task. Default: a new random string. */
   readonly birth?: string | undefined
   readonly owner: string | undefined
   /** Counted by limits; `undefined` for a task of the application itself. */
@@ -104,9 +104,9 @@ export interface RequestKey {
 /** A submission that has a task. */
 export interface AcceptedTask {
   readonly task: StoredTask
-  /** `false`: there was a task of this id or this key already. */
+  /** `false` if a task with this id or key existed. */
   readonly created: boolean
-  /** `true`: the task of this business key got the work of the new one. */
+  /** `true` if the existing task with this business key got the work of the new task. */
   readonly replaced: boolean
 }
 

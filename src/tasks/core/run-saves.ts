@@ -9,8 +9,9 @@ import { publishStep, taskChannel } from '../record/diagnostics.js'
 import type { Stop } from '../run/run.js'
 import type { TaskCore } from './task-core.js'
 import { cutText } from '../../runtime/text.js'
-import type { Details, TaskProgress } from '../record/details.js'
+import type { Details } from '../record/details.js'
 import type { PartList } from '../../stores/parts.js'
+import type { TaskProgress } from '../../wire/task.js'
 import { setGlobalTimeout } from '../../runtime/timers.js'
 
 /** Time for which a save of a checkpoint is retried, in milliseconds. */

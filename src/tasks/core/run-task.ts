@@ -1,6 +1,6 @@
 import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
-import { claimOf } from '../../idempotency/once.js'
+import { claimRecord } from '../../idempotency/once.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { isRunReplaced, isWorkerClosing } from '../../engine/runs.js'
 import { isFinalStatus, type StoredTask, type TaskChange } from '../../engine/task.js'
@@ -132,9 +132,9 @@ export class RunningTask implements OwnRun {
    */
   private async hasKey(): Promise<boolean> {
     const { core, task: { key = '' } } = this
-    const entry = await core.retry.run(() => core.settings.store.get(key))
-    if (!entry) return true
-    await (claimOf(entry).response
+    const claim = await core.retry.run(() => claimRecord(core.settings.store, key).read())
+    if (!claim) return true
+    await (claim.response
       ? this.end({ failure: toFailure(httpError('idempotency_key_reused')) }) : this.beginLater())
     return false
   }

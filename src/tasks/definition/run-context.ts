@@ -1,4 +1,5 @@
 import type { PartList } from '../../stores/parts.js'
+import type { TaskFile } from '../../wire/task.js'
 
 /**
  * The second argument of `run`. A `run` that declares the type of `context`, as in
@@ -11,9 +12,10 @@ export interface TaskContext<C = unknown, P = unknown> {
   readonly attempt: number
   readonly lastAttempt: boolean
   /**
-   * Id of the work for other systems, such as the id of a job: at most 180 of `A-Z a-z 0-9 . _ -`. A run
-   * after a crash or a shutdown has the same one, so it finds what the run before it has started. A run
-   * after a failed one, and a retry, have another. `undefined` while `taskId` is.
+   * Id of the work for other systems, such as the id of a job: at most 180 of `A-Z a-z 0-9 . _ -`.
+   * A run after a crash or a shutdown has the id of the run before it, so it finds the work that
+   * this run has started. A run after a failed run, and a retry, have a new id. `undefined` if
+   * `taskId` is `undefined`.
    */
   readonly workId: string | undefined
   /**
@@ -71,17 +73,6 @@ export type FileContent =
 export interface WriteFileOptions {
   /** Media type, for `Content-Type`, of at most 255 characters. @default 'application/octet-stream' */
   readonly type?: string
-}
-
-/** A file that a task has written. */
-export interface TaskFile {
-  readonly name: string
-  /** Size in bytes. */
-  readonly size: number
-  /** Media type. */
-  readonly type: string
-  /** SHA-256 of the bytes, as in `Repr-Digest` (RFC 9530): `sha-256=:…:`. */
-  readonly digest: string
 }
 
 /** The property `files` of the context of `run`. */

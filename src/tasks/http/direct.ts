@@ -114,15 +114,18 @@ export async function respondWithEnd<C>(
 }
 
 /**
- * Returns whether only this request knows the task: it has no key, and no transaction of the application,
- * which may have stored its id. A client may read files after the response.
+ * Returns true if only this request knows the task. Then the task has no key and no files, which a
+ * client may read later. No transaction of the application has stored its id.
  */
 function isTemporary<C>({ core }: EndpointSettings<C>, task: StoredTask): boolean {
   return task.key === undefined && detailsOf(task).isTransactional !== true
     && core.definition(task.name)?.files !== true
 }
 
-/** Nobody else knows the task, so it ends with its request, and is deleted. */
+/**
+ * Responds to the only request that knows the task. The task ends with this request, and is
+ * deleted.
+ */
 async function respondTemporary<C>(
   settings: EndpointSettings<C>, { request }: Submitter<C>, task: StoredTask, slot: WaiterSlot,
 ): Promise<HttpResponse> {

@@ -117,7 +117,7 @@ function openEvents<C>(
   const slot = acquireSlot(waiters, request, waitsAs(settings, task))
   const statusUrl = path.of(request.mountPath, task.id)
   const eventOf = (now: StoredTask) => bodies.event(now, statusUrl)
-  return stream(200, eventStream(subscriptions, task, eventOf, lastEventId, slot), {
+  return stream(200, eventStream(subscriptions, task, slot, { eventOf, lastEventId }), {
     ...STREAM_HEADERS, 'content-type': 'text/event-stream; charset=utf-8',
   })
 }

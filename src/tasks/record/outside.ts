@@ -1,9 +1,9 @@
 import type { StoredTask } from '../../engine/task.js'
 import type { OwnContext } from '../../runtime/own-context.js'
-import type { TaskFile } from '../definition/run-context.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { EndedTask } from '../definition/external-resource.js'
 import type { PartList } from '../../stores/parts.js'
+import type { ServedFile, TaskBody, TaskFile } from '../../wire/task.js'
 
 /** The blobs that one run may have. The task names them before they are written. */
 export type FileRun = readonly [run: string, slots: number]
@@ -66,13 +66,13 @@ export function allFileKeys(record: FileOwner): readonly string[] {
 }
 
 export function withFileUrls(text: string, statusPath: string): string {
-  const body = JSON.parse(text) as { files?: readonly TaskFile[] }
+  const body = JSON.parse(text) as TaskBody<TaskFile>
   return JSON.stringify({ ...body, ...body.files && { files: fileLinks(body.files, statusPath) } })
 }
 
 export function fileLinks(
   files: readonly TaskFile[], statusPath: string,
-): readonly (TaskFile & { readonly url: string })[] {
+): readonly ServedFile[] {
   return files.map(({ name, ...rest }) => (
     { name, url: `${statusPath}/files/${encodeURIComponent(name)}`, ...rest }
   ))

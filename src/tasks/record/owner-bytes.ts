@@ -4,6 +4,7 @@ import { changeEach } from '../../stores/blob-rules.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Store } from '../../stores/store.js'
+import { StoredRecord, UNCHANGED, type RecordKind } from '../../stores/stored-record.js'
 
 /**
  * Reserved bytes and their lifetime, by key in the store or the blobs. Those of a body that arrives
@@ -33,6 +34,12 @@ const TRIES = 50
 /** Size of a list from which each change checks the two oldest entries. */
 const CHECKED_FROM = 8
 const UPLOAD = 'upload:'
+
+const RESERVED: RecordKind<Reserved> = {
+  options: (list) => ({ ttlMs: Math.max(...[...list.values()].map(([, ttlMs]) => ttlMs)) }),
+  encode: (list) => JSON.stringify([...list]),
+  decode: (text) => new Map(JSON.parse(text) as []),
+}
 
 const ofStores = new WeakMap<Store, OwnerBytes>()
 
@@ -97,23 +104,13 @@ export class OwnerBytes {
     })
   }
 
-  private async write(key: string, edit: Edit): Promise<void> {
-    const { store } = this
-    for (let tried = 0; tried < TRIES; tried++) {
-      const entry = await store.get(key)
-      const list: Reserved = new Map(JSON.parse(entry?.value ?? '[]') as [])
-      if (await edit(list) === false) return
-      const value = JSON.stringify([...list])
-      const ttlMs = Math.max(...[...list.values()].map(([, ttl]) => ttl))
-      if (entry === undefined) {
-        if ((await store.create(key, value, { ttlMs })).created) return
-      } else if (list.size === 0) {
-        if (await store.delete(key, entry.revision)) return
-      } else if ((await store.replace(key, value, entry.revision, { ttlMs })).replaced) {
-        return
-      }
-    }
-    throw httpError('overloaded', { headers: { 'retry-after': '1' } })
+  private write(key: string, edit: Edit): Promise<void> {
+    let tries = 0
+    return new StoredRecord<Reserved>(this.store, key, RESERVED).change(async (list = new Map()) => {
+      if (++tries > TRIES) throw httpError('overloaded', { headers: { 'retry-after': '1' } })
+      if (await edit(list) === false) return UNCHANGED
+      return list.size === 0 ? undefined : list
+    })
   }
 
   /** Removes entries whose bytes are gone. Moves the others to the end of the list. */

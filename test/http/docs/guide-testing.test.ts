@@ -98,7 +98,6 @@ test('a failed run is retried after ten minutes', async () => {
 })
 // #endregion
 
-// #region partial
 import { partialResults } from 'longhaul/partial'
 
 test('readers get what a task emits', async () => {
@@ -124,7 +123,6 @@ test('readers get what a task emits', async () => {
   assert.deepEqual(results.map(({ value }) => value), ['Hello', 'world'])
   await tasks.close()
 })
-// #endregion
 
 // #region failures
 test('clients see no details of a failure', async () => {

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { createTasks, defineTask, empty, httpError, router, taskEndpoints } from 'longhaul'
-import { verifyCallback } from 'longhaul/client'
+import { verifyCallback } from 'longhaul/callbacks'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
 import { partialResults } from 'longhaul/partial'
@@ -19,7 +19,7 @@ import { blocks, section } from '../kit/doc-page.js'
 import { root } from '../kit/process.js'
 
 const guide = (name: string) => readFileSync(join(root, 'docs/guide', name), 'utf8')
-const page = guide('protocol.md')
+const page = guide('protocol.md') + guide('protocol-more.md')
 const ID = '8TzN2cVbQ1uVYk3hJb0a5w'
 const CSV = 'month,total\n2026-01,10000\n'
 

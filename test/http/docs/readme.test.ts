@@ -42,13 +42,18 @@ describe('the first screen of README.md', () => {
     assert.ok(screen.includes(`\n**${description}**\n`))
   })
 
-  test('shows a 202 and its result, an Express app whose own user is the owner of tasks, and a picture', () => {
-    assert.match(blocks(screen, 'console').join(''), /202 Accepted[^]*"result"/)
+  test('asks the question of clients, shows the picture, and then an Express app with progress and its own users', () => {
+    const picture = screen.search(/^!\[[^\]]{40,}\]\(docs\/flow\.svg\)$/m)
     const [app = ''] = blocks(screen, 'ts')
+    assert.ok(screen.indexOf('> How do I give the result of a job back to the client?') < picture && picture < screen.indexOf(app))
     assert.match(app, /^import express from 'express'$/m)
-    assert.match(app, /owner: \(\{ context \}: HttpRequest<Context>\) => context\.user\?\.id/)
-    assert.match(screen, /^!\[[^\]]{40,}\]\(docs\/flow\.svg\)$/m)
+    assert.match(app, /progress\(month, 12\)/)
+    assert.match(app, /owner: \(\{ context \}: HttpRequest<.+>\) => context\.user\?\.id/)
+  })
+
+  test('has the commands of its clone, and at most 130 lines', () => {
     assert.ok(blocks(readme, 'sh').includes('npm ci && npm start\nnpm ci && npm test\n'))
+    assert.ok(readme.split('\n').length <= 131)
   })
 })
 

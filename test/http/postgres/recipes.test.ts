@@ -136,24 +136,20 @@ const recipes: Readonly<Record<string, Create>> = {
     // #endregion
   },
   'Kysely': (input) => {
-    // #region kysely-use
     return kysely.transaction().execute(async (trx) => {
       const transaction = fromKysely(trx)
       const task = await tasks.submit(invoice, input, { owner, transaction })
       await trx.insertInto('invoices').values({ ...input, task: task.taskId }).execute()
       return task
     })
-    // #endregion
   },
   'Knex': (input) => {
-    // #region knex-use
     return knex.transaction(async (trx) => {
       const transaction = fromKnex(trx)
       const task = await tasks.submit(invoice, input, { owner, transaction })
       await trx('invoices').insert({ ...input, task: task.taskId })
       return task
     })
-    // #endregion
   },
   // Prisma itself is not installed: 300 MB, and its generator downloads a program.
   'what Prisma calls $queryRawUnsafe': async (input) => {
@@ -178,14 +174,12 @@ const recipes: Readonly<Record<string, Create>> = {
 
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
-// #region endpoint
 const createInvoice = endpoints.submit(invoice, {
   transaction: (request, input, submit) => db.transaction(async (tx) => {
     const { taskId } = await submit(fromDrizzle(tx))
     await tx.insert(invoices).values({ ...input, task: taskId })
   }),
 })
-// #endregion
 
 /** @param pool - not that of the engine, which would take the connections of a test */
 const createWithPg = (pool: { readonly connect: () => Promise<pg.PoolClient> }) => taskEndpoints<{ user: { id: string } }>(tasks, {

@@ -130,7 +130,7 @@ describe('Subscriptions', () => {
     const next = subscriber.next(60_000, never())
     await write(recordText(2))
     assert.equal((await within(next))?.version, 2)
-    assert.deepEqual(every, [3000])
+    assert.deepEqual(every, [2000])
     subscriber.close()
     assert.equal(inner.usage().watches, 0)
   })
@@ -168,7 +168,9 @@ describe('the event streams of a task', () => {
 
   /** What a stream yields, one piece for each call. */
   function open({ subscriptions }: Awaited<ReturnType<typeof setUp>>, task: StoredTask, format = encodedBodies(taskFormat)) {
-    const events = eventStream(subscriptions, task, (now) => format.event(now, '/a'), undefined, place())[Symbol.asyncIterator]()
+    const events = eventStream(subscriptions, task, place(), {
+      eventOf: (now) => format.event(now, '/a'), lastEventId: undefined,
+    })[Symbol.asyncIterator]()
     return { events, next: async () => (await within(events.next())).value as string | Uint8Array | undefined }
   }
 
