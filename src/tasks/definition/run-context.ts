@@ -1,4 +1,5 @@
 import type { Schema } from '../../schema/schema.js'
+import type { PartList } from '../../stores/parts.js'
 import type { TaskFile } from '../../wire/task.js'
 
 /**
@@ -109,6 +110,12 @@ export interface Checkpoint<P = unknown> {
    * @throws {StoreUnavailableError} The engine did not respond in time. The value may be saved.
    */
   save(value: P): Promise<void>
+}
+
+/** A checkpoint that saves the list of the parts of a task with the value, for `ExternalResource`. */
+export interface PartsCheckpoint<P> extends Checkpoint<P> {
+  /** @param parts - Default: the list stays */
+  save(value: P, parts?: PartList): Promise<void>
 }
 
 /** Content of a result file. Strings are written as UTF-8. */

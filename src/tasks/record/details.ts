@@ -5,6 +5,7 @@ import type { Inputs } from './inputs.js'
 import type { RecordFiles } from './outside.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { cutText } from '../../runtime/text.js'
+import type { PartList } from '../../stores/parts.js'
 import type {
   CallbackFault, PastAttempt, TaskCallback, TaskFailure, TaskProgress,
 } from '../../wire/task.js'
@@ -48,6 +49,8 @@ export type Details = RecordFiles & {
   readonly context?: unknown
   readonly trace?: TraceHeaders | undefined
   readonly external?: string | undefined
+  /** Parts that the runs have written beside the external resource, up to the last checkpoint. */
+  readonly parts?: PartList | undefined
   /** Attempts that have failed since the submission or the last retry. */
   readonly failures?: number | undefined
   /** Time since which no process could run the task, in milliseconds since 1970. */
