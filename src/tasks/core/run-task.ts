@@ -354,9 +354,11 @@ export class RunningTask implements OwnRun {
 
   /** Renews what the task has outside of the engine, for a wait. Throws 410 `gone`. */
   private async renewOutside(definition: AnyTaskDefinition, keepMs: number): Promise<void> {
-    const { core, core: { settings: { blobs } }, task: { id, name }, details } = this
+    const { core, core: { settings: { blobs } }, task, task: { id, name }, details } = this
     const ttlMs = keepMs + core.retentionMs(name) + MARGIN_MS
-    if (!await renewExternal(core.context, definition, details.external, ttlMs)) {
+    const resource = details.external === undefined
+      ? undefined : { name: details.external, task: { ...task, details } }
+    if (resource && !await renewExternal(core.context, definition, resource, ttlMs)) {
       throw httpError('gone', { message: 'The input of this task is no longer stored.' })
     }
     const files = details.blobs ?? []
