@@ -2,7 +2,8 @@ import { Webhook } from 'standardwebhooks'
 import type { StoredTask } from '../engine/task.js'
 import { parseHttpDate } from '../http/fields/dates.js'
 import { retryDelay, type Backoff } from '../tasks/definition/define.js'
-import type { CallbackDetails, TaskFailure } from '../tasks/record/details.js'
+import type { CallbackDetails } from '../tasks/record/details.js'
+import type { TaskFailure } from '../wire/task.js'
 import type { CallbackReply } from './options.js'
 
 const CANCELLED = { code: 'task_cancelled', message: 'The task was cancelled.' }

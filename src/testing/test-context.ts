@@ -4,7 +4,8 @@ import type { AnyTaskDefinition, ContextOf } from '../tasks/definition/define.js
 import { readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import { digestField } from '../http/fields/digests.js'
 import { fileBytes, fileTypeOf, NO_FILES } from '../tasks/definition/file-content.js'
-import type { TaskFile, TaskFiles } from '../tasks/definition/run-context.js'
+import type { TaskFiles } from '../tasks/definition/run-context.js'
+import type { TaskFile } from '../wire/task.js'
 
 type RunContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
 

@@ -97,6 +97,7 @@ export class RunningTask implements OwnRun {
         ? UNDECLARED : await openCheckpoint({
           core, task: this.task, lease: run.lease, definition, stop: this.stop, saved: run.checkpoint,
           isOver: () => this.isOver,
+          withParts: (parts) => (this.details = { ...this.details, parts }),
         })
       const started = this.start(definition, input, checkpoint)
       const outcome = isPending(started) ? await started : started

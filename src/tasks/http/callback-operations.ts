@@ -1,5 +1,7 @@
+import type { Properties } from '../../openapi/fragment.js'
 import { body, parameter, response, type Fragment } from '../../openapi/operation.js'
-import { object, text, time } from './formats.js'
+import type { CallbackBody } from '../../wire/task.js'
+import { members, object, text, time } from './formats.js'
 
 const signed = (name: string, description: string): Fragment => (
   parameter('header', name, { description, required: true })
@@ -20,9 +22,9 @@ export function callbackOperations(property: string, result: Fragment): Record<s
         taskId: text,
         status: { enum: ['completed', 'failed', 'cancelled'] },
         result,
-        error: object({ code: text, message: text }, 'code', 'message'),
-      }, 'taskId', 'status'),
-    }, 'type', 'timestamp', 'data'),
+        error: members.error,
+      } satisfies Properties<CallbackBody['data']>, 'taskId', 'status'),
+    } satisfies Properties<CallbackBody>, 'type', 'timestamp', 'data'),
   }
   const post = {
     summary: 'The task has ended',

@@ -1,13 +1,10 @@
 import { HttpError, httpError } from '../../http/errors.js'
 import type { AnyTaskDefinition, NameOf, ResultOf } from '../definition/define.js'
-import type { TaskFile } from '../definition/run-context.js'
-import {
-  callbackText, type AttemptView, type CallbackView, type TaskFailure, type TaskProgress,
-  type Details,
-} from './details.js'
+import { callbackText, type Details } from './details.js'
 import type { ListedStatus } from '../../engine/engine.js'
 import type { StoredTask, TaskStatus } from '../../engine/task.js'
 import { SecondTexts } from '../../runtime/text.js'
+import type * as wire from '../../wire/task.js'
 
 /** Statuses of tasks for later as they were first shown, so that entity tag and body agree. */
 const shownLater = new WeakMap<StoredTask, ListedStatus>()
@@ -70,13 +67,13 @@ function toIso(ms: number): string {
 }
 
 /** State of the callback of a task. */
-export interface TaskCallback extends Omit<CallbackView, 'nextAttemptAt' | 'deliveredAt'> {
+export interface TaskCallback extends Omit<wire.TaskCallback, 'nextAttemptAt' | 'deliveredAt'> {
   readonly nextAttemptAt?: Date
   readonly deliveredAt?: Date
 }
 
 /** One run of a task that has ended. */
-export interface PastAttempt extends Omit<AttemptView, 'startedAt' | 'endedAt'> {
+export interface PastAttempt extends Omit<wire.PastAttempt, 'startedAt' | 'endedAt'> {
   readonly startedAt: Date
   readonly endedAt: Date
 }
@@ -89,7 +86,7 @@ interface AnyStatus<T extends AnyTaskDefinition> {
   readonly attempt?: number
   /** The last ten ended runs, the oldest first, if there is more than one run. */
   readonly attempts?: readonly PastAttempt[]
-  readonly progress?: TaskProgress
+  readonly progress?: wire.TaskProgress
   readonly callback?: TaskCallback
   readonly createdAt: Date
   readonly startAt?: Date
@@ -125,7 +122,7 @@ export interface CompletedTask<T extends AnyTaskDefinition> extends AnyStatus<T>
   readonly status: 'completed'
   readonly result: ResultOf<T>
   /** Files that the run has written, in the order of the calls. */
-  readonly files?: readonly TaskFile[]
+  readonly files?: readonly wire.TaskFile[]
   readonly error?: never
   readonly finishedAt: Date
 }
@@ -133,7 +130,7 @@ export interface CompletedTask<T extends AnyTaskDefinition> extends AnyStatus<T>
 /** A task whose last attempt failed. */
 export interface FailedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
   readonly status: 'failed'
-  readonly error: TaskFailure
+  readonly error: wire.TaskFailure
   readonly result?: never
   readonly files?: never
   readonly finishedAt: Date
@@ -160,27 +157,9 @@ type InEachStatus<T extends AnyTaskDefinition> =
 export type Task<T extends AnyTaskDefinition = AnyTaskDefinition> =
   T extends AnyTaskDefinition ? InEachStatus<T> : never
 
-export interface TaskBody {
-  readonly taskId: string
-  readonly status: 'processing' | 'completed' | 'failed' | 'cancelled'
-  readonly message: string
-  readonly task: string
-  readonly attempt?: number
-  readonly progress?: TaskProgress
-  readonly result?: unknown
-  readonly files?: readonly TaskFile[]
-  readonly error?: TaskFailure
-  readonly attempts?: readonly AttemptView[]
-  readonly callback?: CallbackView
-  readonly createdAt: string
-  readonly startAt?: string
-  readonly startedAt?: string
-  readonly finishedAt?: string
-}
-
-/** Returns a copy of what clients see of a task. */
-export function bodyOf(task: StoredTask): TaskBody {
-  return JSON.parse(taskText(task)) as TaskBody
+/** Returns a copy of what clients see of a task, without the URLs of its files. */
+export function bodyOf(task: StoredTask): wire.TaskBody<wire.TaskFile> {
+  return JSON.parse(taskText(task)) as wire.TaskBody<wire.TaskFile>
 }
 
 export function toTask(stored: StoredTask): Task {
