@@ -55,7 +55,7 @@ export const FOLDERS = {
   'operators': [...VOCABULARY, 'openapi', 'idempotency', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/core', 'tasks/http'],
   'uploads': [...VOCABULARY, 'openapi', 'idempotency', 'tasks/record', 'tasks/http'],
   'client': ['wire'],
-  'testing': ['wire', 'runtime', 'http', 'tasks/definition'],
+  'testing': ['wire', 'runtime', 'http', 'schema', 'tasks/definition'],
 }
 
 /** `{ area: 'src', folder: 'tasks/run', rest: 'run.ts' }`; a file straight below an area has no folder. */

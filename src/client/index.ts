@@ -2,7 +2,7 @@ export type { ErrorDetail } from '../wire/errors.js'
 export type { PartialResult } from '../wire/partial.js'
 export type { BulkItem } from '../wire/report.js'
 export type {
-  PastAttempt, ServedFile as TaskFile, TaskCallback, TaskFailure, TaskProgress,
+  PastAttempt, ServedFile as TaskFile, TaskCallback, TaskFailure, TaskInput, TaskProgress,
 } from '../wire/task.js'
 export { BulkFailedError, isBulkFailed, type BulkReport } from './bulk.js'
 export {
@@ -15,7 +15,7 @@ export { readNdjson, writeNdjson, type ByteSource, type LineFault, type Records 
 export type { ClientOptions } from './options.js'
 export {
   isTaskFailed, TaskFailedError, type CancelledTask, type CompletedTask, type FailedTask,
-  type ProcessingTask, type ScheduledTask, type TaskStatus,
+  type InputRequiredTask, type ProcessingTask, type ScheduledTask, type TaskStatus,
 } from './status.js'
 export { readPartialResults } from './partial-results.js'
 export type { SavedTask, TaskHandle } from './task.js'

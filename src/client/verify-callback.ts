@@ -1,7 +1,7 @@
 import type { CallbackBody } from '../wire/task.js'
 import { checkNames, ClientError, isObject, unchecked } from './errors.js'
 
-/** The message of a callback: a task is final. */
+/** The message of a callback: a task is final, or asks. */
 export interface CallbackMessage<R = unknown> extends CallbackBody<R> {
   /** Identifier of the message, the same in every delivery. Ignore one that was processed. */
   readonly id: string

@@ -14,6 +14,14 @@ import { areMediaTypes, distinctTypes } from './media-type.js'
 import type { UploadSource } from './upload-source.js'
 import type { WriteOutcome } from './write-outcomes.js'
 
+/** The response that a request asks for, and its body. */
+export interface UploadAsked {
+  /** Content coding of the body. */
+  readonly coding: string
+  /** Media type of the response. */
+  readonly resultType: string
+}
+
 /** Second argument of `write`. */
 export interface WriteContext {
   /** Line number of each record, from 1. */

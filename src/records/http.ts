@@ -1,6 +1,4 @@
 import type { Fragment, Properties } from '../openapi/fragment.js'
-import type { AnyTaskDefinition } from '../tasks/definition/define.js'
-import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { RecordNumber, ReportItem, ReportSummary } from '../wire/report.js'
 import type { Report, ReportSink } from './report.js'
 
@@ -51,17 +49,6 @@ async function* piecesOf(
   yield start
   yield* pieces
   yield end
-}
-
-/** Checks that a handler gets the endpoints of the tasks that its task is defined in. */
-export function checkEndpoints<C>(
-  caller: string, task: AnyTaskDefinition, endpoints: TaskEndpoints<C>,
-): void {
-  const tasks = endpoints?.tasks
-  if (!tasks) throw new TypeError(`${caller}: handler needs what taskEndpoints returned`)
-  if (tasks.definition(task.name) === task) return
-  throw new TypeError(`${caller}: the task ${task.name} is not among the definitions`
-    + ' of createTasks; add it there')
 }
 
 export function itemSchema(numbers: RecordNumber): Fragment {

@@ -65,15 +65,27 @@ export interface PastAttempt {
   readonly error?: Pick<TaskFailure, 'code' | 'message'>
 }
 
+/** A question that a task asks. Times are ISO 8601. */
+export interface TaskInput {
+  readonly message: string
+  /** JSON Schema of the answer. Absent if the library of the schema cannot return it. */
+  readonly schema?: Readonly<Record<string, unknown>>
+  readonly askedAt: string
+  /** Time at which the task no longer waits for the answer. */
+  readonly expiresAt: string
+}
+
 /** The body of the status resource of a task. Times are ISO 8601. */
 export interface TaskBody<File = ServedFile> {
   readonly taskId: string
-  readonly status: 'processing' | 'completed' | 'failed' | 'cancelled'
+  readonly status: 'processing' | 'input_required' | 'completed' | 'failed' | 'cancelled'
   readonly message: string
   /** Name of the definition. */
   readonly task: string
   /** Number of the latest run, from 1. When it grows, the progress may fall. */
   readonly attempt?: number
+  /** The questions without an answer by their keys, if the task waits for answers. */
+  readonly inputs?: Readonly<Record<string, TaskInput>>
   readonly progress?: TaskProgress
   readonly result?: unknown
   /** The files that the task has written. Absent if there is none. */
@@ -88,15 +100,17 @@ export interface TaskBody<File = ServedFile> {
   readonly finishedAt?: string
 }
 
-/** The body of a callback: a task is final. */
+/** The body of a callback: a task is final, or asks. */
 export interface CallbackBody<R = unknown> {
   readonly type: `task.${CallbackBody['data']['status']}`
-  /** End of the task, as ISO 8601. */
+  /** End of the task, or time of its newest question, as ISO 8601. */
   readonly timestamp: string
   readonly data: {
     readonly taskId: string
-    readonly status: 'completed' | 'failed' | 'cancelled'
+    readonly status: 'completed' | 'failed' | 'cancelled' | 'input_required'
     readonly result?: R
+    /** The questions without an answer by their keys, of a task that asks. */
+    readonly inputs?: Readonly<Record<string, TaskInput>>
     readonly error?: TaskFailure
   }
 }

@@ -16,18 +16,19 @@ export function callbackOperations(property: string, result: Fragment): Record<s
   const message = {
     title: 'Callback message',
     ...object({
-      type: { enum: ['task.completed', 'task.failed', 'task.cancelled'] },
+      type: { enum: ['task.completed', 'task.failed', 'task.cancelled', 'task.input_required'] },
       timestamp: time,
       data: object({
         taskId: text,
-        status: { enum: ['completed', 'failed', 'cancelled'] },
+        status: { enum: ['completed', 'failed', 'cancelled', 'input_required'] },
         result,
+        inputs: members.inputs,
         error: members.error,
       } satisfies Properties<CallbackBody['data']>, 'taskId', 'status'),
     } satisfies Properties<CallbackBody>, 'type', 'timestamp', 'data'),
   }
   const post = {
-    summary: 'The task has ended',
+    summary: 'The task has ended, or asks',
     description: 'Signed as Standard Webhooks define. Repeated until the receiver responds with 2xx or 410.',
     security: [],
     parameters: [

@@ -58,6 +58,14 @@ export const members = {
   message: text,
   task: { ...text, description: 'The kind of work' },
   attempt: { type: 'integer', minimum: 1, description: 'The number of the latest run' },
+  inputs: {
+    type: 'object',
+    description: 'The questions that the task waits for, by their keys; POST answers to {status}/input',
+    additionalProperties: object({
+      message: text, schema: { type: 'object', description: 'JSON Schema of the answer' },
+      askedAt: time, expiresAt: time,
+    } satisfies Properties<wire.TaskInput>, 'message', 'askedAt', 'expiresAt'),
+  },
   progress: object({
     done: { type: 'number' }, total: { type: 'number' }, message: text, unit: text,
   } satisfies Properties<wire.TaskProgress>, 'done'),
@@ -99,7 +107,7 @@ export const members = {
 } satisfies Properties<Omit<wire.TaskBody, 'taskId' | 'status'>>
 
 export const TASK_STATUSES = {
-  processing: ['scheduled', 'queued', 'processing'],
+  processing: ['scheduled', 'queued', 'processing'], input_required: ['input_required'],
   completed: ['completed'], failed: ['failed'], cancelled: ['cancelled'],
 } as const
 

@@ -1,9 +1,11 @@
 import type { TaskQuery } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import { ERROR_CODES } from '../../http/errors.js'
+import type { Inputs } from './inputs.js'
 import type { RecordFiles } from './outside.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { cutText } from '../../runtime/text.js'
+import type { PartList } from '../../stores/parts.js'
 import type {
   CallbackFault, PastAttempt, TaskCallback, TaskFailure, TaskProgress,
 } from '../../wire/task.js'
@@ -47,6 +49,8 @@ export type Details = RecordFiles & {
   readonly context?: unknown
   readonly trace?: TraceHeaders | undefined
   readonly external?: string | undefined
+  /** Parts that the runs have written beside the external resource, up to the last checkpoint. */
+  readonly parts?: PartList | undefined
   /** Attempts that have failed since the submission or the last retry. */
   readonly failures?: number | undefined
   /** Time since which no process could run the task, in milliseconds since 1970. */
@@ -58,6 +62,7 @@ export type Details = RecordFiles & {
   readonly errorStatus?: number | undefined
   readonly errorFields?: ErrorFields | undefined
   readonly callback?: CallbackDetails | undefined
+  readonly inputs?: Inputs | undefined
 }
 
 /** Only the core writes details, so they have this type. */
@@ -93,6 +98,11 @@ export interface CallbackDetails {
   readonly deliveredAt?: number | undefined
   /** Times that a limit postponed the next attempt. */
   readonly postponed?: number | undefined
+}
+
+/** Makes a callback due: that of the end of a task, or of a question. */
+export function dueCallback({ url, attempts }: CallbackDetails): CallbackDetails {
+  return { url, state: 'pending', attempts, ...attempts > 0 && { first: attempts + 1 } }
 }
 
 /** @param nextAt - time of the next attempt, if one is due */

@@ -2,6 +2,7 @@ import type { StoredTask } from '../../engine/task.js'
 import type { OwnContext } from '../../runtime/own-context.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { EndedTask } from '../definition/external-resource.js'
+import type { PartList } from '../../stores/parts.js'
 import type { ServedFile, TaskBody, TaskFile } from '../../wire/task.js'
 
 /** The blobs that one run may have. The task names them before they are written. */
@@ -77,20 +78,24 @@ export function fileLinks(
   ))
 }
 
-/**
- * Releases a resource, or removes it if its task is gone. Never rejects, because it expires.
- *
- * @param gone - the task, if it is gone
- */
+/** The external resource of a task. */
+interface Resource {
+  readonly name: string
+  /** Absent if the task was not created. */
+  readonly task?: StoredTask
+}
+
+/** Releases a resource, or removes it if its task is gone. Never rejects, because it expires. */
 export async function releaseExternal(
-  context: OwnContext, definition: AnyTaskDefinition | undefined, name: string, gone?: EndedTask,
+  context: OwnContext, definition: AnyTaskDefinition | undefined, { name, task }: Resource,
+  isGone = false,
 ): Promise<void> {
   const { external } = definition ?? {}
+  const ended = task && endedTask(task)
   try {
-    await context.run(() => {
-      if (gone === undefined || external?.remove === undefined) return external?.release(name)
-      return external.remove(name, { id: gone.id, attempt: gone.attempt, status: gone.status })
-    })
+    await context.run(() => (
+      isGone && ended && external?.remove ? external.remove(name, ended) : external?.release(name, ended)
+    ))
   } catch {
     // It expires.
   }
@@ -98,9 +103,16 @@ export async function releaseExternal(
 
 /** Resolves to `false` if the resource no longer exists. Rejects with what `renew` throws. */
 export async function renewExternal(
-  context: OwnContext, definition: AnyTaskDefinition | undefined, name: string | undefined,
+  context: OwnContext, definition: AnyTaskDefinition | undefined, { name, task }: Resource,
   ttlMs: number,
 ): Promise<boolean> {
-  if (name === undefined) return true
-  return await context.run(() => definition?.external?.renew?.(name, ttlMs)) !== false
+  return await context.run(() => (
+    definition?.external?.renew?.(name, ttlMs, task && endedTask(task))
+  )) !== false
+}
+
+/** Returns a task as the functions of its external resource see it. */
+function endedTask({ id, attempt, status, details }: StoredTask): EndedTask {
+  const { parts } = details as { readonly parts?: PartList }
+  return { id, attempt, status, parts }
 }
