@@ -3,6 +3,7 @@ import { defineConfig } from 'eslint/config'
 import tseslint from 'typescript-eslint'
 import { docblockStart } from './scripts/docblock-start.mjs'
 import { importDirections } from './scripts/import-directions.mjs'
+import { testTitle } from './scripts/test-title.mjs'
 
 const noDefaultExport = { selector: 'ExportDefaultDeclaration', message: 'Name what you export.' }
 const noTimers = {
@@ -21,7 +22,7 @@ export default defineConfig(
   { files: ['**/*.cjs'], rules: { '@typescript-eslint/no-require-imports': 'off' } },
 
   {
-    plugins: { '@stylistic': stylistic, longhaul: { rules: { 'docblock-start': docblockStart, 'import-directions': importDirections } } },
+    plugins: { '@stylistic': stylistic, longhaul: { rules: { 'docblock-start': docblockStart, 'import-directions': importDirections, 'test-title': testTitle } } },
     rules: {
       'longhaul/docblock-start': 'error',
       'longhaul/import-directions': 'error',
@@ -63,7 +64,7 @@ export default defineConfig(
       '@typescript-eslint/require-await': 'off'
     }
   },
-  { files: ['src/**', 'adapters/**'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar, noTimers], 'no-restricted-globals': ['error', { name: 'setTimeout', message: noTimers.message }], 'no-console': ['error', { allow: ['error'] }] } },
+  { files: ['src/**', 'adapters/**', 'conformance/**'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar, noTimers], 'no-restricted-globals': ['error', { name: 'setTimeout', message: noTimers.message }], 'no-console': ['error', { allow: ['error'] }] } },
   { files: ['src/runtime/timers.ts'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar] } },
   {
     files: ['adapters/**'],
@@ -83,6 +84,7 @@ export default defineConfig(
     files: ['src/http/principal.ts'],
     rules: { '@typescript-eslint/no-explicit-any': 'off' }
   },
+  { files: ['test/**', 'conformance/**'], rules: { 'longhaul/test-title': 'error' } },
   { files: ['*.config.{js,ts}'], rules: { 'no-restricted-syntax': 'off' } },
   {
     // Tests read JSON and fakes; what they assert is what makes them safe.

@@ -111,7 +111,7 @@ export default defineConfig([
   // dependencies included (docs/adr/0018).
   {
     ...common,
-    entry: ['src/**/*.ts', 'adapters/**/*.ts', '!**/*.node.ts'],
+    entry: ['src/**/*.ts', 'adapters/**/*.ts', 'conformance/**/*.ts', '!**/*.node.ts'],
     format: 'esm',
     outDir: 'dist/esm',
     bundle: false,

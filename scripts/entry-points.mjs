@@ -1,6 +1,6 @@
 // The entry points of the package: each is the index of one folder. Read by the build and by the tests.
 import { existsSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
+import { dirname, posix, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
@@ -27,6 +27,5 @@ export const ENTRY_POINTS = {
 export const PROGRAM = { longhaul: 'adapters/postgres/main.ts' }
 
 function sourceOf(name) {
-  const area = existsSync(resolve(root, 'src', name, 'index.ts')) ? 'src' : 'adapters'
-  return `${area}/${name}/index.ts`
+  return ['src', 'adapters', '.'].map((area) => posix.join(area, name, 'index.ts')).find((file) => existsSync(resolve(root, file)))
 }

@@ -17,8 +17,7 @@ const PURE_BUILTINS = new Set([
   'string_decoder', 'timers', 'timers/promises', 'url', 'util', 'zlib'
 ])
 
-const CONTRACTS = ['stores', 'repositories', 'engine']
-const VOCABULARY = ['runtime', 'http', 'schema', ...CONTRACTS]
+const VOCABULARY = ['wire', 'runtime', 'http', 'schema', 'stores', 'repositories', 'engine']
 
 /**
  * The folders of `src`, lowest first, and the folders that each may import. A folder in a folder has an entry of its own where its
@@ -26,15 +25,16 @@ const VOCABULARY = ['runtime', 'http', 'schema', ...CONTRACTS]
  * @type {Record<string, string[]>}
  */
 export const FOLDERS = {
-  'runtime': [],
-  'http': ['runtime'],
-  'schema': ['runtime', 'http'],
+  'wire': [],
+  'runtime': ['wire'],
+  'http': ['wire', 'runtime'],
+  'schema': ['wire', 'runtime', 'http'],
   'stores': ['runtime'],
   'engine': ['runtime', 'stores'],
-  'repositories': ['runtime', 'http'],
+  'repositories': ['wire', 'runtime', 'http'],
   'openapi': VOCABULARY,
   'idempotency': [...VOCABULARY, 'openapi'],
-  'json-array': ['runtime', 'http', 'schema'],
+  'json-array': ['wire', 'runtime', 'http', 'schema'],
   'tasks/definition': VOCABULARY,
   'tasks/record': [...VOCABULARY, 'tasks/definition'],
   'tasks/run': [...VOCABULARY, 'idempotency', 'tasks/definition', 'tasks/record'],
@@ -45,7 +45,8 @@ export const FOLDERS = {
   'resources': [...VOCABULARY, 'openapi'],
   'policies': [...VOCABULARY, 'openapi', 'idempotency'],
   'versions': [...VOCABULARY, 'openapi'],
-  'callbacks': [...VOCABULARY, 'tasks/definition', 'tasks/record', 'tasks/core'],
+  // A receiver of callbacks is a client of the tasks, and a server itself.
+  'callbacks': [...VOCABULARY, 'client', 'tasks/definition', 'tasks/record', 'tasks/core'],
   'records': [...VOCABULARY, 'openapi', 'tasks/definition', 'tasks/http'],
   'bulk': [...VOCABULARY, 'openapi', 'content', 'json-array', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'ndjson': [...VOCABULARY, 'openapi', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
@@ -53,9 +54,8 @@ export const FOLDERS = {
   'partial': [...VOCABULARY, 'openapi', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'operators': [...VOCABULARY, 'openapi', 'idempotency', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/core', 'tasks/http'],
   'uploads': [...VOCABULARY, 'openapi', 'idempotency', 'tasks/record', 'tasks/http'],
-  'client': [],
-  'conformance': VOCABULARY,
-  'testing': ['runtime', 'http', 'tasks/definition'],
+  'client': ['wire'],
+  'testing': ['wire', 'runtime', 'http', 'schema', 'tasks/definition'],
 }
 
 /** `{ area: 'src', folder: 'tasks/run', rest: 'run.ts' }`; a file straight below an area has no folder. */
@@ -70,12 +70,15 @@ function place(path) {
 
 /** Suites for authors of adapters. They may import node:assert. */
 const SUITES = 'conformance'
+/** The folders of `src` that the suites may import: those of what they test. */
+const TESTED = ['runtime', 'stores', 'engine']
 /** The only folder of `src` that opens connections, because a callback is an outgoing request. */
 const SOCKETS = 'callbacks'
 /** Bindings of frameworks on node:http. */
 const FRAMEWORKS = ['fastify', 'koa']
-/** The client runs in browsers, and imports its own files only. */
+/** The client runs in browsers. It imports its own files, and the types of what it exchanges with a server. */
 const BROWSER_FOLDER = 'src/client/'
+const BROWSER_IMPORTS = [BROWSER_FOLDER, 'src/wire/']
 
 function packageName(specifier) {
   return specifier.split('/').slice(0, specifier.startsWith('@') ? 2 : 1).join('/')
@@ -84,14 +87,17 @@ function packageName(specifier) {
 function checkPackage(from, specifier) {
   const name = packageName(specifier)
   if (name === own) {
-    return from.area === 'src' || from.area === 'adapters' ? `${from.area} imports its own files by relative path` : undefined
+    return ['src', 'adapters', SUITES].includes(from.area) ? `${from.area} imports its own files by relative path` : undefined
   }
   if (isBuiltin(specifier)) {
     const bare = specifier.replace(/^node:/, '')
     if (!specifier.startsWith('node:')) return `write node:${bare}`
-    return from.area === 'src' && from.folder !== SOCKETS && !PURE_BUILTINS.has(bare) && !(from.folder === SUITES && bare.startsWith('assert')) ? `src knows no server, socket, file or process; ${specifier} belongs in adapters` : undefined
+    if (PURE_BUILTINS.has(bare)) return undefined
+    if (from.area === SUITES) return bare === 'assert/strict' ? undefined : `conformance knows no test runner, server, socket, file or process, and ${specifier} is one`
+    return from.area === 'src' && from.folder !== SOCKETS ? `src knows no server, socket, file or process; ${specifier} belongs in adapters` : undefined
   }
   if (from.area === 'src' && ['stores', 'engine'].includes(from.folder)) return `${from.folder} is a contract: it needs no package`
+  if (from.area === SUITES) return `conformance needs no package, and ${name} is one`
   if (from.area === 'src' && !runtimeDependencies.has(name)) return `src imports only the dependencies in package.json, and ${name} is none`
   if (from.area === 'adapters' && !allowedPeers.has(name)) return `adapters import only the (peer) dependencies in package.json, and ${name} is none`
   return undefined
@@ -112,8 +118,9 @@ function checkFolder(from, to) {
  */
 export function checkImport(path, specifier) {
   const from = place(path)
-  if (path.startsWith(BROWSER_FOLDER) && !(specifier.startsWith('.') && posix.join(posix.dirname(path), specifier).startsWith(BROWSER_FOLDER))) {
-    return 'src/client runs in browsers and imports its own files only'
+  if (path.startsWith(BROWSER_FOLDER)) {
+    const target = specifier.startsWith('.') ? posix.join(posix.dirname(path), specifier) : specifier
+    return BROWSER_IMPORTS.some((folder) => target.startsWith(folder)) ? undefined : 'src/client runs in browsers and imports its own files and src/wire only'
   }
   if (!specifier.startsWith('.')) return checkPackage(from, specifier)
   const to = place(posix.join(posix.dirname(path), specifier))
@@ -122,6 +129,12 @@ export function checkImport(path, specifier) {
   }
   if (from.area === 'src') {
     return to.area === 'src' ? checkFolder(from, to) : 'src knows nobody outside src'
+  }
+  if (from.area === SUITES) {
+    if (to.area === SUITES) return undefined
+    if (to.area !== 'src') return 'conformance imports src and itself only'
+    if (to.folder === undefined) return "conformance can't import the package's index"
+    return TESTED.includes(to.folder) ? undefined : `conformance must not import src/${to.folder}`
   }
   if (from.area === 'adapters') {
     if (to.area === 'src') return undefined

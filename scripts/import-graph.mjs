@@ -1,4 +1,4 @@
-// The files of src and adapters and what each imports: read by the lint rule and by scripts/structure.mjs.
+// The files of src, adapters and conformance and what each imports: read by the lint rule and by scripts/structure.mjs.
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, posix, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -7,11 +7,11 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 const IMPORT = /^(?:import|export)\s(?:[^'";]*?\sfrom\s+)?'(\.[^']+)'|\bimport\('(\.[^']+)'\)/gm
 
 /**
- * Reads what each file of `src` and `adapters` imports of the others.
+ * Reads what each file of `src`, `adapters` and `conformance` imports of the others.
  * @returns {Map<string, string[]>} paths from the root, with forward slashes
  */
 export function readImports() {
-  const files = ['src', 'adapters'].flatMap((area) => readdirSync(join(root, area), { recursive: true, withFileTypes: true })
+  const files = ['src', 'adapters', 'conformance'].flatMap((area) => readdirSync(join(root, area), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
     .map((entry) => relative(root, join(entry.parentPath, entry.name)).split(sep).join('/')))
   return new Map(files.sort().map((file) => {

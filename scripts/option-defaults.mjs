@@ -19,7 +19,7 @@ export function differentDefaults() {
   const { checker, program } = publicOptions()
   const found = []
   for (const source of program.getSourceFiles()) {
-    if (!/\/(src|adapters)\//.test(source.fileName) || source.fileName.includes('node_modules')) continue
+    if (!/\/(src|adapters|conformance)\//.test(source.fileName) || source.fileName.includes('node_modules')) continue
     const visit = (node) => {
       if (ts.isSatisfiesExpression(node) && /^OptionTable</.test(node.type.getText(source))) found.push(...faultsOf(node, checker))
       ts.forEachChild(node, visit)
@@ -40,7 +40,7 @@ function faultsOf({ expression, type }, checker) {
     if (!option || value === undefined) return []
     const said = defaultOf(option, checker)
     if (agrees(said, value)) return []
-    const file = property.getSourceFile().fileName.replace(/^.*\/(?=(?:src|adapters)\/)/, '')
+    const file = property.getSourceFile().fileName.replace(/^.*\/(?=(?:src|adapters|conformance)\/)/, '')
     return [`${file}: ${name}: the table has ${String(value)}, the docstring has ${said === '' ? 'no default' : `"${said}"`}`]
   })
 }

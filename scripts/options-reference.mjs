@@ -128,7 +128,7 @@ function tableOf(rows, heading, described) {
 
 function row(option, checker) {
   const [declaration] = option.declarations ?? []
-  if (!declaration || !/\/(src|adapters)\//.test(declaration.getSourceFile().fileName)) return undefined
+  if (!declaration || !/\/(src|adapters|conformance)\//.test(declaration.getSourceFile().fileName)) return undefined
   const { meaning, byDefault } = docsOf(option, checker)
   const optional = (option.flags & ts.SymbolFlags.Optional) !== 0
   const cells = [`\`${option.name}\``, `\`${typeText(option, declaration, checker)}\``, optional ? byDefault || '–' : 'required', meaning]

@@ -195,7 +195,7 @@ function typeReferences(node) {
 /** @param {ts.Declaration} declaration */
 function isOurs(declaration) {
   const { fileName } = declaration.getSourceFile()
-  return !fileName.includes('node_modules') && /\/(src|adapters)\//.test(fileName)
+  return !fileName.includes('node_modules') && /\/(src|adapters|conformance)\//.test(fileName)
 }
 
 /** @param {ts.Symbol} member */

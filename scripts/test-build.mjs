@@ -7,7 +7,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { ENTRY_POINTS } from './entry-points.mjs'
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
-const FOLDERS = ['src', 'adapters', 'examples', 'test', 'scripts']
+const FOLDERS = ['src', 'adapters', 'conformance', 'examples', 'test', 'scripts']
 
 /** Folder of the programs, at the same paths as their sources. */
 export const BUILT = join(root, 'node_modules', '.cache', 'longhaul-tests')

@@ -28,7 +28,7 @@ export function load(app) {
   })
   app.converter.on(Converter.EVENT_RESOLVE_BEGIN, ({ project }) => {
     for (const module of project.getReflectionsByKind(ReflectionKind.Module)) {
-      module.name = module.name.replace(/^src$/, 'longhaul').replace(/^(?:src|adapters)\//, 'longhaul/')
+      module.name = module.name.replace(/^src$/, 'longhaul').replace(/^(?:(?:src|adapters)\/|(?=conformance$))/, 'longhaul/')
     }
   })
 }

@@ -3,10 +3,11 @@ export {
   type Policy, type RequestHeaders, type ResponseHeaders,
 } from './http/exchange.js'
 export type { Transaction } from './engine/engine.js'
-export type { MaybePromise } from './runtime/maybe-promise.js'
+export type { MaybePromise } from './wire/maybe-promise.js'
 export {
-  ERROR_CODES, HttpError, httpError, isHttpError, upstreamError, type ErrorCode, type ErrorDetail,
+  ERROR_CODES, HttpError, httpError, isHttpError, upstreamError, type ErrorCode,
 } from './http/errors.js'
+export type { ErrorDetail } from './wire/errors.js'
 export { guard, reportErrorsTo, type ErrorPlace, type OnError } from './http/boundary.js'
 export { empty, json, jsonText, stream } from './http/respond.js'
 export { principalOf, type HostContext, type Principal } from './http/principal.js'
@@ -18,7 +19,9 @@ export {
   defineTask, type AnyTaskDefinition, type ContextOf, type Definitions, type InputOf, type NameOf,
   type ResultOf, type TaskDefinition, type TaskOptions, type TaskTypes,
 } from './tasks/definition/define.js'
-export type { Checkpoint, TaskContext, TaskFile, TaskFiles } from './tasks/definition/run-context.js'
+export type {
+  AnswerOf, Ask, Checkpoint, Question, TaskContext, TaskFiles,
+} from './tasks/definition/run-context.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
 export type { PoolCounts, TasksHealth } from './tasks/core/task-core.js'
 export type { ListOptions, TaskPage } from './tasks/lists.js'
@@ -26,13 +29,13 @@ export type { OwnedTasks, SubmitArguments, TaskHandle } from './tasks/owned-task
 export type { TasksOptions } from './tasks/core/tasks-options.js'
 export type { Callbacks } from './tasks/core/task-core.js'
 export type { SpooledBody } from './tasks/http/spool-body.js'
-export type { TaskFailure, TaskProgress } from './tasks/record/details.js'
+export type { TaskFailure, TaskFile, TaskProgress } from './wire/task.js'
 export type { TaskEvent } from './tasks/record/diagnostics.js'
 export type { StoredTask, TaskStatus } from './engine/task.js'
 export { listedStatus } from './tasks/record/view.js'
 export type {
-  CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask, Task,
-  TaskCallback,
+  CancelledTask, CompletedTask, FailedTask, InputRequiredTask, PastAttempt, ProcessingTask, QueuedTask,
+  ScheduledTask, Task, TaskCallback, TaskInput,
 } from './tasks/record/view.js'
 export type { JsonForm, JsonSafe } from './tasks/definition/json-values.js'
 export type { SubmitOptions } from './tasks/core/accept-task.js'

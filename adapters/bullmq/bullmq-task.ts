@@ -8,7 +8,7 @@ import {
   defineTask, type TaskDefinition, type TaskOptions, type TaskSettings,
 } from '../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../src/tasks/definition/run-context.js'
-import type { TaskProgress } from '../../src/tasks/record/details.js'
+import type { TaskProgress } from '../../src/wire/task.js'
 import type { JobEvents, JobQueue, QueuedJob } from './job-queue.js'
 import { JobWait } from './job-wait.js'
 
@@ -132,10 +132,11 @@ export function bullmqTask<
 
   const run = async (input: I, context: TaskContext<unknown, Added>): Promise<unknown> => {
     const { workId: jobId = newId(), signal, checkpoint, progress } = context
-    const wait = new JobWait(queue, events, jobId, signal, (given) => {
+    const onProgress = (given: unknown): void => {
       const { done, total, message, unit } = toProgress(given) ?? {}
       if (done !== undefined) progress(done, total, message, unit)
-    })
+    }
+    const wait = new JobWait(queue, events, jobId, { signal, onProgress })
     // Says that the job was added, and that this run has not crashed. A failed save costs no more.
     const save = () => checkpoint.save({ jobId }).catch(() => { signal.throwIfAborted() })
     try {

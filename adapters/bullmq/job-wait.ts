@@ -10,17 +10,27 @@ const RETRY_MS = 1000
 /** Errors of the server that pass. */
 const PASSING = /^(?:LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|NOREPLICAS|BUSY|UNBLOCKED) /
 
+/** The run that waits. */
+interface WaitingRun {
+  readonly signal: TaskContext['signal']
+  /** Called with each progress of the job. */
+  readonly onProgress: (value: unknown) => void
+}
+
 /** The wait of one run for one job. */
 export class JobWait {
   private isLookDue = false
   private wake: () => void = () => undefined
   private readonly unlisten: () => void
+  private readonly signal: TaskContext['signal']
+  private readonly onProgress: (value: unknown) => void
 
-  /** @param onProgress - called with each progress of the job */
   constructor(
     private readonly queue: JobQueue, events: JobEvents, private readonly jobId: string,
-    private readonly signal: TaskContext['signal'], private readonly onProgress: (value: unknown) => void,
+    { signal, onProgress }: WaitingRun,
   ) {
+    this.signal = signal
+    this.onProgress = onProgress
     this.unlisten = listen(events, jobId, ({ data }) => {
       if (data === undefined) this.look()
       else onProgress(data)

@@ -1,6 +1,7 @@
 import type { Cron } from 'croner'
 import type { ScheduleHost } from '../../src/tasks/definition/schedule.js'
 import { newId } from '../../src/runtime/random-id.js'
+import { StoredRecord, type RecordKind } from '../../src/stores/stored-record.js'
 import { clearTimeout, setTimeout, within } from '../../src/runtime/timers.js'
 
 /** Maximum time between two reads of the engine's clock, which may be set, in milliseconds. */
@@ -10,6 +11,15 @@ const RETRY_MS = 5000
 const SUBMIT_MS = 60_000
 /** Lifetime of the note of the latest firing, in milliseconds: longer than a pattern can pause. */
 const KNOWN_MS = 10 * 366 * 86_400_000
+
+/** Note of the latest firing. */
+interface Note {
+  readonly time: number
+  /** Part of the ids of the tasks. */
+  readonly secret: string
+}
+
+const NOTE: RecordKind<Note> = { options: () => ({ ttlMs: KNOWN_MS }) }
 
 /** The firings of one schedule in this process. The store has the latest one, for all processes. */
 export class Firings {
@@ -55,20 +65,15 @@ export class Firings {
     const { times, host: { name, store, submit } } = this
     // Each pattern has its own note, because a new one must not make up for earlier times.
     const key = `schedule:${name}:${times.getPattern()}:${String(times.options.timezone)}`
-    const options = { ttlMs: KNOWN_MS }
-    const known = await store.get(key)
-    if (known === undefined) {
-      await store.create(key, `${now} ${newId()}`, options)
-      return
-    }
-    const [since, secret] = known.value.split(' ') as [string, string]
-    const note = (time: number) => store.replace(key, `${time} ${secret}`, known.revision, options)
+    const record = new StoredRecord<Note>(store, key, NOTE)
+    const { time: since, secret } = await record.read() ?? { time: now, secret: newId() }
+    const note = (time: number) => record.write({ time, secret })
     // A clock that was ahead must not stop the schedule until that time.
-    if (Number(since) > now + MAX_WAIT_MS) {
+    if (record.value === undefined || since > now + MAX_WAIT_MS) {
       await note(now)
       return
     }
-    const latest = latestBetween(times, Number(since), now)
+    const latest = latestBetween(times, since, now)
     if (latest === undefined) return
     const time = new Date(latest)
     // First the task: if the process dies before the note, another one submits the same id again.
@@ -80,7 +85,10 @@ export class Firings {
   }
 }
 
-/** In the hour that a time zone repeats in autumn, croner returns times of the first one: skips the second. */
+/**
+ * Returns the next time after `moment`. In the hour that a time zone repeats in autumn, croner
+ * returns times of the first hour again, which this function skips.
+ */
 export function nextAfter(times: Cron, moment: number): number | undefined {
   let next = times.nextRun(new Date(moment))
   for (let at = moment - moment % 60_000 + 59_000; next !== null && next.getTime() <= moment; at += 60_000) {

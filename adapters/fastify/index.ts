@@ -87,7 +87,7 @@ export function toFastify<C = unknown>(
     const params = paramsOf(request)
     // A body that no parser has read is read from the connection.
     const facts = body === undefined ? { params } : { params, body }
-    binding.run(raw, reply.raw, facts, () => { reply.callNotFound() }, false)
+    binding.run(raw, reply.raw, { facts, next: () => { reply.callNotFound() } })
   }
 }
 
@@ -134,7 +134,7 @@ function defaultContext(request: FastifyRequest): unknown {
   return { user: (request as { readonly user?: unknown }).user }
 }
 
-/** One fault is one entry in the log. */
+/** Logs a fault, unless a listener of `reportErrorsTo` gets it. */
 function logError(...[error, { raw }]: Parameters<OnError>): void {
   if (hasErrorListener()) return
   replyOf((raw as NodeRaw).req).log.error({ err: error }, 'longhaul')

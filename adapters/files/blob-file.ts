@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { BlobInfo } from '../../src/stores/blobs.js'
 import { countedBytes, countedBytesOf, PARTIAL, partialName, type FolderClock } from './folder-space.js'
 
-/** Windows has neither flag. */
+/** Flags for opening files. Windows has neither `O_NOFOLLOW` nor `O_NONBLOCK`. */
 const {
   O_RDONLY, O_RDWR, O_NOFOLLOW = 0, O_NONBLOCK = 0,
 } = constants as Partial<typeof constants> & typeof constants
@@ -175,18 +175,22 @@ async function fileNow(path: string): Promise<bigint | undefined> {
   }
 }
 
-/**
- * Removes expired blobs. Returns the bytes of what remains.
- *
- * @param onFailure - called for each file that could not be removed, and remains
- */
+/** Whoever sweeps a folder. */
+export interface Sweeper {
+  readonly isStopped: () => boolean
+  /** Returns whether a partial file is being written. */
+  readonly isReserved: (name: string) => boolean
+  /** Called for each file that could not be removed, and remains. */
+  readonly onFailure: (error: unknown) => void
+}
+
+/** Removes expired blobs. Returns the bytes of what remains. */
 export async function sweepFolder(
-  folder: string, now: number, stopped: () => boolean, isReserved: (name: string) => boolean,
-  onFailure: (error: unknown) => void,
+  folder: string, now: number, { isStopped, isReserved, onFailure }: Sweeper,
 ): Promise<number> {
   let bytes = 0
   for (const name of await readdir(folder)) {
-    if (stopped()) break
+    if (isStopped()) break
     const path = join(folder, name)
     if (name.endsWith('.blob')) {
       try {

@@ -110,7 +110,7 @@ export class FolderBlobs implements Blobs {
     const tag = randomBytes(16)
     const space = this.#space.reserve(name)
     try {
-      const size = await this.#write(partial, key, tag, content, options, space)
+      const size = await this.#write(partial, { key, tag, content, options }, space)
       const path = this.#path(key)
       const replaced = await disk(countedBytesOf(path))
       if (ttlMs > 0) {
@@ -184,16 +184,16 @@ export class FolderBlobs implements Blobs {
 
   async #sweepAll(): Promise<void> {
     const failures: unknown[] = []
-    await this.#space.measure(async () => sweepFolder(
-      this.#folder, await this.#clock.now(), () => this.#closed, (name) => this.#space.isReserved(name),
-      (error) => { if (failures.length === 0) failures.push(error) },
-    ))
+    await this.#space.measure(async () => sweepFolder(this.#folder, await this.#clock.now(), {
+      isStopped: () => this.#closed,
+      isReserved: (name) => this.#space.isReserved(name),
+      onFailure: (error) => { if (failures.length === 0) failures.push(error) },
+    }))
     if (failures.length > 0) throw failures[0]
   }
 
   async #write(
-    path: string, key: string, tag: Uint8Array, content: AsyncIterable<Uint8Array>,
-    { ttlMs, signal }: BlobPutOptions, space: Reservation,
+    path: string, { key, tag, content, options: { ttlMs, signal } }: NewFile, space: Reservation,
   ): Promise<number> {
     const handle = await disk(open(path, 'wx', 0o600))
     try {
@@ -243,6 +243,14 @@ export class FolderBlobs implements Blobs {
   #path(key: string): string {
     return join(this.#folder, fileOfKey(key))
   }
+}
+
+interface NewFile {
+  readonly key: string
+  /** Random bytes: the entity tag. */
+  readonly tag: Uint8Array
+  readonly content: AsyncIterable<Uint8Array>
+  readonly options: BlobPutOptions
 }
 
 async function disk<T>(work: Promise<T>): Promise<T> {

@@ -18,7 +18,9 @@ interface KoaOptions<C = unknown> {
    * it.
    */
   readonly context?: (ctx: ParameterizedContext) => C
-  /** Prefix of the router of Koa, such as `/api`. Default: that which koa-mount has removed. */
+  /**
+   * Prefix of the router of Koa, such as `/api`. Default: the prefix that koa-mount has removed.
+   */
   readonly mountPath?: string
 }
 
@@ -64,10 +66,11 @@ export function toKoa<C = unknown>(
     }
     ctx.res.once('close', end)
     const facts = { ...params && { params }, ...request.body !== undefined && { body: request.body } }
-    binding.run(ctx.req, ctx.res, facts, () => {
+    const passOn = (): void => {
       ctx.res.off('close', end)
       next().then(() => { resolve() }, reject)
-    }, false)
+    }
+    binding.run(ctx.req, ctx.res, { facts, next: passOn })
   })
 }
 

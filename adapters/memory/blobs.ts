@@ -182,7 +182,9 @@ export class MemoryBlobs implements Blobs {
   }
 }
 
-/** Its memory is released when it has been dropped and its last reader has ended. */
+/**
+ * A blob in memory. Its memory is released when it has been dropped and its last reader has ended.
+ */
 class Blob {
   readonly content = new Blocks()
   etag = ''

@@ -15,7 +15,10 @@ export class PoolLimits {
     for (const { held } of this.#shares.values()) yield* held
   }
 
-  /** Returns the delay until a run may begin, in milliseconds; `Infinity`: not before another one ends. */
+  /**
+   * Returns the delay until a run may begin, in milliseconds. `Infinity` means that another run
+   * must end first.
+   */
   delay(now: number): number {
     const { maxRunning = Infinity, startsPer } = this.limits
     if (this.#running >= maxRunning) return Infinity

@@ -2,7 +2,8 @@
 const CHUNK = 256
 
 /**
- * Sorted items, in chunks. Adding the last one takes constant time, any other change one search.
+ * Sorted items, in chunks. Adding an item at the end takes constant time. Any other change takes
+ * one search.
  *
  * @typeParam P - the part of an item that `compare` needs
  */

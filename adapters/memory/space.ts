@@ -19,7 +19,7 @@ export interface SpaceLimits {
 interface Entry<E extends Entry<E>> extends Linked<E> {
   readonly bytes: number
   readonly files?: FileShare | undefined
-  /** Share that counts the entry while it is evictable. */
+  /** Share of the owner that counts the entry while the entry is evictable. */
   share: OwnerShare<E> | undefined
 }
 
@@ -43,8 +43,8 @@ export class OwnerShare<E extends Entry<E>> implements Linked<OwnerShare<E>> {
 }
 
 /**
- * Counts entries, which are pinned or evictable. Above the limits, removes evictable ones: the oldest of the
- * owner that has most bytes, and those of an owner above its own limits.
+ * Counts entries, which are pinned or evictable. Above the limits, removes evictable entries: the
+ * oldest of the owner with most bytes. An owner above the limits of one owner loses its own entries.
  */
 export class Space<E extends Entry<E>> {
   pinned = 0

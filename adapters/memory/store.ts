@@ -279,7 +279,10 @@ class Count implements Linked<Count> {
 /** Bounds the memory of long keys. */
 const weightOf = (key: string): number => 1 + (key.length >> 8)
 
-/** If there are too many counters, the one unused for longest starts again at 0. */
+/**
+ * Counters of the store. If there are too many, the counter that was unused for longest starts
+ * again at 0.
+ */
 export class Counters {
   readonly #byKey = new Map<string, Count>()
   /** The counter unused for longest is first. */

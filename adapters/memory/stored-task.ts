@@ -59,16 +59,16 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   files: FileShare | undefined = undefined
   /** Bytes that count towards the limits. */
   bytes: number
-  /** Its place in the limit of its caller, while the task is unfinished. */
+  /** Place in the limit of the caller, while the task is unfinished. */
   count: CallerCount | undefined = undefined
   start: Due | undefined = undefined
   callback: Due | undefined = undefined
   running: ActiveRun | undefined = undefined
-  /** The shares that count its run, in a pool with limits. */
+  /** Shares that count the run of the task, in a pool with limits. */
   shares: readonly Share[] | undefined = undefined
-  /** Its business key, while the task is unfinished. */
+  /** Business key, while the task is unfinished. */
   unique: string | undefined
-  /** While the task is at work: lets a manual clock move again. */
+  /** Lets a manual clock continue. Set while the task is at work. */
   hold: (() => void) | undefined = undefined
 
   listed: ListedStatus | undefined = undefined
@@ -149,13 +149,18 @@ export class StoredNode implements Listed, Linked<StoredNode> {
     this.#callbackAfter = againAt - this.createdAt
   }
 
+  endCallback(): void {
+    this.#callbackAfter = undefined
+  }
+
   change(expected: Expected, change: TaskChange, now: number): void {
     const { status = this.status, callbackMs, keepMs, checkpoint } = change
     const after = now - this.createdAt
     const wasFinal = isFinalStatus(this.status)
     if (isVisibleChange(change)) this.version++
-    if (change.isGivenBack === true) this.attempt--
-    else if (change.status === 'queued') this.crashes = 0
+    const asks = change.status === 'input_required'
+    if (change.isGivenBack === true || asks) this.attempt--
+    if (asks || change.status === 'queued' && change.isGivenBack !== true) this.crashes = 0
     if (typeof checkpoint === 'string') this.crashes = 0
     if (wasFinal && status === 'queued') {
       this.#startAfter = undefined
@@ -276,9 +281,9 @@ class Line extends LinkedList<Due> implements Linked<Line> {
 }
 
 class Level {
-  /** Empty lines stay, because a `Map` that changes with each item is slow. */
+  /** Lines by caller. Empty lines are kept, because a `Map` that changes with each item is slow. */
   readonly lines = new Map<string | undefined, Line>()
-  /** The lines that are not empty. The first one comes next. */
+  /** Lines that are not empty. The first line has the next turn. */
   readonly turns = new LinkedList<Line>()
 
   constructor(readonly priority: number) {}

@@ -13,11 +13,16 @@ import { SortedList } from './sorted-list.js'
 import { ActiveRun, Due, Queue, type StoredNode } from './stored-task.js'
 
 /**
- * Limits of the time in which further runs may start in the same turn of the event loop, in milliseconds. It is
- * as long as the server has worked on requests since the last turn, so that runs keep up with a burst.
+ * Limits of the time that runs may take in one turn of the event loop, in milliseconds. It is as long as the server
+ * has worked on requests since the last turn, so that runs keep up with a burst.
  */
 const MIN_TURN_MS = 2
-const MAX_TURN_MS = 20
+const MAX_TURN_MS = 50
+/**
+ * Maximum time that a run after a short run counts for, in milliseconds. A longer run means that
+ * the system has probably paused the process.
+ */
+const PAUSED_MS = 0.5
 /** Time for aborted runs to end, in milliseconds. */
 const ABORT_GRACE_MS = 250
 /** Delay of the next run after one that has not changed its task, in milliseconds. */
@@ -66,8 +71,11 @@ export class Worker {
   #turn: NodeJS.Immediate | undefined
   /** Number of turns begun. */
   #turns = 0
-  /** End of the current turn, by the clock of the process. */
-  #turnEnd = 0
+  /** Time that is left for further runs in this turn, in milliseconds. */
+  #timeLeft = 0
+  /** Time of the last look at the clock of the process, and the time that the run before had taken. */
+  #countedAt = 0
+  #lastRunMs = 0
   #timer: { readonly at: number, readonly cancel: () => void } | undefined
   #closing: Promise<void> | undefined
   #isAborted = false
@@ -86,7 +94,7 @@ export class Worker {
       const queue = this.#pools.get(pool)
       if (queue === undefined || queue.size === 0) return
       // Short runs start in the same turn, because one batch for each turn would be too slow.
-      if (systemClock.now() < this.#turnEnd) this.#startIn(queue)
+      if (this.#hasTime()) this.#startIn(queue)
       if (queue.size > 0) this.#scheduleTurn()
     })
     // The global scope of a Worker may set no timer, and has no tasks yet.
@@ -233,12 +241,23 @@ export class Worker {
       this.#turn = undefined
       this.#turns++
       const now = systemClock.now()
-      this.#turnEnd = now + Math.min(Math.max(now - this.#turnEnd, MIN_TURN_MS), MAX_TURN_MS)
+      this.#timeLeft = Math.min(Math.max(now - this.#countedAt, MIN_TURN_MS), MAX_TURN_MS)
+      this.#countedAt = now
       for (const queue of this.#pools.values()) this.#startIn(queue)
       const callbacks = this.#callbacks
       const max = (this.#options as WorkOptions).callbacks
       while (callbacks.running < max && this.#isNext(callbacks)) this.#callBack(callbacks.take())
     })
+  }
+
+  /** Counts the time since the run before. Returns true if further runs may start in this turn. */
+  #hasTime(): boolean {
+    const now = systemClock.now()
+    const tookMs = now - this.#countedAt
+    this.#timeLeft -= Math.min(tookMs, Math.max(this.#lastRunMs, PAUSED_MS))
+    this.#lastRunMs = tookMs
+    this.#countedAt = now
+    return this.#timeLeft > 0
   }
 
   /** Starts runs that became ready before this turn, while places are free. */
@@ -316,6 +335,10 @@ export class Worker {
     node.start = undefined
     node.hold ??= this.host.clock.hold?.()
     node.begin(this.host.now())
+    if (node.callback !== undefined) {
+      node.endCallback()
+      this.scheduleCallback(node, 0)
+    }
     this.host.onBegin(node, status)
     const run = node.running = new ActiveRun(node, queue, crashed)
     queue.running++
@@ -345,7 +368,7 @@ export class Worker {
     queue.running++
     const end = (): void => {
       queue.running--
-      if (isFinalStatus(node.status)) this.#release(node)
+      if (node.running === undefined && node.start?.line === undefined) this.#release(node)
       this.#end()
       this.#scheduleTurn()
     }
@@ -405,7 +428,10 @@ export class Worker {
     }
   }
 
-  /** Waits with a promise for each caller, because Workers cannot share one between requests. */
+  /**
+   * Waits until `isDone`. Each caller has its own promise, because Workers cannot share one between
+   * requests.
+   */
   async #until(isDone: () => boolean): Promise<void> {
     while (!isDone()) await new Promise<void>((resolve) => { this.#ends.push(resolve) })
   }

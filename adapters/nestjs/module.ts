@@ -57,11 +57,14 @@ class TasksLifecycle implements BeforeApplicationShutdown {
 }
 
 const ENDPOINTS = [
-  'accept', 'callback', 'files', 'find', 'list', 'originOf', 'retry', 'spool', 'status', 'submit',
+  'accept', 'callback', 'files', 'find', 'list', 'open', 'respondOnce', 'retry', 'status', 'submit',
   'tasks',
 ] satisfies (keyof TaskEndpoints)[]
 
-/** In place of the endpoints, if there are none. Only their names throw: Nest reads its hooks. */
+/**
+ * Replaces the endpoints if there are none. Reading an endpoint throws, and other properties do
+ * not, because Nest looks for hooks.
+ */
 const NO_ENDPOINTS = Object.defineProperties({}, Object.fromEntries(ENDPOINTS.map((name) => {
   const get = (): never => {
     throw new TypeError('TASK_ENDPOINTS: pass the option endpoints to LonghaulModule')
@@ -82,7 +85,10 @@ const PROVIDERS: Provider[] = [
   },
 ]
 
-/** Nest calls the factory for each request, and not at the start, if it injects what has the scope REQUEST. */
+/**
+ * Checks the scope of the factory. If the factory injects a provider of the scope REQUEST, Nest
+ * calls it for each request, and not at the start.
+ */
 class ScopeCheck implements OnModuleInit {
   /** A number, because several applications may have the same dynamic module. */
   started = 0
@@ -98,7 +104,10 @@ class ScopeCheck implements OnModuleInit {
   }
 }
 
-/** Not in the class, because esbuild renames a class that names itself, and Nest logs the name. */
+/**
+ * Creates the dynamic module. A function outside of the class, because esbuild renames a class that
+ * names itself, and Nest logs the name.
+ */
 function moduleOf<User>(
   { imports = [], inject = [], useFactory }: LonghaulModuleAsyncOptions<User>,
 ): DynamicModule {

@@ -80,63 +80,16 @@ export function attach<C = unknown>(
     guard(compose<C>(...policies, () => { throw error }), { onError })
   const binding = new Binding(handler, options, { rejecting })
   const takesCheck = (server as HostRule).requireHostHeader === true
-  const checksHost = takesCheck || checked.has(server)
-  /** Rejects a request that Node would give an empty 400 (RFC 9112 section 3.2). */
-  const lacksHost = (req: IncomingMessage, res: ServerResponse): boolean => {
-    if (!checksHost || req.headers.host !== undefined) return false
-    if (req.httpVersionMajor !== 1 || req.httpVersionMinor === 0) return false
-    const message = 'The request has no Host header.'
-    binding.reject(req, res, httpError('bad_request', { message }))
-    return true
-  }
   const stopLimit = sendTimeoutMs === undefined ? undefined : limitSending(server, sendTimeoutMs)
   const before = takeListeners(server, 'request')
   const beforeContinue = takeListeners(server, 'checkContinue')
-
-  const call = (listeners: readonly Listener[], req: IncomingMessage, res: ServerResponse): void => {
-    for (const listener of listeners) Reflect.apply(listener, server, [req, res])
-  }
-  const added: Record<string, Listener> = {
-    request(req: IncomingMessage, res: ServerResponse) {
-      if (lacksHost(req, res)) return
-      const next = before.length === 0 ? undefined : () => { call(before, req, res) }
-      binding.run(req, res, undefined, next, false)
-    },
-    checkContinue(req: IncomingMessage, res: ServerResponse) {
-      if (lacksHost(req, res)) return
-      const next = (): void => {
-        if (beforeContinue.length > 0) return call(beforeContinue, req, res)
-        res.writeContinue()
-        call(before, req, res)
-      }
-      const isLast = before.length + beforeContinue.length === 0
-      binding.run(req, res, undefined, isLast ? undefined : next, true)
-    },
-  }
+  const checksHost = takesCheck || checked.has(server)
+  const added: Record<string, Listener> = requestListeners(server, binding, checksHost, { before, beforeContinue })
   const rejections: Record<string, Listener> = {
-    checkExpectation(req: IncomingMessage, res: ServerResponse) {
-      if (!lacksHost(req, res)) binding.reject(req, res, httpError('expectation_failed'))
-    },
-    connect(req: IncomingMessage, socket: Duplex) {
-      const request = bareRequest(req.socket, (context ? context(req) : {}) as C, req)
-      respondRaw(socket, rejecting(httpError('not_implemented'))(request))
-    },
-    clientError(failure: ParseFailure, socket: Duplex) {
-      // The parser reports each later packet of the same connection too.
-      if (failed.has(socket)) return
-      failed.add(socket)
-      const respond = (): void => {
-        const request = bareRequest(socket as Partial<Socket>, {} as C)
-        respondRaw(socket, rejecting(parseError(failure))(request))
-      }
-      const current = currentResponse(socket)
-      if (failure.code === 'ECONNRESET') socket.destroy()
-      else if (current === undefined) respond()
-      else if (breaksBody(failure, current, respond)) return
-      else if (!current.headersSent) respond()
-      // Bytes in the middle of another response would be read as a part of it.
-      else socket.destroy()
-    },
+    checkExpectation: withHost(checksHost, binding, (req: IncomingMessage, res: ServerResponse) => {
+      binding.reject(req, res, httpError('expectation_failed'))
+    }),
+    ...rawListeners(rejecting, (req) => (context ? context(req) : {}) as C),
   }
   for (const event in rejections) {
     if (server.listenerCount(event) === 0) added[event] = rejections[event] as Listener
@@ -158,6 +111,76 @@ export function attach<C = unknown>(
     for (const event in added) server.off(event, added[event] as never)
     for (const listener of before) server.on('request', listener as never)
     for (const listener of beforeContinue) server.on('checkContinue', listener as never)
+  }
+}
+
+type RequestListener = (req: IncomingMessage, res: ServerResponse) => void
+
+/** Wraps a listener. Rejects a request that Node would give an empty 400 (RFC 9112 section 3.2). */
+function withHost<C>(checksHost: boolean, binding: Binding<C>, listener: RequestListener): RequestListener {
+  if (!checksHost) return listener
+  return (req, res) => {
+    const isNeeded = req.httpVersionMajor === 1 && req.httpVersionMinor !== 0
+    if (req.headers.host !== undefined || !isNeeded) return listener(req, res)
+    binding.reject(req, res, httpError('bad_request', { message: 'The request has no Host header.' }))
+  }
+}
+
+/** Listeners that a server had. */
+interface Before {
+  readonly before: readonly Listener[]
+  readonly beforeContinue: readonly Listener[]
+}
+
+/** Returns the listeners that pass requests to the handler, and then to the listeners before. */
+function requestListeners<C>(
+  server: NodeServer, binding: Binding<C>, checksHost: boolean, { before, beforeContinue }: Before,
+): Record<string, Listener> {
+  const call = (listeners: readonly Listener[], req: IncomingMessage, res: ServerResponse): void => {
+    for (const listener of listeners) Reflect.apply(listener, server, [req, res])
+  }
+  return {
+    request: withHost(checksHost, binding, (req, res) => {
+      const next = before.length === 0 ? undefined : () => { call(before, req, res) }
+      binding.run(req, res, { next })
+    }),
+    checkContinue: withHost(checksHost, binding, (req, res) => {
+      const next = (): void => {
+        if (beforeContinue.length > 0) return call(beforeContinue, req, res)
+        res.writeContinue()
+        call(before, req, res)
+      }
+      const isLast = before.length + beforeContinue.length === 0
+      binding.run(req, res, { next: isLast ? undefined : next, isWaiting: true })
+    }),
+  }
+}
+
+/** Returns the listeners that respond to what is not a request of the handler, on its socket. */
+function rawListeners<C>(
+  rejecting: (error: unknown) => Handler<C>, contextOf: (req: IncomingMessage) => C,
+): Record<string, Listener> {
+  return {
+    connect(req: IncomingMessage, socket: Duplex) {
+      const request = bareRequest(req.socket, contextOf(req), req)
+      respondRaw(socket, rejecting(httpError('not_implemented'))(request))
+    },
+    clientError(failure: ParseFailure, socket: Duplex) {
+      // The parser reports each later packet of the same connection too.
+      if (failed.has(socket)) return
+      failed.add(socket)
+      const respond = (): void => {
+        const request = bareRequest(socket as Partial<Socket>, {} as C)
+        respondRaw(socket, rejecting(parseError(failure))(request))
+      }
+      const current = currentResponse(socket)
+      if (failure.code === 'ECONNRESET') socket.destroy()
+      else if (current === undefined) respond()
+      else if (breaksBody(failure, current, respond)) return
+      else if (!current.headersSent) respond()
+      // Bytes in the middle of another response would be read as a part of it.
+      else socket.destroy()
+    },
   }
 }
 

@@ -77,12 +77,21 @@ export function toNode<C = unknown>(
   const binding = new Binding(handler, readOptions('toNode', options, NODE_OPTIONS))
   return (req, res, third) => {
     if (third === undefined || typeof third === 'function') {
-      binding.run(req, res, undefined, third, false)
-    } else binding.run(req, res, third, third.next, false)
+      binding.run(req, res, { next: third })
+    } else binding.run(req, res, { facts: third, next: third.next })
   }
 }
 
 const defaultContext = (req: HostRequest): unknown => ({ user: req.user })
+
+/** A call of a framework, beside its request and response. */
+interface FrameworkCall<C> {
+  readonly facts?: CallFacts<C> | undefined
+  /** Passes the request on. Default: a 404. */
+  readonly next?: Next | undefined
+  /** `true` if the client waits for a 100. Default `false`. */
+  readonly isWaiting?: boolean
+}
 
 /** Parts of a binding that a framework replaces. */
 interface BindingParts<C> {
@@ -118,15 +127,12 @@ export class Binding<C> {
     this.rejecting = rejecting ?? ((error) => guard<C>(() => { throw error }, this.boundary))
   }
 
-  /** @param waiting - the client waits for a 100 */
-  run(
-    req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, next: Next | undefined,
-    waiting: boolean,
-  ): void {
+  run(req: HostRequest, res: HostResponse, call: FrameworkCall<C>): void {
     if (isBehind(req, res)) {
-      runInTurn(req, res, () => { this.run(req, res, facts, next, waiting) })
+      runInTurn(req, res, () => { this.run(req, res, call) })
       return
     }
+    const { facts, next, isWaiting } = call
     let place: Place
     try {
       if (facts !== undefined) checkNames('toNode: the third argument', facts, CALL)
@@ -135,8 +141,8 @@ export class Binding<C> {
       this.reject(req, res, error)
       return
     }
-    const call = new NodeRequest(req, res, facts, waiting, this.makeContext, place)
-    this.settle(call, this.handle(call), next)
+    const request = new NodeRequest(req, res, place, { facts, isWaiting, makeContext: this.makeContext })
+    this.settle(request, this.handle(request), next)
   }
 
   /** Responds with an error to a request that the handler does not get. */
@@ -146,8 +152,8 @@ export class Binding<C> {
       return
     }
     const place = { path: req.url ?? '', search: '', mountPath: '' }
-    const call = new NodeRequest(req, res, undefined, false, this.makeContext, place)
-    this.settle(call, this.rejecting(error)(call), undefined)
+    const request = new NodeRequest(req, res, place, { makeContext: this.makeContext })
+    this.settle(request, this.rejecting(error)(request), undefined)
   }
 
   private settle(

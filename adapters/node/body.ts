@@ -67,7 +67,7 @@ export class NodeBody extends BindingBody {
     return !this.req.complete && !this.wasRead
   }
 
-  /** True if the client has disconnected. A reset stream of HTTP/2 ends as one that is complete. */
+  /** True if the client has disconnected. A reset stream of HTTP/2 ends like a complete stream. */
   get isCut(): boolean {
     const { req } = this
     return req.aborted || (req.destroyed && !req.readableEnded)

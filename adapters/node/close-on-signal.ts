@@ -16,7 +16,7 @@ export interface CloseOnSignalOptions {
   readonly server?: object
   /** The object that `createTasks` returned. */
   readonly tasks?: Pick<Tasks, 'close'>
-  /** Not used, because the tasks close it: `...storage` may contain it. */
+  /** The engine. It is not used, because the tasks close it. `...storage` may contain it. */
   readonly engine?: object
   /** The store of the engine. */
   readonly store?: object
@@ -51,7 +51,10 @@ const OPTIONS = {
   signals: value<never>('an array of signals', Array.isArray),
 } satisfies OptionTable<CloseOnSignalOptions>
 
-/** A signal soon after the first one is the same one: npm and a terminal both send it. */
+/**
+ * Time within which a second signal counts as the first, in milliseconds: npm and a terminal both
+ * send it.
+ */
 const SAME_SIGNAL_MS = 1000
 /** Time after which a process that something else keeps alive is ended. */
 const EXIT_MS = 500

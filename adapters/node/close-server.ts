@@ -70,7 +70,7 @@ function endWhenAsked(socket: Socket): void {
   socket.once('close', () => { clearTimeout(timer) })
 }
 
-/** Ends a connection after the response whose turn it is, and those that wait for it. */
+/** Ends a connection after the current response and those that wait behind it. */
 function endWhenFree(socket: Socket, isFirst: boolean): void {
   const current = currentResponse(socket)
   if (current !== undefined) {

@@ -44,13 +44,19 @@ export function writeHead(
     if (close) list.push('connection', 'close')
     res.writeHead(status, list)
   } else {
-    res.writeHead(status, merged(res, headers, drop, length, close))
+    res.writeHead(status, merged(res, headers, { drop, length, close }))
   }
 }
 
+interface Framing {
+  /** `true` if the length of the handler is not sent. */
+  readonly drop: boolean
+  readonly length: number | undefined
+  readonly close: boolean
+}
+
 function merged(
-  res: HostResponse, headers: ResponseHeaders, drop: boolean, length: number | undefined,
-  close: boolean,
+  res: HostResponse, headers: ResponseHeaders, { drop, length, close }: Framing,
 ): OutgoingHttpHeaders {
   const all: OutgoingHttpHeaders = {}
   for (const [name, value] of Object.entries(headers)) {

@@ -32,9 +32,12 @@ export function isGone(req: HostRequest, res: HostResponse): boolean {
   return res.destroyed || req.socket.destroyed
 }
 
-/** For one connection, of which one read (64 KiB) has at most 2,600 requests. */
+/**
+ * Maximum number of waiting requests of one connection. One read (64 KiB) has at most 2,600
+ * requests.
+ */
 const MAX_WAITING = 3000
-/** For all connections together. Each waiting request takes some 4 KiB. */
+/** Maximum number of waiting requests of all connections. Each takes some 4 KiB. */
 const MAX_WAITING_IN_ALL = 10_000
 let waitingInAll = 0
 

@@ -20,6 +20,13 @@ export interface CallFacts<C> {
   readonly params?: Readonly<Record<string, unknown>>
 }
 
+interface RequestParts<C> {
+  readonly facts?: CallFacts<C> | undefined
+  /** `true` if the client waits for a 100. Default `false`. */
+  readonly isWaiting?: boolean | undefined
+  readonly makeContext: (req: HostRequest) => C
+}
+
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({})
 
 /** A request of node:http as a handler sees it. Properties that cost time are made when first read. */
@@ -44,8 +51,8 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   private madeContext: { readonly value: C } | undefined
 
   constructor(
-    req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, waiting: boolean,
-    makeContext: (req: HostRequest) => C, place: Place,
+    req: HostRequest, res: HostResponse, place: Place,
+    { facts, isWaiting = false, makeContext }: RequestParts<C>,
   ) {
     super()
     this.req = req
@@ -57,7 +64,7 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
     this.mountPath = place.mountPath
     this.search = place.search
     this.body = new NodeBody(
-      req, res, facts !== undefined && 'body' in facts ? facts.body : req.body, waiting,
+      req, res, facts !== undefined && 'body' in facts ? facts.body : req.body, isWaiting,
     )
   }
 

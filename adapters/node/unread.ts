@@ -28,7 +28,7 @@ class Caller {
     this.hold(content, 1)
   }
 
-  /** Removes what a client has read. Its connection is the last one then. */
+  /** Removes content that a client has read, and moves its connection to the end of the order. */
   remove(socket: Socket, content: Content): void {
     const contents = this.unread.get(socket)
     if (contents?.delete(content) !== true) return

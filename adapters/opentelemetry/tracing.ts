@@ -40,9 +40,13 @@ export function taskTracing(options: TaskTracingOptions = {}): Tracing {
       () => {
         const headers = activeHeaders()
         return work(Object.keys(headers).length === 0 ? undefined : headers)
-      }, none, undefined, ({ task, created }) => (
-        { 'longhaul.task.id': task.id, 'longhaul.task.created': created }
-      ),
+      },
+      {
+        errorOf: none,
+        attributesFor: ({ task, created }) => (
+          { 'longhaul.task.id': task.id, 'longhaul.task.created': created }
+        ),
+      },
     ),
     run: (step, work, errorOf) => {
       const parent = contextOf(step)
@@ -54,20 +58,28 @@ export function taskTracing(options: TaskTracingOptions = {}): Tracing {
         })
       }
       const start = (): Span => tracer.startSpan(`${name} run`, { kind: SpanKind.CONSUMER, attributes }, parent)
-      return inSpan(start, work, errorOf, parent)
+      return inSpan(start, work, { errorOf, parent })
     },
     callback: async (step, work, errorOf) => {
       const parent = contextOf(step)
       const attributes = { ...attributesOf(step), 'server.address': step.host }
       const start = (): Span => tracer.startSpan(`${step.name} callback`, { kind: SpanKind.CLIENT, attributes }, parent)
-      return inSpan(start, () => work(callbackHeaders()), errorOf, parent)
+      return inSpan(start, () => work(callbackHeaders()), { errorOf, parent })
     },
   }
 }
 
+interface SpanOptions<R> {
+  /** Returns the error of an outcome; `undefined` for a success. */
+  readonly errorOf: (outcome: R) => unknown
+  /** Default: the active context. */
+  readonly parent?: Context
+  readonly attributesFor?: (outcome: R) => Attributes
+}
+
 function inSpan<R>(
-  start: () => Span, work: () => MaybePromise<R>, errorOf: (outcome: R) => unknown,
-  parent = context.active(), attributesFor?: (outcome: R) => Attributes,
+  start: () => Span, work: () => MaybePromise<R>,
+  { errorOf, parent = context.active(), attributesFor }: SpanOptions<R>,
 ): MaybePromise<R> {
   const span = guarded(start)
   if (span === undefined) return work()

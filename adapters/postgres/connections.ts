@@ -71,8 +71,9 @@ WHERE pid = $1::integer AND state = 'active' AND usename = current_user
 const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
 
 /**
- * A prepared statement no longer fits its tables, since a change of them (`cached plan must not change
- * result type`), or a pooler has another one. It has changed nothing.
+ * SQLSTATEs of a prepared statement that cannot run: its tables have changed (`cached plan must not
+ * change result type`), or a pooler does not have it or has another one. The statement has changed
+ * nothing.
  */
 const STALE = new Set(['0A000', '26000', '42P05'])
 
@@ -91,7 +92,10 @@ class Use {
 export class Connections {
   /** Number of replies so far. */
   private replies = 0
-  /** Increased when a statement was cancelled and no other one had a reply meanwhile. */
+  /**
+   * Number that increases when a statement was cancelled and no other statement had a reply
+   * meanwhile.
+   */
   private generation = 0
   /** Generation in which each connection last had a reply. */
   private readonly lastReply = new WeakMap<PostgresPoolClient, number>()

@@ -58,9 +58,9 @@ export class Database {
    * `StoreUnavailableError` if it fails or is late.
    */
   readonly query: Query
-  /** As `query`, for a statement that carries much data. May take twice as long. */
+  /** Runs a statement that carries much data, like `query`. It may take twice as long. */
   readonly transfer: Query
-  /** As `query`, for work that no request waits for. May take 30 seconds. */
+  /** Runs a statement that no request waits for, like `query`. It may take 30 seconds. */
   readonly background: Query
   private readonly options: Filled<DatabaseOptions, typeof DATABASE_OPTIONS>
   private readonly connections: Connections
@@ -87,7 +87,9 @@ export class Database {
     this.channel = new NoticeChannel(this.connections, `${schema}.changes`, this.query)
   }
 
-  /** As `query`. Runs the statement once more if the connection was lost before the reply. */
+  /**
+   * Runs a statement like `query`, and repeats it once if the connection was lost before the reply.
+   */
   readonly repeated: Query = <Row>(text: string, values?: readonly unknown[]) => (
     this.query<Row>(text, values).catch((error: unknown) => {
       if (isLostConnection((error as Error).cause)) return this.query<Row>(text, values)

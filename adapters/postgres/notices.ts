@@ -25,14 +25,12 @@ export class ChangeNotices {
   /** @param kind - start of the payload of a notice, before the key */
   constructor(private readonly channel: NoticeChannel, readonly kind: 'entry:' | 'task:') {}
 
-  // #region watch
   /** Adds a watch. Resolves when notices arrive, or are known not to. */
   async watch(key: string, listener: () => void): Promise<Unsubscribe> {
     const unwatch = this.watches.add(key, listener)
     if (!this.isClosed) await this.channel.join(this)
     return unwatch
   }
-  // #endregion
 
   send(key: string): void {
     this.channel.sender.add(this.kind + key)

@@ -40,15 +40,18 @@ export function isBroken(error: unknown): boolean {
 
 /** The server is going down, accepts no connections, or is a standby. */
 const UNREACHABLE = /^(?:08|57P|25006|53300)/
-/** The server reports a wrong number of parameters, PgBouncer that it has no connection: with FATAL. */
+/**
+ * Code for a protocol violation. The server uses it for a wrong number of parameters. PgBouncer uses
+ * it, with the severity FATAL, if it has no connection to the server.
+ */
 const PROTOCOL_VIOLATION = '08P01'
-/** Codes of Node for a connection that was lost or not made, and those of postgres.js and Prisma. */
+/** Codes of Node, postgres.js and Prisma for a connection that was lost or could not be made. */
 const LOST_CODES = new Set([
   'ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH',
   'ENOTFOUND', 'EAI_AGAIN', 'CONNECTION_CLOSED', 'CONNECTION_DESTROYED', 'CONNECTION_ENDED',
   'CONNECT_TIMEOUT', 'P1001', 'P1002', 'P1017', 'P2024',
 ])
-/** Messages of `pg` and its pool, and of that of Knex, whose errors have no code. */
+/** Messages of errors without a code: those of `pg`, of its pool and of the pool of Knex. */
 const LOST_MESSAGE = new RegExp([
   '^Connection terminated', '^Client has encountered a connection error and is not queryable',
   '^Client was closed and is not queryable', '^timeout exceeded when trying to connect',

@@ -170,7 +170,6 @@ function statements(entries: string, counters: string) {
   return {
     getAll: `SELECT key AS id, value, revision FROM ${entries}
 WHERE key = ANY($1::text[]) AND ${LIVE}`,
-    // #region create
     create: `INSERT INTO ${entries} AS old
   (key, value, revision, expires_at, sweep_slot, owner, counted_at)
 VALUES ($1, $2, $3, ${expiry('$4')}, ${slot(expiry('$4'))}, $5, ${COUNTED_AT})
@@ -178,17 +177,13 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value, revision = excluded.revi
   expires_at = excluded.expires_at, sweep_slot = excluded.sweep_slot,
   owner = excluded.owner, counted_at = excluded.counted_at
 WHERE NOT old.${LIVE} RETURNING 1`,
-    // #endregion
-    // #region replace
     replace: `UPDATE ${entries} SET value = $2, revision = $3,
   owner = $5, counted_at = ${COUNTED_AT},
   expires_at = coalesce(${expiry('$6')}, expires_at),
   sweep_slot = coalesce(${slot(expiry('$6'))}, sweep_slot)
 WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
-    // #endregion
     delete: `DELETE FROM ${entries}
 WHERE key = $1 AND ($2::text IS NULL OR revision = $2) AND ${LIVE} RETURNING 1`,
-    // #region increment
     // The sum is compared as numeric, because bigint could overflow.
     increment: `INSERT INTO ${counters} AS old (key, value, expires_at, sweep_slot)
 VALUES ($1, $2, ${expiry('$3')}, ${slot(expiry('$3'))})
@@ -199,7 +194,6 @@ ON CONFLICT (key) DO UPDATE SET
 WHERE NOT old.${LIVE}
   OR abs(old.value::numeric + excluded.value) <= ${String(Number.MAX_SAFE_INTEGER)}
 RETURNING value::float8, extract(epoch FROM expires_at - clock_timestamp())::float8 * 1000 AS ms`,
-    // #endregion
     /** Removes the entries of an owner that were written first. */
     surplus: `DELETE FROM ${entries} WHERE owner = $1 AND key = ANY(ARRAY(
   SELECT key FROM ${entries} WHERE owner = $1 AND key = ANY(ARRAY(

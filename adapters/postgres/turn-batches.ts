@@ -1,8 +1,9 @@
 import { setImmediate } from '../../src/runtime/timers.js'
 
 /**
- * Sends the calls of one turn of the event loop together. If the server rejects what they ask, with a
- * `TypeError`, nothing has changed, and it is not known which call it means. Each is then sent alone.
+ * Sends the calls of one turn of the event loop together. If the server rejects the values of a
+ * call with a `TypeError`, nothing has changed and the call is unknown. Each call is then sent
+ * alone.
  */
 export class TurnBatches<T, R extends { readonly id: string }> {
   private items = new Map<string, T>()

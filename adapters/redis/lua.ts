@@ -17,7 +17,8 @@ import { script, type Script } from './client.js'
  * - s:{caller}: ids of final tasks by the time of their end. sb: hash of their bytes by caller.
  *   f:{caller} and fb: the same for tasks with files.
  * - l:{kind}:{name} and l:{kind}:{name}\n{owner}: ids by creation. The kind is the status in lists, and
- *   `queued` for tasks that run: a begin changes no list, and run:{pool} tells what runs.
+ *   `queued` for tasks that run: a begin changes no list, except for a task that has waited for an answer,
+ *   and run:{pool} tells what runs.
  *
  * A task that waits stands in one place, which m names (PLACE):
  *
@@ -41,7 +42,10 @@ const FIELDS = [
   'NONCE', 'FILES', 'FILE_BYTES', 'BYTES', 'KIND', 'COUNTED', 'UNIQUE',
 ]
 
-/** Replaces the names of fields by numbers: as variables they would cost each call some microseconds. */
+/**
+ * Replaces the names of fields by numbers, because variables would cost each call some
+ * microseconds.
+ */
 export function taskScript(source: string): Script {
   const names = new RegExp(`\\b(${FIELDS.join('|')})\\b`, 'g')
   return script(source.replace(names, (name) => String(FIELDS.indexOf(name) + 1)))
@@ -259,7 +263,7 @@ local function endDelays()
     each('delayed:' .. pool, 200, function(t)
       unplace(t)
       schedule(t, now)
-      list(t, 'queued')
+      if t[STATUS] == 'queued' then list(t, 'queued') end
       save(t)
     end)
   end

@@ -69,7 +69,10 @@ interface Version {
   readonly id: string
   readonly size: number
   readonly etag: string
-  /** Order of the versions. Of two with the same order, that with the lower id is the newer one. */
+  /**
+   * Order of the versions. If two versions have the same order, the version with the lower id is
+   * newer.
+   */
   readonly order: number
   readonly expiresAt: number
 }
@@ -279,7 +282,10 @@ export class S3Blobs implements Blobs {
     return version && (etag === undefined || etag === this.#infoOf(version).etag) ? version : undefined
   }
 
-  /** With links, the entity tag is that of the object, because the bucket sends it. */
+  /**
+   * Returns size and entity tag of a version. With links it is the tag of the object, because the
+   * bucket sends it.
+   */
   #infoOf({ id, size, etag }: Pick<Version, 'id' | 'size' | 'etag'>): BlobInfo {
     return { size, etag: this.link ? etag : `"${id}"` }
   }

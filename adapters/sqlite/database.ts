@@ -11,7 +11,10 @@ import { SCHEMA, SCHEMA_VERSION } from './schema.js'
 const AGAIN_MS = 5
 /** Interval of the checks whether another process has written, in milliseconds. */
 const FOREIGN_MS = 50
-/** Time between two removals of what has expired, in milliseconds, and how much one removes at most. */
+/**
+ * Minimum time between two removals of expired rows, in milliseconds. `MAX_EXPIRED` is the maximum
+ * number of rows of one removal.
+ */
 const EXPIRE_MS = 1000
 const MAX_EXPIRED = 200
 const MAX_WAITING = 100_000
@@ -142,7 +145,7 @@ export class Database {
     return this.prepared(sql).run(...values)
   }
 
-  /** In a transaction: calls `done` once it is committed, or `undone` if it is rolled back. */
+  /** Calls `done` once the current transaction is committed, or `undone` if it is rolled back. */
   after(done: () => void, undone?: () => void): void {
     this.effects.push(undone === undefined ? { done } : { done, undone })
   }
@@ -152,7 +155,7 @@ export class Database {
     this.lastStep = step
   }
 
-  /** In a transaction: calls `write` before the commit. */
+  /** Calls `write` before the commit of the current transaction. */
   beforeCommit(write: () => void): void {
     this.lastWrites.push(write)
   }
@@ -332,7 +335,10 @@ export class Database {
     this.expiredAt = more.length > 0 ? -Infinity : now
   }
 
-  /** In a transaction: looks whether another connection has written since the last one. */
+  /**
+   * Drops what is cached if another connection has written since the last transaction. Call it in a
+   * transaction.
+   */
   private forgetForeign(): void {
     const version = this.readVersion()
     if (version !== this.written) this.forget()

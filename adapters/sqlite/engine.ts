@@ -149,7 +149,7 @@ export class SqliteTaskEngine implements TaskEngine {
     return created
   }
 
-  /** Finds the task that has a name of a new one. It may do the work of the new one instead of its own. */
+  /** Finds the task that has a name of a new one, and returns the outcome. `undefined`: there is none. */
   private meet(task: NewTask, at: number): Created | undefined {
     const named = this.tasks.named(task)
     const { id, key, birth, unique } = task
@@ -160,7 +160,10 @@ export class SqliteTaskEngine implements TaskEngine {
     return holder && this.meetHolder(holder, task, at)
   }
 
-  /** A new task has the business key of an unfinished one. */
+  /**
+   * Handles a new task with the business key of an unfinished task: returns that task or replaces
+   * its work.
+   */
   private meetHolder(before: TaskRow, task: NewTask, at: number): Created {
     const { tasks, database: { now } } = this
     if (task.unique?.ifExists === 'return' || Number(before.run) > 0) {
@@ -209,7 +212,7 @@ export class SqliteTaskEngine implements TaskEngine {
     const task = toTask(row)
     if (status !== undefined) worker.noteStatus(task, 'lease' in expected)
     if (isReady) worker.noteReady()
-    else if (status === 'queued') worker.noteDue(delayMs)
+    else if (status !== undefined && isQueued(row)) worker.noteDue(delayMs)
     if (typeof callbackMs === 'number') worker.noteDue(callbackMs)
     return { outcome: 'changed', task }
   }

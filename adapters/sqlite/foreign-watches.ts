@@ -8,8 +8,8 @@ const MAX_TOGETHER = 500
 const PAUSE_MS = 50
 
 /**
- * Notices changes that other processes make. What is watched is read again whenever another process has
- * written, and a listener is called if its state is another one than before.
+ * Notices changes that other processes make. If another process has written, reads the watched
+ * states again. If a state differs from the last known one, calls its listener.
  */
 export class ForeignWatches {
   /** The last known state of what is watched. */

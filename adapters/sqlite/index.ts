@@ -18,8 +18,9 @@ export interface SqliteOptions {
    */
   readonly database: SqliteDatabase
   /**
-   * `full`: what was acknowledged survives a power failure. `normal`: it survives the process, and the last
-   * tasks may be lost in a power failure; several times as many writes. Default `full`.
+   * Durability of commits. `full`: acknowledged data survive a power failure. `normal`: they
+   * survive the end of the process, but a power failure may lose the last tasks. `normal` makes
+   * several times as many writes. Default `full`.
    */
   readonly synchronous?: 'full' | 'normal'
   /** Folder of the blobs. Default: the name of the file, with `-blobs` at its end. */

@@ -31,7 +31,7 @@ export function readPage(database: Database, query: TaskQuery): readonly StoredT
 }
 
 const WITHOUT_TEXTS = [
-  'id', 'birth', 'key', 'owner', 'caller', 'name', 'pool', 'priority', 'status', 'version', 'run',
+  'id', 'birth', 'key', 'owner', 'caller', 'name', 'pool', 'priority', 'status', 'listed', 'version', 'run',
   'attempt', 'crashes', 'createdAt', 'startAt', 'startedAt', 'runStartedAt', 'finishedAt',
   'expiresAt', 'callbackRun', 'callbackAt',
 ]
@@ -48,13 +48,13 @@ function allNames(database: Database): string[] {
 
 /** Returns a list of what runs, which is little, and lists for each other status and name. */
 function listsOf(database: Database, { statuses = LISTED_STATUSES, names }: TaskQuery): List[] {
-  const conditions: Condition[] = STATUSES.flatMap((name, status) => (
-    status >= 2 && statuses.includes(name) ? [[`status = ${String(status)}`]] : []
+  const conditions: Condition[] = STATUSES.flatMap((name, listed) => (
+    listed >= 2 && statuses.includes(name) ? [[`listed = ${String(listed)}`]] : []
   ))
   const [isScheduled, isQueued] = [statuses.includes('scheduled'), statuses.includes('queued')]
-  if (isScheduled && isQueued) conditions.push(['status = 0'])
-  else if (isScheduled) conditions.push([`status = 0 AND ${IS_SCHEDULED}`, database.now])
-  else if (isQueued) conditions.push([`status = 0 AND NOT ${IS_SCHEDULED}`, database.now])
+  if (isScheduled && isQueued) conditions.push(['listed = 0'])
+  else if (isScheduled) conditions.push([`listed = 0 AND ${IS_SCHEDULED}`, database.now])
+  else if (isQueued) conditions.push([`listed = 0 AND NOT ${IS_SCHEDULED}`, database.now])
   const named = names ?? (conditions.length > 0 ? allNames(database) : [])
   const lists: List[] = named.flatMap((name) => conditions.map(([condition, ...values]) => (
     { condition: [`status <> 1 AND ${condition}`, ...values], names: [name] }

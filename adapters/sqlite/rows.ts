@@ -5,10 +5,14 @@ import {
 import { newId } from '../../src/runtime/random-id.js'
 import type { SqliteValue } from './client.js'
 
-/** Statuses in the order of their numbers. From 2 they are final. */
+/**
+ * Statuses in the order of their numbers. From 2 they are final. The last one is a number of `listed`
+ * only: a task that waits for an answer is queued in every other respect.
+ */
 export const STATUSES: readonly TaskStatus[] = [
-  'queued', 'processing', 'completed', 'failed', 'cancelled',
+  'queued', 'processing', 'completed', 'failed', 'cancelled', 'input_required',
 ]
+const ASKS = STATUSES.indexOf('input_required')
 
 /** A row of `longhaul_tasks`. `rowid` is 0 until it is inserted. */
 export interface TaskRow {
@@ -22,6 +26,7 @@ export interface TaskRow {
   pool: string
   priority: number
   status: number
+  listed: number
   version: number
   run: number
   attempt: number
@@ -72,7 +77,7 @@ export function insertedValues(row: TaskRow): SqliteValue[] {
 
 /** Columns that a change may set. */
 const CHANGED = [
-  'pool', 'priority', 'status', 'version', 'run', 'attempt', 'crashes', 'startAt', 'startedAt', 'runStartedAt',
+  'pool', 'priority', 'status', 'listed', 'version', 'run', 'attempt', 'crashes', 'startAt', 'startedAt', 'runStartedAt',
   'finishedAt', 'expiresAt', 'callbackRun', 'callbackAt', 'limitGroup', 'uniqueKey', 'hasFiles', 'dueAt',
   'turn', 'held', 'lease', 'leaseUntil', 'bytes', 'fileBytes', 'details', 'result', 'input',
 ] as const satisfies readonly (keyof TaskRow)[]
@@ -104,6 +109,7 @@ export function updateOf(before: TaskRow, row: TaskRow): Update | undefined {
   compare(before.pool, row.pool)
   compare(before.priority, row.priority)
   compare(before.status, row.status)
+  compare(before.listed, row.listed)
   compare(before.version, row.version)
   compare(before.run, row.run)
   compare(before.attempt, row.attempt)
@@ -147,7 +153,7 @@ export function toTask(row: TaskRow): StoredTask {
   return {
     id: row.id, birth: row.birth, key: row.key ?? undefined, owner: row.owner || undefined,
     caller: row.caller || undefined, name: row.name, pool: row.pool, priority: Number(row.priority),
-    status: STATUSES[Number(row.status)] as TaskStatus, version: Number(row.version),
+    status: STATUSES[Number(row.listed) || Number(row.status)] as TaskStatus, version: Number(row.version),
     run: Number(row.run), attempt: Number(row.attempt), crashes: Number(row.crashes),
     createdAt: row.createdAt, startAt: row.startAt ?? undefined,
     startedAt: row.startedAt ?? undefined, runStartedAt: row.runStartedAt ?? undefined,
@@ -163,7 +169,7 @@ export function newRow(task: NewTask, now: number, startAt: number | undefined):
   const dueAt = startAt ?? now
   return {
     rowid: 0, id, birth, key: key ?? null, owner: owner ?? '', caller: caller ?? '', name, pool, priority,
-    status: 0, version: 1, run: 0, attempt: 0, crashes: 0, createdAt: now,
+    status: 0, listed: 0, version: 1, run: 0, attempt: 0, crashes: 0, createdAt: now,
     startAt: startAt ?? null, startedAt: null, runStartedAt: null, finishedAt: null,
     expiresAt: dueAt + keepMs, callbackRun: 0, callbackAt: null,
     limitGroup: caller === undefined ? null : limit?.group ?? null, uniqueKey: unique?.key ?? null,
@@ -202,10 +208,16 @@ export function holds(row: TaskRow, expected: Expected, { status }: TaskChange):
   return Number(row.callbackRun) === expected.callbackRun && isFinal(row)
 }
 
+/** Returns whether a task waits for an answer. */
+export function asks(row: TaskRow): boolean {
+  return Number(row.listed) === ASKS
+}
+
 /** Begins a run in a row, with a new lease. */
 export function beginRun(row: TaskRow, now: number, leaseMs: number): string {
   const lease = newId()
   row.crashes = Number(row.crashes) + (isRunning(row) ? 1 : 0)
+  if (asks(row)) [row.listed, row.callbackAt] = [0, null]
   row.status = 1
   row.turn = null
   row.version = Number(row.version) + 1
@@ -223,9 +235,10 @@ export function applyChange(row: TaskRow, expected: Expected, change: TaskChange
   const { status, keepMs, checkpoint } = change
   const wasFinal = isFinal(row)
   const isRetry = wasFinal && status === 'queued'
+  const isAsked = status === 'input_required'
   if (isVisibleChange(change)) row.version = Number(row.version) + 1
-  if (change.isGivenBack === true) row.attempt = Number(row.attempt) - 1
-  else if (status === 'queued') row.crashes = 0
+  if (change.isGivenBack === true || isAsked) row.attempt = Number(row.attempt) - 1
+  if (isAsked || status === 'queued' && change.isGivenBack !== true) row.crashes = 0
   if (typeof checkpoint === 'string') row.crashes = 0
   if (isRetry) {
     row.startAt = null
@@ -241,14 +254,15 @@ export function applyChange(row: TaskRow, expected: Expected, change: TaskChange
   row.fileBytes = change.files?.bytes ?? row.fileBytes
   if (keepMs !== undefined) row.expiresAt = now + keepMs
   if (status !== undefined) {
-    row.status = STATUSES.indexOf(status)
+    row.listed = STATUSES.indexOf(status)
+    row.status = isAsked ? 0 : row.listed
     row.lease = null
     row.leaseUntil = null
     row.turn = null
     row.held = null
     if (isFinalStatus(status)) row.uniqueKey = null
     if (isFinalStatus(status) && !wasFinal) row.finishedAt = now
-    if (status === 'queued') row.dueAt = now + (change.delayMs ?? 0)
+    if (!isFinalStatus(status)) row.dueAt = now + (change.delayMs ?? 0)
   }
   changeCallback(row, expected, change.callbackMs, now)
 }

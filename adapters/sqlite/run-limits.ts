@@ -42,7 +42,10 @@ export class RunLimiter {
     return this.limits.has(pool) || !this.pools.includes(pool)
   }
 
-  /** Returns the delay until a run may begin, in milliseconds; `Infinity`: not before another one ends. */
+  /**
+   * Returns the delay until a run may begin, in milliseconds. `Infinity` means that another run
+   * must end first.
+   */
   delay(pool: string): number {
     const limits = this.limits.get(pool)
     if (limits === undefined) return 0

@@ -4,7 +4,8 @@ export const SCHEMA_VERSION = 1
 /**
  * The tables. A column of `longhaul_tasks` that is also a property of a task has its name. The status is
  * a number in the order of `STATUSES`. Running tasks (1) are few: they stand in the index of their leases, and
- * in no other one but that of their id. A task without owner or caller has the empty string.
+ * in no other one but that of their id. `listed` is the status of final tasks, 5 for queued ones that wait for
+ * an answer, and otherwise 0. A task without owner or caller has the empty string.
  *
  * - dueAt, turn: when a queued task is due; its place among the tasks that wait for a run, or NULL.
  * - held: the share of the caller that holds the task: the name of its definition, or '' for the pool.
@@ -22,7 +23,7 @@ export const SCHEMA = `
 CREATE TABLE longhaul_tasks (
   rowid INTEGER PRIMARY KEY, id TEXT NOT NULL, birth TEXT NOT NULL, key TEXT, owner TEXT NOT NULL,
   caller TEXT NOT NULL, name TEXT NOT NULL, pool TEXT NOT NULL, priority INTEGER NOT NULL,
-  status INTEGER NOT NULL, version INTEGER NOT NULL, run INTEGER NOT NULL,
+  status INTEGER NOT NULL, listed INTEGER NOT NULL DEFAULT 0, version INTEGER NOT NULL, run INTEGER NOT NULL,
   attempt INTEGER NOT NULL, crashes INTEGER NOT NULL DEFAULT 0, createdAt REAL NOT NULL, startAt REAL,
   startedAt REAL, runStartedAt REAL, finishedAt REAL, expiresAt REAL NOT NULL,
   callbackRun INTEGER NOT NULL DEFAULT 0, callbackAt REAL, limitGroup TEXT, uniqueKey TEXT,
@@ -33,8 +34,8 @@ CREATE TABLE longhaul_tasks (
 CREATE UNIQUE INDEX longhaul_tasks_id ON longhaul_tasks (id);
 CREATE UNIQUE INDEX longhaul_tasks_key ON longhaul_tasks (key) WHERE key IS NOT NULL;
 CREATE UNIQUE INDEX longhaul_tasks_unique ON longhaul_tasks (uniqueKey) WHERE uniqueKey IS NOT NULL;
-CREATE INDEX longhaul_tasks_name ON longhaul_tasks (name, status, createdAt) WHERE status <> 1;
-CREATE INDEX longhaul_tasks_owner ON longhaul_tasks (owner, name, status, createdAt)
+CREATE INDEX longhaul_tasks_name ON longhaul_tasks (name, listed, createdAt) WHERE status <> 1;
+CREATE INDEX longhaul_tasks_owner ON longhaul_tasks (owner, name, listed, createdAt)
   WHERE status <> 1;
 CREATE INDEX longhaul_tasks_expiry ON longhaul_tasks (expiresAt) WHERE status <> 1;
 CREATE INDEX longhaul_tasks_turn ON longhaul_tasks (pool, priority, turn, dueAt)

@@ -35,7 +35,7 @@ export class Shares {
     })
   }
 
-  /** In a transaction: adds to the share of an owner, which it returns. */
+  /** Adds to the share of an owner, in a transaction. Returns the share. */
   add(kind: ShareKind, owner: string, { count, bytes }: Share): Share {
     const share = this.find(kind, owner)
     share.count += count
@@ -48,7 +48,7 @@ export class Shares {
     return share
   }
 
-  /** In a transaction: returns the share of an owner. */
+  /** Returns the share of an owner. Call it in a transaction. */
   of(kind: ShareKind, owner: string): Share {
     return this.find(kind, owner)
   }

@@ -127,7 +127,7 @@ export class SqliteStore implements Store {
     throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
   }
 
-  /** Writes an entry in place of what has its key. */
+  /** Writes an entry, which replaces an existing entry with its key. */
   private write(
     key: string, value: string, expiresAt: number, { evictable = false, owner }: ReplaceOptions,
   ): Revision {
@@ -146,7 +146,7 @@ VALUES (?, ?, ?, ?, ?, ?)`, key, value, revision, expiresAt, counted, bytes,
     return revision
   }
 
-  /** Counts an entry for its owner, who loses its oldest other ones above its share. */
+  /** Counts an entry for its owner. An owner above its share loses its oldest other entries. */
   private takeSpace(key: string, owner: string, bytes: number): void {
     const { database, limits: { maxEntries, maxBytes } } = this
     const share = this.shares.add('e', owner, { count: 1, bytes })

@@ -54,7 +54,7 @@ export class Tasks {
     return this.database.first(`${SELECT} WHERE key = ? AND expiresAt > ?`, key, this.database.now)
   }
 
-  /** In a transaction: the same as `live`. */
+  /** Returns the same as `live`, from memory if possible. Call it in a transaction only. */
   current(id: string): TaskRow | undefined {
     const row = this.own.get(id)
     return row !== undefined && row.expiresAt > this.database.now ? row : this.live(id)
@@ -173,7 +173,7 @@ export class Tasks {
     this.notify(row.id)
   }
 
-  /** Writes a row after a change. Its caller then loses what is over its share. */
+  /** Writes a row after a change. A caller above its share then loses its oldest tasks. */
   updateChanged(before: TaskRow, row: TaskRow, change: TaskChange): void {
     const { database } = this
     if (isFinal(before)) this.count(before, -1)
@@ -255,7 +255,7 @@ export class Tasks {
     this.shares.add('f', caller, { count: by, bytes: by * Number(fileBytes) })
   }
 
-  /** Counts a final task for its caller, who loses its oldest other ones above its share. */
+  /** Counts a final task for its caller. A caller above its share loses its oldest other tasks. */
   private takeSpace(row: TaskRow, { files }: TaskChange): void {
     const { limits: { maxEntries, maxBytes } } = this
     const { caller } = row

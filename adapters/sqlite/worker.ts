@@ -78,7 +78,10 @@ export class Worker {
     work.lookIn(0)
   }
 
-  /** In a transaction: returns whether a new task can begin here, because a place is free and nothing waits. */
+  /**
+   * Returns whether a new task can begin here, because a place is free and nothing waits. Call it in a
+   * transaction.
+   */
   canBegin(pool: string): boolean {
     const { working } = this
     if (working === undefined || working.work.isClosing || this.limiter.isLimited(pool)) return false
@@ -100,23 +103,23 @@ export class Worker {
     return true
   }
 
-  /** In a transaction: a task waits for a place. */
+  /** Notes in a transaction that a task waits for a place. */
   noteReady(): void {
     this.isWanted = this.working !== undefined
   }
 
-  /** In a transaction: something is due now, or after a time in milliseconds. */
+  /** Notes in a transaction that work is due now, or after a time in milliseconds. */
   noteDue(delayMs: number): void {
     if (delayMs > 0) this.database.after(() => { this.working?.work.lookIn(delayMs) })
     else this.isDue = this.isWanted = this.working !== undefined
   }
 
-  /** In a transaction: the status of a task has changed. */
+  /** Notes in a transaction that the status of a task has changed. */
   noteStatus(task: StoredTask, isOwn: boolean): void {
     this.database.after(() => { this.working?.work.leases.note(task, isOwn) })
   }
 
-  /** In a transaction: pauses a pool, or ends its pause. */
+  /** Pauses a pool or ends its pause, in a transaction. */
   setPaused(pool: string, isPaused: boolean): void {
     const { database, tasks } = this
     tasks.setPaused(pool, isPaused)
@@ -250,7 +253,7 @@ LIMIT ?`, pool, database.now, MAX_READY,
   private takeCallbacks(work: LeasedWork): void {
     const { database, tasks } = this
     const rows = database.all<TaskRow>(
-      `${SELECT} WHERE callbackAt <= ? AND status >= 2 AND expiresAt > ? ORDER BY callbackAt LIMIT ?`,
+      `${SELECT} WHERE callbackAt <= ? AND listed >= 2 AND expiresAt > ? ORDER BY callbackAt LIMIT ?`,
       database.now, database.now, Math.max(work.freeCallbacks, 0),
     )
     for (const before of rows) {

@@ -6,7 +6,6 @@ import { NestFactory } from '@nestjs/core'
 import { reportErrorsTo } from 'longhaul'
 import { AppModule } from './app.module.js'
 
-// #region main
 const logger = new Logger('longhaul')
 reportErrorsTo((error, { request, task }) => {
   const about = task === undefined ? `${request?.method} ${request?.path}` : `${task.name} ${task.taskId}`
@@ -18,4 +17,3 @@ app.setGlobalPrefix('api')
 app.enableShutdownHooks()
 await app.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1')
 console.log(`Ready at ${await app.getUrl()}`)
-// #endregion

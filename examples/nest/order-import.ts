@@ -4,7 +4,6 @@ import { ndjsonUpload, type BackgroundUpload } from 'longhaul/ndjson'
 import { SalesService } from './sales.service.js'
 import { Storage } from './storage.js'
 
-// #region import
 @Injectable()
 export class OrderImport {
   readonly upload: BackgroundUpload
@@ -19,4 +18,3 @@ export class OrderImport {
     })
   }
 }
-// #endregion

@@ -1,7 +1,6 @@
 import { Injectable, Module } from '@nestjs/common'
 import { memory } from 'longhaul/memory'
 
-// #region storage
 /** The engine, the store and the blobs. A provider, because several others need a part of them. */
 @Injectable()
 export class Storage {
@@ -10,4 +9,3 @@ export class Storage {
 
 @Module({ providers: [Storage], exports: [Storage] })
 export class StorageModule {}
-// #endregion

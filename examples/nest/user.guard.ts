@@ -3,7 +3,6 @@ import type { Request } from 'express'
 
 export interface User { readonly id: string }
 
-// #region guard
 /** Stands for the guard of your application, such as `AuthGuard('jwt')`: it sets `request.user`. */
 @Injectable()
 export class UserGuard implements CanActivate {
@@ -15,4 +14,3 @@ export class UserGuard implements CanActivate {
     return true
   }
 }
-// #endregion

@@ -1,6 +1,8 @@
+// npx tsx examples/partial-results/main.ts
 // A task whose words appear in the browser while it runs, as those of a language model would. Reload the page, or stop
 // and start this program with DATABASE_URL set: the words go on where they were.
 import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createTasks, defineTask, jsonSchema, router, stream, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
@@ -81,6 +83,6 @@ const handler = router({
   'GET|HEAD /answers/{id}/partial-results': words.endpoint(endpoints),
 })
 
-const server = createServer(toNode(handler)).listen(Number(process.env['PORT'] ?? 3000), () => {
-  console.log(`http://localhost:${String((server.address() as { port: number }).port)}`)
+const server = createServer(toNode(handler)).listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
+  console.log(`Ready at http://127.0.0.1:${(server.address() as AddressInfo).port}`)
 })

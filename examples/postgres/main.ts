@@ -9,9 +9,12 @@ import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 import { report } from '../report.js'
 
-const pool = new pg.Pool({
-  connectionString: process.env['DATABASE_URL'], max: 10, connectionTimeoutMillis: 3000,
-})
+const connectionString = process.env['DATABASE_URL']
+if (!connectionString) {
+  console.error('Set DATABASE_URL to the address of a PostgreSQL database, such as postgres://me:secret@127.0.0.1/app.')
+  process.exit(1)
+}
+const pool = new pg.Pool({ connectionString, max: 10, connectionTimeoutMillis: 3000 })
 const { engine, store, blobs } = postgres({ pool })
 const worker = process.env['WORKER'] !== 'off'
 const tasks = createTasks({ engine, store, blobs, definitions: [report], worker })

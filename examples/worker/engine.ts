@@ -14,7 +14,11 @@ export interface Engine {
 
 /** Web processes and workers have the same definitions, and share one Redis. */
 export function openEngine({ worker }: { readonly worker: boolean }): Engine {
-  const url = process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379'
+  const url = process.env['REDIS_URL']
+  if (!url) {
+    console.error('Set REDIS_URL to the address of a Redis, such as redis://127.0.0.1:6379.')
+    process.exit(1)
+  }
   const client = new Redis(url, { maxRetriesPerRequest: null })
   client.on('error', ({ message }) => { console.error(`Redis: ${message}`) })
   // Work whose worker was killed starts again within 20 s.

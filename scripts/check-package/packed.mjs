@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { check, manifest, root } from './run.mjs'
 
 const ALLOWED = [
-  /^dist\/esm\/(?:src|adapters)\/[\w/-]+\.js$/,
+  /^dist\/esm\/(?:src|adapters|conformance)\/[\w/-]+\.js$/,
   /^dist\/node\/[\w-]+\.js$/,
   /^dist\/cjs\/[\w-]+\.cjs$/,
   /^dist\/types\/[\w.-]+\.d\.c?ts$/,
@@ -14,7 +14,7 @@ const ALLOWED = [
 ]
 /** The files of the repository that pages link to, as docs/README.md says. On npm, links of README lead there. */
 const IN_REPOSITORY = [
-  /^(?:src|test|examples|docs\/adr)\//,
+  /^(?:src|conformance|test|examples|docs\/adr)\//,
   /^docs\/(?:SPEC|bench|benchmarks|soak)\.md$/,
   /^CONTRIBUTING\.md$/
 ]

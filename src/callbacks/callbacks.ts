@@ -4,7 +4,8 @@ import { readOptions } from '../runtime/options.js'
 import { SharedLimit, type Share } from '../runtime/shared-limit.js'
 import { checkBackoff } from '../tasks/definition/define.js'
 import type { Callbacks, TaskCore } from '../tasks/core/task-core.js'
-import { detailsOf, type CallbackFault, type CallbackDetails } from '../tasks/record/details.js'
+import { detailsOf, type CallbackDetails } from '../tasks/record/details.js'
+import type { CallbackFault } from '../wire/task.js'
 import type { TraceHeaders } from '../tasks/definition/tracing.js'
 import { httpSender } from './http-sender.js'
 import { afterAttempt, messageBody, signedHeaders, signersOf, type EndedReply } from './message.js'
@@ -62,10 +63,16 @@ const MAX_POSTPONE_MS = 15_000
 class Deliveries {
   private readonly requests: SharedLimit
   private readonly receivers: SharedLimit
-  /** One for each request: a sender may leave a listener on its signal. */
+  /**
+   * Abort controllers of the open requests. Each request has its own, because a sender may leave a
+   * listener on its signal.
+   */
   private readonly sending = new Set<AbortController>()
   private isClosing = false
-  /** By receiver and owner, because one owner must not use all requests to a receiver. */
+  /**
+   * Limit of requests for each pair of receiver and owner: one owner must not use all requests to a
+   * receiver.
+   */
   private readonly owners: SharedLimit
 
   constructor(
@@ -149,10 +156,11 @@ class Deliveries {
     task: StoredTask, url: string, admit: (addresses: readonly string[]) => boolean,
   ): Promise<CallbackReply> {
     const { sender, secrets } = this.settings
-    const { round = task.birth, error, trace, callback } = detailsOf(task)
-    const body = messageBody(task, error)
+    const { round = task.birth, trace, callback } = detailsOf(task)
+    const body = messageBody(task)
+    const question = isFinalStatus(task.status) ? '' : `_${task.run}`
     const signed = signedHeaders(
-      await secrets(task.owner), `msg_${task.id}_${round}`, Date.now(), body,
+      await secrets(task.owner), `msg_${task.id}_${round}${question}`, Date.now(), body,
     )
     const send = async (traced: TraceHeaders): Promise<CallbackReply> => {
       if (this.isClosing) throw new Error('This process is closing')
@@ -199,9 +207,14 @@ class Deliveries {
     })
   }
 
-  /** If the engine is unavailable for long, the attempt is made again. */
+  /**
+   * Writes the outcome of an attempt. If the engine is unavailable for long, the attempt is
+   * repeated.
+   */
   private async write(task: StoredTask, change: TaskChange): Promise<void> {
-    await this.core.persist(task, { callbackRun: task.callbackRun }, change)
+    // Anybody may change a task that waits for an answer, and the outcome must not undo that.
+    const expected = isFinalStatus(task.status) ? { callbackRun: task.callbackRun } : { version: task.version }
+    await this.core.persist(task, expected, change)
   }
 }
 

@@ -60,45 +60,11 @@ const OPTIONS = {
  */
 export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
   const read = readOptions('httpSender', options, OPTIONS)
-  const { timeoutMs, maxResponseBytes, ca } = read
+  const { timeoutMs } = read
   const rules = new AddressRules(read.allow)
   const { resolve = (host, signal) => (
     rules.allowsHost(host) ? systemResolve(host, signal) : publicResolve(host, signal)
   ) } = read
-
-  const attempt = async (
-    target: URL, { headers, body, admit }: CallbackRequest, stop: AbortSignal,
-  ): Promise<CallbackReply> => {
-    const host = hostOf(target)
-    const found = await addressesOf(host, resolve, stop)
-    if (found.length === 0) return { fault: 'unreachable' }
-    // One forbidden address rejects the name.
-    if (!rules.allowsHost(host) && !found.every(({ address }) => rules.allows(address))) {
-      return { fault: 'forbidden' }
-    }
-    if (!admit(found.map(({ address }) => receiverOf(address)))) return { fault: 'busy' }
-    const how: RequestOptions = {
-      method: 'POST',
-      hostname: host,
-      port: target.port,
-      path: target.pathname + target.search,
-      headers: {
-        'host': target.host,
-        'accept-encoding': 'identity',
-        'connection': 'close',
-        ...headers,
-        'content-length': Buffer.byteLength(body),
-      },
-      // A separate connection without an agent, so that no proxy of the environment applies.
-      agent: false,
-      maxHeaderSize: 16_384,
-      signal: stop,
-      lookup: lookupOf(found),
-      ...ca !== undefined && { ca: [ca].flat() },
-    }
-    const outgoing = target.protocol === 'https:' ? httpsRequest(how) : httpRequest(how)
-    return exchange(outgoing, body, maxResponseBytes)
-  }
 
   return {
     check: (url) => { readTarget(url, rules) },
@@ -116,7 +82,7 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
       const deadline = setGlobalTimeout(() => { stop.abort() }, timeoutMs)
       try {
         // Does not wait for a resolver that ignores its signal.
-        const reply = await unlessAborted(attempt(target, request, stop.signal), signal)
+        const reply = await unlessAborted(attempt({ ...read, rules, resolve }, target, request, stop.signal), signal)
         return stop.signal.aborted && 'fault' in reply ? { fault: 'timeout' } : reply
       } finally {
         clearTimeout(deadline)
@@ -124,6 +90,49 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
       }
     },
   }
+}
+
+interface Sender {
+  readonly rules: AddressRules
+  readonly resolve: ResolveHost
+  readonly maxResponseBytes: number
+  readonly ca?: string | readonly string[] | undefined
+}
+
+/** Makes one attempt. Rejects if `stop` aborts. */
+async function attempt(
+  { rules, resolve, maxResponseBytes, ca }: Sender, target: URL,
+  { headers, body, admit }: CallbackRequest, stop: AbortSignal,
+): Promise<CallbackReply> {
+  const host = hostOf(target)
+  const found = await addressesOf(host, resolve, stop)
+  if (found.length === 0) return { fault: 'unreachable' }
+  // One forbidden address rejects the name.
+  if (!rules.allowsHost(host) && !found.every(({ address }) => rules.allows(address))) {
+    return { fault: 'forbidden' }
+  }
+  if (!admit(found.map(({ address }) => receiverOf(address)))) return { fault: 'busy' }
+  const how: RequestOptions = {
+    method: 'POST',
+    hostname: host,
+    port: target.port,
+    path: target.pathname + target.search,
+    headers: {
+      'host': target.host,
+      'accept-encoding': 'identity',
+      'connection': 'close',
+      ...headers,
+      'content-length': Buffer.byteLength(body),
+    },
+    // A separate connection without an agent, so that no proxy of the environment applies.
+    agent: false,
+    maxHeaderSize: 16_384,
+    signal: stop,
+    lookup: lookupOf(found),
+    ...ca !== undefined && { ca: [ca].flat() },
+  }
+  const outgoing = target.protocol === 'https:' ? httpsRequest(how) : httpRequest(how)
+  return exchange(outgoing, body, maxResponseBytes)
 }
 
 const DEADLINE_MS = 5000

@@ -1,6 +1,7 @@
+import type { MaybePromise } from '../wire/maybe-promise.js'
 import { ReprDigest } from './digest.js'
 import { checkNames, ClientError } from './errors.js'
-import type { CallOptions, MaybePromise, Settings } from './options.js'
+import type { CallOptions, Settings } from './options.js'
 import { backOff } from './retry.js'
 import { chunksOf, discard, send, type Received } from './send.js'
 
@@ -115,7 +116,7 @@ export class Transfer implements Download {
         if (yield* this.attempt(onRestart)) return
       } catch (error) {
         failures = this.furthest > before ? 1 : failures + 1
-        await backOff(this.settings, failures, error, 'read', this.options.signal)
+        await backOff(this.settings, { error, failures }, 'read', this.options.signal)
       }
     }
   }

@@ -24,7 +24,7 @@ export async function* follow<R>(
       }
       await pause(watch.delayMs, signal)
     } catch (error) {
-      await backOff(settings, ++failures, error, () => watch.mayRetry(error), signal)
+      await backOff(settings, { error, failures: ++failures }, () => watch.mayRetry(error), signal)
     }
   }
 }

@@ -1,10 +1,11 @@
+import type { MaybePromise } from '../wire/maybe-promise.js'
 import { isClientError, isObject, type ClientError } from './errors.js'
-import { MAX_TIMER_MS, type MaybePromise, type Settings } from './options.js'
+import { MAX_TIMER_MS, type Settings } from './options.js'
 import { readAnswer, send, type Answer, type Call } from './send.js'
 
 /**
- * Failures after which a request is sent again. `read`: temporary ones. `keyed`: the same, unless
- * the work itself has failed. `refused`: only requests that were rejected before any work.
+ * Failures after which a request is sent again. `read`: all temporary failures. `keyed`: temporary
+ * failures, unless the work itself has failed. `refused`: only rejections before any work.
  */
 export type Repeat = 'read' | 'keyed' | 'refused'
 
@@ -35,10 +36,19 @@ function hasReport(body: unknown): boolean {
   return isObject(summary) && typeof summary['total'] === 'number' && summary['total'] > 0
 }
 
+type MayRepeat = Repeat | ((error: ClientError) => MaybePromise<boolean>)
+
+/** An error of an attempt. */
+interface Failed {
+  readonly error: unknown
+  /** Number of failures in a row, this one included. */
+  readonly failures: number
+}
+
 /** Waits before the next attempt. Rejects with the error if there is none. */
 export async function backOff(
-  settings: Settings, failures: number, error: unknown,
-  repeat: Repeat | ((error: ClientError) => MaybePromise<boolean>), signal: AbortSignal | undefined,
+  settings: Settings, { error, failures }: Failed,
+  repeat: MayRepeat, signal: AbortSignal | undefined,
 ): Promise<void> {
   if (failures >= settings.attempts || !isClientError(error)) throw error
   const isTemporary = typeof repeat === 'function' ? await repeat(error) : canRetry(error, repeat)
@@ -80,20 +90,20 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 export async function retrying<T>(
-  settings: Settings, repeat: Parameters<typeof backOff>[3], signal: AbortSignal | undefined,
+  settings: Settings, repeat: MayRepeat, signal: AbortSignal | undefined,
   work: () => Promise<T>,
 ): Promise<T> {
   for (let failures = 1; ; failures++) {
     try {
       return await work()
     } catch (error) {
-      await backOff(settings, failures, error, repeat, signal)
+      await backOff(settings, { error, failures }, repeat, signal)
     }
   }
 }
 
 export function ask(
-  settings: Settings, repeat: Parameters<typeof backOff>[3], call: Call,
+  settings: Settings, repeat: MayRepeat, call: Call,
 ): Promise<Answer> {
   return retrying(settings, repeat, call.signal, async () => readAnswer(await send(settings, call)))
 }

@@ -1,5 +1,7 @@
-import { ClientError, isClientError, isObject, type ErrorDetail } from './errors.js'
-import { incremental, serverUrl, type MaybePromise, type Settings } from './options.js'
+import type { ErrorBody, ErrorDetail } from '../wire/errors.js'
+import type { MaybePromise } from '../wire/maybe-promise.js'
+import { ClientError, isClientError, unchecked } from './errors.js'
+import { incremental, serverUrl, type Settings } from './options.js'
 
 export interface Call {
   readonly method?: string
@@ -62,7 +64,7 @@ export async function send(settings: Settings, call: Call): Promise<Received> {
   }
   const scope = new Scope(signal, settings.timeoutMs)
   try {
-    const received = await fetchFollowing(settings, call, sent, content, scope)
+    const received = await fetchFollowing(settings, call, { headers: sent, body: content }, scope)
     const { ok, status, headers } = received.response
     call.onHeaders?.(headers, status)
     if (!ok && status !== 304 && status !== expects) throw await toError(received)
@@ -73,16 +75,21 @@ export async function send(settings: Settings, call: Call): Promise<Received> {
   }
 }
 
+interface Content {
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Body | undefined
+}
+
 /**
  * Sends a request and follows redirects (RFC 9110 section 15.4). Another origin receives no body,
  * no header that may be a credential, and no request that changes something. `fetch` itself removes
  * `authorization` only, and repeats the body.
  */
 async function fetchFollowing(
-  { fetch }: Settings, call: Call, headers: Readonly<Record<string, string>>,
-  body: Body | undefined, scope: Scope,
+  { fetch }: Settings, call: Call, content: Content, scope: Scope,
 ): Promise<Received> {
   let { method = 'GET', url, origin = url.origin } = call
+  let { headers, body } = content
   for (let redirects = 0; ; redirects++) {
     if (url.origin !== origin) headers = only(headers, (name) => HARMLESS.has(name))
     const isPublic = SAFE.has(method) && Object.keys(headers).every((name) => HARMLESS.has(name))
@@ -243,7 +250,9 @@ async function toError(received: Received): Promise<ClientError> {
     if (received.scope.signal.aborted) throw error
     // The page of a proxy, or a truncated response. Its status is enough for an error.
   }
-  const { code, details, error, detail, title, message } = isObject(body) ? body : {}
+  const { code, details, error } = unchecked<ErrorBody>(body)
+  // Of problem+json, and of other servers.
+  const { detail, title, message } = unchecked<Record<'detail' | 'title' | 'message', string>>(body)
   const isString = (value: unknown): value is string => typeof value === 'string'
   return new ClientError(
     isString(code) ? code : `http_${status}`,

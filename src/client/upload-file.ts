@@ -175,7 +175,7 @@ export class FileSender<R> implements FileUpload<R> {
           if (this.sent > furthest) failures = 0
           furthest = Math.max(furthest, this.sent)
           if (this.answered) throw error
-          await backOff(settings, ++failures, error, ({ code }) => (
+          await backOff(settings, { error, failures: ++failures }, ({ code }) => (
             OTHER_OFFSET.has(code) || canRetry(error, 'read')
           ), signal)
         }

@@ -73,7 +73,26 @@ export async function respond(
     if (method === 'HEAD') return { status: 200, headers }
     return { status: 200, headers, body: encodePieces(pieces(readPart(source, 0, size)), coding) }
   }
+  return respondUncoded(request, source, plan, { headers, isPart, type, disposition, now })
+}
 
+interface Selected {
+  /** Headers so far. */
+  readonly headers: ResponseHeaders
+  /** `true` if the request may ask for ranges. */
+  readonly isPart: boolean
+  readonly type: string
+  readonly disposition: string | undefined
+  /** Time of the response, in milliseconds since 1970. */
+  readonly now: number
+}
+
+/** Responds with content without a coding: the whole, some ranges, or a redirect to another server. */
+async function respondUncoded(
+  { method, headers: asked }: HttpRequest<unknown>, source: ContentSource, plan: ContentPlan,
+  { headers, isPart, type, disposition, now }: Selected,
+): Promise<HttpResponse> {
+  const { size, etag, lastModified } = source
   headers['accept-ranges'] = 'bytes'
   const isWhole = !isPart || !ifRangeHolds({ headers: asked, etag, lastModified }, now)
   const ranges = isWhole ? 'whole' : selectRanges(asked['range'], size)

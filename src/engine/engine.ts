@@ -1,7 +1,7 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Json } from '../runtime/json.js'
 import type {
-  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
+  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef, TaskStatus,
 } from './task.js'
 
 /**
@@ -122,7 +122,10 @@ export interface RunLimits {
   readonly startsPer?: StartsPer | undefined
   /** Maximum number of runs of one caller at the same time, from 1. Default: no limit. */
   readonly maxPerCaller?: number | undefined
-  /** The same for the tasks with one name, in addition to `maxPerCaller`. Default: no limits. */
+  /**
+   * Maximum number of concurrent runs of one caller by the name of the tasks, in addition to
+   * `maxPerCaller`. Default: no limits.
+   */
   readonly maxPerCallerOf?: ReadonlyMap<string, number> | undefined
 }
 
@@ -141,7 +144,7 @@ export interface StartsPer {
 export interface WorkHandlers {
   /** Performs a run, which has begun. */
   readonly run: (run: TaskRun) => Promise<void>
-  /** Makes an attempt, again after a minute unless it changes the task with `{ callbackRun }`. */
+  /** Makes an attempt, again after a minute unless it changes the callback of the task. */
   readonly callback: (task: StoredTask) => Promise<void>
   /**
    * Deletes what a task with `hasFiles` has outside of the engine, because the task has expired, was
@@ -178,12 +181,11 @@ export interface TaskRun {
 }
 
 /** Status in lists. `scheduled`: the task is queued, and its `startAt` is in the future. */
-export type ListedStatus =
-  'scheduled' | 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
+export type ListedStatus = 'scheduled' | TaskStatus
 
 /** All statuses. */
 export const LISTED_STATUSES: readonly ListedStatus[] = [
-  'scheduled', 'queued', 'processing', 'completed', 'failed', 'cancelled',
+  'scheduled', 'queued', 'processing', 'input_required', 'completed', 'failed', 'cancelled',
 ]
 
 /** Query for one page. */
@@ -225,7 +227,7 @@ export interface PoolCounts {
   readonly running: number
   /** Tasks that are due and wait for a run. */
   readonly waiting: number
-  /** Tasks that wait for their start, or for their next attempt. */
+  /** Tasks that wait for their start, for their next attempt, or for an answer. */
   readonly delayed: number
   /** Time since the oldest waiting task became due, in milliseconds. Absent if none waits. */
   readonly oldestWaitingMs?: number
@@ -262,7 +264,7 @@ export function checkTransaction(where: string, transaction: unknown): void {
   if (typeof query === 'function') return
   throw new TypeError(
     `${where}: transaction must have a function query(text, values) that resolves to { rows }, `
-      + 'such as a client of pg; docs/guide/transactions.md has those of Drizzle, Kysely, Knex and Prisma',
+      + 'such as a client of pg; docs/guide/query-builders.md has those of Drizzle, Kysely, Knex and Prisma',
   )
 }
 

@@ -1,11 +1,15 @@
 import type { Json } from '../runtime/json.js'
 
-/** Status of a stored task. The last three are final. */
-export type TaskStatus = 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
+/**
+ * Status of a stored task. The last three are final. `input_required`: a run has ended to wait for an
+ * answer of a client.
+ */
+export type TaskStatus =
+  'queued' | 'processing' | 'input_required' | 'completed' | 'failed' | 'cancelled'
 
 /** Returns whether a task with this status runs no more, unless it is retried. */
 export function isFinalStatus(status: TaskStatus): boolean {
-  return status !== 'queued' && status !== 'processing'
+  return status === 'completed' || status === 'failed' || status === 'cancelled'
 }
 
 /** Names one task. A later task with the same id has another `birth`. */
@@ -50,8 +54,8 @@ export interface StoredTask extends TaskRef {
   /** Time at which the task is deleted. */
   readonly expiresAt: number
   /**
-   * Number of the newest attempt at the callback: the fence of callbacks. Raised by each attempt, and
-   * by each change of the callback that is not the outcome of one.
+   * Number of the newest attempt at the callback: the fence of callbacks. Each attempt increases
+   * it. A change of the callback that is not the outcome of an attempt increases it as well.
    */
   readonly callbackRun: number
   /** Time of the next attempt at the callback; `undefined` if none is due. */
@@ -99,12 +103,12 @@ export interface NewTask extends TaskRef {
 
 /** Business key that at most one unfinished task has. The task gives it up when it becomes final. */
 export interface Unique {
-  /** In its scope: 1 to 512 characters (UTF-16 units). */
+  /** The key in its scope: 1 to 512 characters (UTF-16 units). */
   readonly key: string
   /**
-   * Outcome if an unfinished task has the key. `return`: that task stays as it is. `replace`: if it
-   * has never begun, it gets the input, details, priority, pool, start and time of the new one, with its
-   * next version; if it has begun, it stays as it is.
+   * Effect if an unfinished task has the key. `return`: the existing task stays unchanged.
+   * `replace`: if the existing task has never begun, it gets the input, details, priority, pool,
+   * start and time of the new task, and its next version. If it has begun, it stays unchanged.
    */
   readonly ifExists: 'return' | 'replace'
 }
@@ -124,7 +128,7 @@ export interface CallerLimit {
 export type Expected =
   /** The task has this version. */
   | { readonly version: number }
-  /** The run that began with this lease has not ended, and no other begin has happened since. */
+  /** The run with this lease has not ended, and no later run has begun. */
   | { readonly lease: string }
   /** This attempt at the callback is the newest one, and the task is final. */
   | { readonly callbackRun: number }
@@ -143,12 +147,15 @@ export interface TaskChange {
   /**
    * `completed`, `failed` and `cancelled` end the run and its lease, free the place in the limit of
    * the caller, and set `finishedAt`. `completed` also removes input and checkpoint. `queued` ends
-   * the run and makes the next one due after `delayMs`.
+   * the run and makes the next one due after `delayMs`. `input_required` needs an expected lease, and is
+   * the same as `queued`, except for its name in lists: `delayMs` is the time to wait for an answer. The
+   * run counts as no attempt, and `crashes` is 0. The task has this status until another change, or until
+   * the next run begins.
    */
   readonly status?: Exclude<TaskStatus, 'processing'>
   readonly details?: TaskDetails
   readonly result?: string | undefined
-  /** Delay before the next run, in milliseconds. Needs `status: 'queued'`. Default 0. */
+  /** Delay before the next run, in milliseconds, with `queued` or `input_required`. Default 0. */
   readonly delayMs?: number
   /**
    * With `status: 'queued'`: `true` if the run does not count as an attempt, because it could not begin
@@ -165,7 +172,8 @@ export interface TaskChange {
   /** Time for which the task is kept from now on, in milliseconds. */
   readonly keepMs?: number
   /**
-   * Delay of the next attempt at the callback, in milliseconds; `null`: there is none. Unless
+   * Delay of the next attempt at the callback, in milliseconds; `null`: there is none. Attempts are made
+   * while the task is final, or `input_required`; a begin of a run removes the next one. Unless
    * `callbackRun` is expected, the change also raises `callbackRun` by 1, so that an attempt that is
    * under way cannot end the callback that this change makes due.
    */

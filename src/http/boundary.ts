@@ -165,8 +165,9 @@ interface LastReport {
 const lastReports = new WeakMap<object, Map<string, LastReport>>()
 
 /**
- * Returns the error that a listener gets; `undefined` for none. Of requests that the server rejects
- * because of its limits, it gets one for each code and minute, with the number of others.
+ * Returns the error that a listener gets, or `undefined` if it gets none. A rejection because of a
+ * limit of the server is reported once for each code and minute, with the number of further
+ * rejections.
  */
 export function dueReport(
   listener: object, error: unknown,

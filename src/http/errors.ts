@@ -1,12 +1,5 @@
 import { checkNames } from '../runtime/option-names.js'
-
-/**
- * One problem of a request. `pointer` is a JSON Pointer (RFC 6901) to it; `''` is the whole body.
- */
-export interface ErrorDetail {
-  readonly pointer: string
-  readonly message: string
-}
+import type { ErrorDetail } from '../wire/errors.js'
 
 /**
  * All error codes of longhaul, with status and message. Codes are stable; messages may change.
@@ -55,6 +48,8 @@ export const ERROR_CODES = {
   conflict: [409, 'The request conflicts with the current state.'],
   duplicate_item: [409, 'An earlier item of the batch has the same key.'],
   task_not_final: [409, 'The task has not ended yet.'],
+  already_answered: [409, 'The question was answered already, with another value.'],
+  input_timed_out: [409, 'Nobody has answered the question in time.'],
   task_already_final: [409, 'The task has already ended.'],
   task_already_completed: [409, 'The task is completed, so it cannot be retried.'],
   no_callback: [409, 'The task has no callback.'],
@@ -75,6 +70,7 @@ export const ERROR_CODES = {
   unprocessable: [422, 'The request is well formed but cannot be processed.'],
   batch_failed: [422, 'None of the items could be applied.'],
   start_at_out_of_range: [422, 'The start is in the past, or more than a year ahead.'],
+  unknown_input: [422, 'The task has not asked this.'],
   unknown_task: [422, 'There is no task of this name.'],
   idempotency_key_reused: [422, 'This Idempotency-Key was used with another request.'],
   precondition_required: [428, 'The request must be conditional: send If-Match or If-None-Match.'],

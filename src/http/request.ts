@@ -25,8 +25,8 @@ export function plainRequest<C>(members: Omit<HttpRequest<C>, 'with'>): HttpRequ
 class PlainRequest extends BaseRequest {}
 
 /**
- * A request that differs from another one in some properties. Not a copy, which would run lazy
- * getters, and no prototype, which would lose private fields.
+ * A request that differs from another request in some properties. It reads the others from that
+ * request: a copy would run lazy getters, and a prototype would lose private fields.
  */
 export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly #request: HttpRequest<unknown>
@@ -77,7 +77,10 @@ export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
     this.#request.inform?.(status, headers)
   }
 
-  /** Changes the original request rather than this one, unless this one creates a signal. */
+  /**
+   * Derives from the original request rather than from this request, unless this request creates a
+   * signal.
+   */
   override with<D>(changes: RequestChanges<D>): HttpRequest<D> {
     checkNames('request.with', changes, KNOWN)
     return this.#changes.signal === undefined
@@ -90,7 +93,7 @@ export function withContext<C>(request: HttpRequest<C>, more: object): HttpReque
   return request.with({ context: Object.assign({}, request.context, more) })
 }
 
-/** Request ids. Keyed by the binding's request, because the error boundary sees only that one. */
+/** Request ids by the request of the binding, because the error boundary sees only that request. */
 const requestIds = new WeakMap<object, string>()
 
 export function setRequestId(request: HttpRequest, id: string): void {
@@ -101,7 +104,10 @@ export function getRequestId(request: HttpRequest<unknown>): string | undefined 
   return requestIds.get(DerivedRequest.root(request))
 }
 
-/** Notes the subject of the principal on the binding's request, which counts what nobody reads. */
+/**
+ * Sets the subject of the principal on the binding's request. The binding counts unread response
+ * bytes for this subject.
+ */
 export function setCaller(request: HttpRequest<unknown>, subject: string): void {
   const root = DerivedRequest.root(request) as { caller?: string }
   if ('caller' in root) root.caller = subject

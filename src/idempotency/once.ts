@@ -4,11 +4,13 @@ import type {
   HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
 } from '../http/exchange.js'
 import { errorResponse } from '../http/respond.js'
+import { Sequence } from '../runtime/maybe-promise.js'
 import { newId } from '../runtime/random-id.js'
 import { SharedLimit } from '../runtime/shared-limit.js'
 import { Gathered } from '../runtime/text.js'
-import type { Entry, Store, Revision, WriteOptions } from '../stores/store.js'
-import { setGlobalTimeout } from '../runtime/timers.js'
+import type { ReplaceOptions, Store } from '../stores/store.js'
+import { StoredRecord, UNCHANGED } from '../stores/stored-record.js'
+import { waitUntil } from '../stores/watched.js'
 
 /** A response, and what is kept for retries. */
 export interface KeptResponse {
@@ -52,15 +54,17 @@ export async function oncePerKey(
 ): Promise<HttpResponse | undefined> {
   const { store, key, fingerprint } = options
   const deadline = performance.now() + options.waitMs
+  const record = claimRecord(store, key, keptOptions(options))
   for (let tried = 0; tried < TRIES; tried++) {
     const claim: KeyClaim = { fingerprint, holder: newId() }
-    const made = await store.create(key, JSON.stringify(claim), { ttlMs: LEASE_MS })
-    if (made.created) {
-      return perform(request, options, new Lease(store, key, claim, made.revision), work)
+    if (await record.create(claim)) {
+      return perform(request, options.maxBytes, new Lease(record, claim), work)
     }
-    let earlier: KeyClaim | undefined = claimOf(made.entry)
-    if (earlier.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
-    if (!earlier.response) earlier = await decided(options, deadline - performance.now(), request)
+    let earlier = record.value
+    if (earlier?.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
+    if (!earlier.response) {
+      earlier = await decided(record, options.owner, deadline - performance.now(), request)
+    }
     if (earlier?.response) return replay(earlier.response)
     if (earlier) break
   }
@@ -68,28 +72,25 @@ export async function oncePerKey(
 }
 
 /** Keeps a response for a key whose work must not be done. Returns false if it has begun before. */
-export async function rejectKey(
-  response: HttpResponse, { store, key, owner, retentionMs }: Pick<
-    OnceOptions, 'store' | 'key' | 'owner' | 'retentionMs'
-  >,
+export function rejectKey(
+  response: HttpResponse, options: Pick<OnceOptions, 'store' | 'key' | 'owner' | 'retentionMs'>,
 ): Promise<boolean> {
-  const kept = toStored(response, Infinity)
-  const claim: KeyClaim = { fingerprint: '', holder: newId(), response: kept }
-  const options = { ttlMs: retentionMs, evictable: true, owner }
-  return (await store.create(key, JSON.stringify(claim), options)).created
+  return claimRecord(options.store, options.key, keptOptions(options))
+    .create({ fingerprint: '', holder: newId(), response: toStored(response, Infinity) })
+}
+
+function keptOptions({ retentionMs, owner }: Pick<OnceOptions, 'retentionMs' | 'owner'>) {
+  return { ttlMs: retentionMs, evictable: true, owner }
 }
 
 /** Waits for the response. Resolves to `undefined` if the claim was deleted. */
 async function decided(
-  { store, key, owner }: OnceOptions, timeoutMs: number,
-  { signal, headers }: HttpRequest<unknown>,
+  record: ClaimRecord, owner: string, timeoutMs: number, { signal, headers }: HttpRequest<unknown>,
 ): Promise<KeyClaim | undefined> {
   const memory = WAITING.open(owner)
   try {
     if (memory.tryAcquire(bytesOf(headers))) throw stillRunning()
-    const isOver = (now: Entry | undefined) => !now || claimOf(now).response !== undefined
-    const entry = await waitForEntry(store, key, isOver, timeoutMs, signal)
-    return entry && claimOf(entry)
+    return await waitUntil(record, isDecided, { timeoutMs, signal })
   } finally {
     memory.release()
   }
@@ -101,13 +102,13 @@ function bytesOf({ 'content-length': length, 'content-encoding': coding }: Reque
 }
 
 async function perform(
-  request: HttpRequest<unknown>, { retentionMs, maxBytes, owner }: OnceOptions, lease: Lease,
+  request: HttpRequest<unknown>, maxBytes: number, lease: Lease,
   work: OnceWork<KeptResponse | undefined>,
 ): Promise<HttpResponse | undefined> {
   let hasBegun = false
   const keep = ({ response, short }: KeptResponse): Promise<void> => (
     !hasBegun && isRefusal(response)
-      ? lease.release() : lease.settle(toStored(response, maxBytes, short), { retentionMs, owner })
+      ? lease.release() : lease.settle(toStored(response, maxBytes, short))
   )
   let kept: KeptResponse | undefined
   try {
@@ -204,7 +205,7 @@ async function* rest(start: Chunk, source: Source): AsyncGenerator<Chunk, void, 
 }
 
 /** The claim of a key. Without `response` the work runs, and the claim is a lease. */
-interface KeyClaim {
+export interface KeyClaim {
   readonly fingerprint: string
   /** Id of the request that does the work. */
   readonly holder: string
@@ -219,8 +220,18 @@ interface StoredResponse {
   readonly base64?: true
 }
 
-export function claimOf(entry: Entry): KeyClaim {
-  return JSON.parse(entry.value) as KeyClaim
+export type ClaimRecord = StoredRecord<KeyClaim>
+
+/** @param kept - options of a claim with a response. Not needed to read. */
+export function claimRecord(store: Store, key: string, kept: ReplaceOptions = {}): ClaimRecord {
+  return new StoredRecord(store, key, {
+    options: ({ response }) => response ? kept : { ttlMs: LEASE_MS },
+  })
+}
+
+/** Returns whether the work of a key has ended. */
+export function isDecided(claim: KeyClaim | undefined): boolean {
+  return !claim || claim.response !== undefined
 }
 
 export function stillRunning(): HttpError {
@@ -228,103 +239,48 @@ export function stillRunning(): HttpError {
 }
 
 /** Time after which the claim of a dead process expires, in milliseconds. */
-export const LEASE_MS = 30_000
+const LEASE_MS = 30_000
 /** Time for which the write of a response is retried while the store fails, in milliseconds. */
 const PATIENCE_MS = 300_000
 
 /** Renews a claim while its work runs, and stores the response. */
-export class Lease {
-  private writing: Promise<void> = Promise.resolve()
+class Lease {
+  private readonly writes = new Sequence()
   private settledAt = Infinity
-  private options: WriteOptions = { ttlMs: LEASE_MS }
   private readonly timer = setInterval(() => { void this.write() }, LEASE_MS / 3).unref()
 
-  constructor(
-    private readonly store: Store, private readonly key: string,
-    private claim: KeyClaim, private revision: Revision,
-  ) {}
+  constructor(private readonly record: ClaimRecord, private claim: KeyClaim) {}
 
   /** Releases the claim, so that a retry does the work. */
   async release(): Promise<void> {
     clearInterval(this.timer)
-    await this.writing
     // If the store fails, the claim expires soon.
-    await Promise.resolve(this.store.delete(this.key, this.revision)).catch(() => undefined)
+    await this.writes.run(() => this.put(undefined)).catch(() => undefined)
   }
 
-  /** Resolves after the first attempt to store it; further ones follow for five minutes. */
-  async settle(
-    response: StoredResponse,
-    { retentionMs, owner }: { readonly retentionMs: number, readonly owner: string },
-  ): Promise<void> {
-    await this.writing
+  /**
+   * Stores the response. Resolves after the first attempt, and further attempts follow for five
+   * minutes.
+   */
+  settle(response: StoredResponse): Promise<void> {
     this.claim = { ...this.claim, response }
-    this.options = { ttlMs: retentionMs, evictable: true, owner }
     this.settledAt = performance.now()
-    await this.write()
+    return this.write()
   }
 
-  private write(): Promise<void> {
-    this.writing = this.writing.then(() => this.put()).then(
-      () => { if (this.settledAt < Infinity) clearInterval(this.timer) },
-      () => { if (performance.now() - this.settledAt > PATIENCE_MS) clearInterval(this.timer) },
-    )
-    return this.writing
-  }
-
-  private async put(): Promise<void> {
-    const { store, key, claim, options } = this
-    const value = JSON.stringify(claim)
-    for (;;) {
-      const outcome = await store.replace(key, value, this.revision, options)
-      if (!outcome.replaced && outcome.entry) {
-        if (claimOf(outcome.entry).holder !== claim.holder) return
-        // An earlier write was made, but its reply was lost.
-        this.revision = outcome.entry.revision
-        continue
-      }
-      // The claim has expired if the store was away longer than the lease.
-      const written = outcome.replaced ? outcome : await store.create(key, value, options)
-      if ('revision' in written) this.revision = written.revision
-      return
+  private async write(): Promise<void> {
+    const { claim } = this
+    try {
+      await this.writes.run(() => this.put(claim))
+      if (claim.response) clearInterval(this.timer)
+    } catch {
+      if (performance.now() - this.settledAt > PATIENCE_MS) clearInterval(this.timer)
     }
   }
-}
 
-/** Interval between two reads of an entry, in milliseconds: the store may lose a notice. */
-const REREAD_MS = 1000
-
-/** Waits until `until` accepts an entry or the time is over. Keeps the process alive. */
-export async function waitForEntry(
-  store: Store, key: string, until: (entry: Entry | undefined) => boolean, timeoutMs: number,
-  signal?: AbortSignal,
-): Promise<Entry | undefined> {
-  const deadline = performance.now() + timeoutMs
-  let notices = 0
-  let wake = (): void => undefined
-  const notice = (): void => {
-    notices++
-    wake()
-  }
-  const unwatch = await store.watch(key, notice)
-  signal?.addEventListener('abort', notice, { once: true })
-  try {
-    for (;;) {
-      const before = notices
-      const entry = await store.get(key)
-      const left = deadline - performance.now()
-      if (until(entry) || left <= 0 || signal?.aborted === true) return entry
-      if (notices > before) continue
-      await new Promise<void>((resolve) => {
-        const timer = setGlobalTimeout(resolve, Math.min(left, REREAD_MS))
-        wake = () => {
-          clearTimeout(timer)
-          resolve()
-        }
-      })
-    }
-  } finally {
-    unwatch()
-    signal?.removeEventListener('abort', notice)
+  /** Writes the claim, or deletes it. One that has expired is written again, unless another has the key. */
+  private put(claim: KeyClaim | undefined): Promise<void> {
+    const { holder } = this.claim
+    return this.record.change((now) => now && now.holder !== holder ? UNCHANGED : claim)
   }
 }

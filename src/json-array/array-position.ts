@@ -29,11 +29,11 @@ function isNumbers(values: unknown, length = 2): boolean {
 
 /** Position in a text, counted as editors do. Lines end with LF, CR or CRLF. */
 export class TextPosition {
-  /** From 0, in UTF-16 units. */
+  /** Offset in the text from 0, in UTF-16 units. */
   offset = 0
-  /** From 1. */
+  /** Line number from 1. */
   line = 1
-  /** From 1, in UTF-16 units. */
+  /** Column from 1, in UTF-16 units. */
   column = 1
   private afterReturn = false
 
@@ -166,11 +166,11 @@ export const UNKNOWN_MEMBER = 'is not a known property'
 export interface ErrorPosition {
   /** Number of elements before the error, which is the index of a bad element. */
   readonly item: number
-  /** From 1. */
+  /** Line number from 1. */
   readonly line: number
-  /** From 1, in UTF-16 units. */
+  /** Column from 1, in UTF-16 units. */
   readonly column: number
-  /** From 0, in UTF-16 units. */
+  /** Offset in the text from 0, in UTF-16 units. */
   readonly offset: number
 }
 
@@ -197,18 +197,19 @@ export function syntaxError(
     offset: offset + distance,
   }
   const reason = `${fault.expected} was expected`
-  return arrayError('malformed_json', pointer, position, 'The body is not valid JSON', reason)
+  return arrayError('malformed_json', { pointer, position }, 'The body is not valid JSON', reason)
 }
 
 export function errorAt(
   code: ErrorCode, { item, pointer, position }: ErrorPlace, message: string, reason: string,
 ): HttpError {
   const { line, column, offset } = position
-  return arrayError(code, pointer, { item, line, column, offset }, message, reason)
+  return arrayError(code, { pointer, position: { item, line, column, offset } }, message, reason)
 }
 
 function arrayError(
-  code: ErrorCode, pointer: string, position: ErrorPosition, message: string, reason: string,
+  code: ErrorCode, { pointer, position }: { readonly pointer: string, readonly position: ErrorPosition },
+  message: string, reason: string,
 ): HttpError {
   const place = `line ${position.line}, column ${position.column} (offset ${position.offset})`
   return httpError(code, {

@@ -313,7 +313,7 @@ export interface BatchSettings {
 }
 
 export interface ReadBatch extends RecordBatch {
-  /** There are bytes after the line `maxLines`. This batch is the last one. */
+  /** `true` if bytes follow the line `maxLines`. This batch is the last one. */
   readonly isOver?: true
 }
 

@@ -1,6 +1,6 @@
 import { isAscii, isUtf8, transcode } from 'node:buffer'
 import { excerptOf } from '../records/report.js'
-import type { ErrorDetail } from '../http/errors.js'
+import type { ErrorDetail } from '../wire/errors.js'
 import { inexactValues } from '../http/body/exact-json.js'
 import { jsonFault } from '../http/body/json-fault.js'
 
@@ -33,7 +33,10 @@ const MESSAGES: Readonly<Record<LineErrorCode, string>> = {
 
 /** Maximum number of bytes that 80 UTF-16 units take in UTF-8. */
 export const EXCERPT_BYTES = 240
-/** In longer lines the position of a syntax error is not searched: it would cost too much. */
+/**
+ * Maximum length of a line in which the position of a syntax error is searched. Longer lines would
+ * cost too much.
+ */
 const MAX_SCANNED = 4096
 
 export function lineError(line: number, found: LineErrorCode, text: string): LineError {

@@ -45,7 +45,10 @@ export async function* toLines(
   cause.rethrow()
 }
 
-/** The error of a body that a source reads. The source may throw another one, or end as if all was read. */
+/**
+ * Error of a body that a source reads. The source may throw another error, or end as if it had read
+ * everything.
+ */
 class BodyFailure {
   private failure: { readonly error: unknown } | undefined
 
@@ -67,7 +70,10 @@ class BodyFailure {
 const TOO_DEEP = '{"":'.repeat(MAX_JSON_DEPTH + 1) + '0' + '}'.repeat(MAX_JSON_DEPTH + 1)
 /** A line that the reader rejects for its key. */
 const UNSAFE = '{"__proto__":{}}'
-/** In place of Infinity, which JSON writes as null. Half of a surrogate pair is rejected as well. */
+/**
+ * Text that replaces Infinity, because JSON writes Infinity as null. The reader rejects the text,
+ * because it has half of a surrogate pair.
+ */
 const INFINITE = '\ud800Infinity'
 
 /**

@@ -25,7 +25,10 @@ interface Part {
 class Use {
   constructor(readonly part: Part, private readonly index: number) {}
 
-  /** Represents the part in the JSON of the parts around it, which shows if those are equal. */
+  /**
+   * Returns the index of the part in place of its JSON, so that parts around it can be compared as
+   * short JSON.
+   */
   toJSON(): number {
     return this.index
   }

@@ -4,8 +4,8 @@ import type { Fragment } from './fragment.js'
 const ROOT = '__root'
 
 /**
- * Returns a schema whose references to itself (`#`) are to a definition, because the schema may become
- * a part of another one.
+ * Returns a schema whose references to itself (`#`) lead to a definition, because the schema may
+ * become a part of another schema.
  */
 export function nameRoot(schema: Fragment): Fragment {
   if (!JSON.stringify(schema).includes('"$ref":"#"')) return schema

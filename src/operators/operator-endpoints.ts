@@ -8,14 +8,16 @@ import { OPERATORS } from '../http/requester.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
 import type { Definitions } from '../tasks/definition/define.js'
-import {
-  taskEndpoints, type EndpointInternals, type EndpointsForOperators, type TaskEndpoints,
-} from '../tasks/http/endpoints.js'
+import { createEndpoints } from '../tasks/http/endpoints.js'
 import {
   object, TASK_STATUSES, taskFormat, text, type TaskFormat,
 } from '../tasks/http/formats.js'
 import { accepted, listOperations } from '../tasks/http/operations.js'
-import type { OperatorAccess, Select } from '../tasks/http/settings.js'
+import { readListFilter } from '../tasks/http/lists.js'
+import {
+  readSettings, type EndpointSettings, type OperatorAccess, type Select,
+} from '../tasks/http/settings.js'
+import { createSubmit } from '../tasks/http/submit.js'
 import type { ListFilter } from '../tasks/lists.js'
 import type { Tasks } from '../tasks/tasks.js'
 import { createOverview } from './overview.js'
@@ -47,8 +49,9 @@ export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions
 /** The handlers for operators, who see and change the tasks of all owners. */
 export interface OperatorEndpoints<C = HostContext, D extends Definitions = Definitions> {
   /**
-   * Handler of GET and HEAD of the list of all tasks, at a path of your choice. As `list` of
-   * `taskEndpoints`, but each item shows its `owner`, if it has one, and the query may name an `owner`.
+   * Handler of GET and HEAD of the list of all tasks, at a path of your choice. It is like `list`
+   * of `taskEndpoints`, but an item shows its `owner` if it has one, and the query may name an
+   * `owner`.
    */
   readonly list: Handler<C>
   /**
@@ -69,13 +72,18 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
    * 400 `invalid_query`.
    */
   readonly pause: Handler<C>
-  /** As `status` of `taskEndpoints`: GET and HEAD (polls and events), and DELETE (cancel and forget). */
+  /**
+   * Handler of the status resource, like `status` of `taskEndpoints`: GET and HEAD (polls and
+   * events), and DELETE (cancel and forget).
+   */
   readonly status: Handler<C>
-  /** As `retry` of `taskEndpoints`: POST `{status}/retry`. */
+  /** Handler of POST `{status}/retry`, like `retry` of `taskEndpoints`. */
   readonly retry: Handler<C>
-  /** As `callback` of `taskEndpoints`: POST `{status}/callback`. */
+  /** Handler of POST `{status}/callback`, like `callback` of `taskEndpoints`. */
   readonly callback: Handler<C>
-  /** As `files` of `taskEndpoints`: GET and HEAD of `{status}/files/{name}`. */
+  /** Handler of POST `{status}/input`, like `input` of `taskEndpoints`. */
+  readonly input: Handler<C>
+  /** Handler of GET and HEAD of `{status}/files/{name}`, like `files` of `taskEndpoints`. */
   readonly files: Handler<C>
   /**
    * Handler of a POST that retries all failed or cancelled tasks of a filter, at a path of your
@@ -140,11 +148,9 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
     where, options as OperatorEndpointsOptions<C>, OPTIONS,
   )
   const access: OperatorAccess<C> = { where, admit: (request) => requireOperator(operator, request) }
-  const create: EndpointsForOperators = taskEndpoints
-  const endpoints = create(tasks, {
-    ...shared, format: withOwner(format), owner: 'principal',
-  }, access) as TaskEndpoints<C, D> & EndpointInternals<C>
-  const { settings, list, status, retry, callback, files } = endpoints
+  const settings = readSettings(tasks, { ...shared, format: withOwner(format), owner: 'principal' }, access)
+  const endpoints = createEndpoints(tasks, settings)
+  const { list, status, retry, callback, input, files } = endpoints
   if (retries !== undefined) settings.core.mustHave(retries)
   const forOperators = (handler: Handler<C>): Handler<C> => (
     describe(handler, (handler.operations ?? []).map(addFailures('unauthorized', 'forbidden')))
@@ -160,13 +166,14 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
     status: forOperators(status),
     retry: forOperators(retry),
     callback: forOperators(callback),
+    input: forOperators(input),
     files: forOperators(files),
     get retryMany() {
       if (retries === undefined) {
         throw new TypeError(`${where}: retryMany needs the option retries: const retries = retryTasks(), `
           + 'among the definitions of createTasks')
       }
-      return forOperators(createRetryMany(endpoints, retries, access.admit))
+      return forOperators(createRetryMany(settings, retries, access))
     },
   }
 }
@@ -200,22 +207,25 @@ function withOwner(format: TaskFormat): TaskFormat {
 const NAMES = ['status', 'task', 'from', 'to', 'owner'] as const
 
 function createRetryMany<C>(
-  { submit, settings: { format }, filterOf }: TaskEndpoints<C> & EndpointInternals<C>,
-  retries: RetryTasks, admit: OperatorAccess<C>['admit'],
+  settings: EndpointSettings<C>, retries: RetryTasks, { admit }: OperatorAccess<C>,
 ): Handler<C> {
   const select: Select<C> = (body, request) => {
-    if (JSON.stringify(body) === '{}') return { definition: retries, input: toFilter(filterOf(request, NAMES)) }
+    if (JSON.stringify(body) === '{}') {
+      return { definition: retries, input: toFilter(readListFilter(settings, request, 'all', { names: NAMES })) }
+    }
     throw httpError('invalid_input', {
       details: [{ pointer: '', message: 'must be empty, or an empty object' }],
     })
   }
-  const submitted = submit(select, { respond: 'always', emptyBody: {} })
+  const submitted = createSubmit(settings, select, { respond: 'always', emptyBody: {} })
   const handler: Handler<C> = async (request) => {
     if (request.method !== 'POST') return undefined
     await admit(request)
     return submitted(request)
   }
-  return describe(handler, (submitted.operations ?? []).map((each) => retryOperation(each, format)))
+  return describe(handler, (submitted.operations ?? []).map((each) => (
+    retryOperation(each, settings.format)
+  )))
 }
 
 function isRetryable(status: string): status is 'failed' | 'cancelled' {

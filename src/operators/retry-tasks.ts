@@ -134,10 +134,10 @@ export function retryTasks(options: RetryTasksOptions = {}): RetryTasks {
       throw new TypeError(`${name} retries the tasks of createTasks, so it runs only as one of them`)
     },
   })
-  const runIn = (tasks: OtherTasks, filter: RetryFilter, context: RetryContext): Promise<RetryReport> => (
-    retryAll(tasks, name, filter, context)
-  )
-  return { ...definition, runIn } as RetryTasks
+  const runForOperators = (
+    tasks: OtherTasks, filter: RetryFilter, context: RetryContext,
+  ): Promise<RetryReport> => retryAll(tasks, name, filter, context)
+  return { ...definition, runForOperators } as RetryTasks
 }
 
 type RetryContext = TaskContext<unknown, RetryPosition>
@@ -223,7 +223,7 @@ async function retryPage(
   return { ...position, tasks: rest, retried, failed, failures: failing, error }
 }
 
-/** Returns whether the run is to continue later: no task can be retried now. */
+/** Returns true if no task can be retried now, so that the run has to continue later. */
 function concernsAll(error: unknown): boolean {
   return isStoreUnavailable(error)
     || isHttpError(error) && (error.code === 'queue_full' || error.code === 'shutting_down')

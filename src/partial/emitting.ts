@@ -30,7 +30,7 @@ export interface Emitting<T> {
 
 /** The partial results that the runs of a task have emitted so far. */
 export interface Emitted<T> {
-  /** Their number, with those that were dropped. 0 if the store has evicted all of it. */
+  /** Number of emitted results, dropped ones included. 0 if the store has evicted all of them. */
   readonly count: number
   /** The newest of them that are still stored, in order and without a gap, as JSON carries them. */
   readonly results: readonly JsonForm<T>[]

@@ -1,11 +1,12 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import type { Entry, Store } from '../stores/store.js'
+import type { ReplaceOptions, Store } from '../stores/store.js'
+import { StoredRecord } from '../stores/stored-record.js'
 
-/** Older partial results, in an entry of their own that is written once. */
+/** Older partial results, in a separate entry that is written once. */
 export interface Part {
-  /** Random, so that no other run takes it for one of its own. */
+  /** Random id, so that no other run takes this part for its own. */
   readonly id: string
-  /** Number of the first one. */
+  /** Number of the first result. */
   readonly first: number
   readonly count: number
   readonly bytes: number
@@ -13,17 +14,20 @@ export interface Part {
 
 /** Results that one run has written. */
 interface Writing {
-  /** Random, and another one after `clear`. */
+  /** Random id, which `clear` replaces. */
   readonly id: string
-  /** Number of the first one. */
+  /** Number of the first result. */
   readonly first: number
 }
 
-/** The entry of a task: its newest results themselves, and where the older ones are. */
+/** Entry of a task. It has the newest results, and names the parts with the older ones. */
 export interface Log {
   /** Number of the attempt that may write. */
   readonly attempt: number
-  /** Id of the run that may write. A run that was given back has the attempt of the next one. */
+  /**
+   * Id of the run that may write. The number of the attempt is not enough: a run that is given back
+   * and its successor share the number.
+   */
   readonly writer: string
   /** The runs that have written the numbers. A store that lost some lets the next run write these numbers again. */
   readonly writings: readonly Writing[]
@@ -37,7 +41,10 @@ export interface Log {
 /** A task that has partial results. */
 export interface TaskOfLog {
   readonly id: string
-  /** Name of its external resource. It tells the task from an earlier one that had the same id. */
+  /**
+   * Name of its external resource, which distinguishes the task from an earlier task with the same
+   * id.
+   */
   readonly external: string | undefined
 }
 
@@ -59,21 +66,28 @@ export function writingOf({ writings }: Pick<Log, 'writings'>, number: number): 
 }
 
 /** A line of JSON for the log, and one for each result. JSON contains no line break. */
-export function encode({ tail, ...head }: Log): string {
+function encode({ tail, ...head }: Log): string {
   return [JSON.stringify(head), ...tail].join('\n')
 }
 
-export function decode({ value }: Entry): Log {
-  const [head = '', ...tail] = value.split('\n')
+function decode(text: string): Log {
+  const [head = '', ...tail] = text.split('\n')
   return { ...JSON.parse(head) as Omit<Log, 'tail'>, tail }
+}
+
+/** @param options - of a write. Not needed to read. */
+export function logRecord(
+  store: Store, task: TaskOfLog, options: ReplaceOptions = {},
+): StoredRecord<Log> {
+  return new StoredRecord(store, logKey(task), { encode, decode, options: () => options })
 }
 
 /** Deletes all partial results of a task. */
 export async function removeAll(store: Store, task: TaskOfLog): Promise<void> {
-  const entry = await store.get(logKey(task))
-  if (!entry) return
+  const log = await logRecord(store, task).read()
+  if (!log) return
   await store.delete(logKey(task))
-  await deleteParts(store, task, decode(entry).parts)
+  await deleteParts(store, task, log.parts)
 }
 
 /** Never rejects, because they expire. */

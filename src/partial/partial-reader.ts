@@ -1,11 +1,11 @@
 import type { Store } from '../stores/store.js'
-import { decode, logKey, partKey, writingOf, type TaskOfLog } from './partial-log.js'
+import { logRecord, partKey, writingOf, type TaskOfLog } from './partial-log.js'
 
 /** The last partial result that a reader has. */
 export interface Position {
-  /** Id of those that wrote it. */
+  /** Id of the `Writing` that the result belongs to. */
   readonly by: string
-  /** Its number. */
+  /** Number of the result. */
   readonly last: number
   /** Version of the final task of which the reader was told the end. */
   readonly version?: number
@@ -37,27 +37,26 @@ export interface Page {
   readonly results: readonly PositionedResult[]
   /** Position of a reader that has the page. */
   readonly position: Position
-  /** True if there are more. */
+  /** True if more results follow. */
   readonly isMore: boolean
   /** Position of a reader that has all before the results of this page, if some of these are missing. */
   readonly gap: Position | undefined
 }
 
 /**
- * Reads the partial results after a position, those of one part or the newest ones, so that a slow reader holds no more.
- * Some may be missing, because they were dropped.
+ * Reads partial results after a position: those of one part, or the newest ones. So a slow reader
+ * holds at most one part. Results may be missing, because they were dropped.
  *
  * @param hasRun - true for a final task whose run has begun, so that no entry means that all is gone
  */
 export async function readAfter(
   store: Store, task: TaskOfLog, position: Position | undefined, hasRun: boolean,
 ): Promise<Page> {
-  const entry = task.external === undefined ? undefined : await store.get(logKey(task))
-  if (!entry) {
+  const log = task.external === undefined ? undefined : await logRecord(store, task).read()
+  if (!log) {
     const gap = hasRun && position?.by !== GONE.by ? GONE : undefined
     return { results: [], position: gap ?? position ?? NOT_YET, isMore: false, gap }
   }
-  const log = decode(entry)
   const { parts, first, tail } = log
   const by = (number: number): string => writingOf(log, number) ?? NOT_YET.by
   const isKnown = position !== undefined && position.last < first + tail.length && position.by === by(position.last)

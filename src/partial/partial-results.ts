@@ -22,7 +22,11 @@ export interface PartialResultsOptions {
   readonly keepMs?: number
   /** Number of partial results of one task, beyond which the oldest are dropped. At most a million. @default 10_000 */
   readonly maxResults?: number
-  /** Their size in bytes, beyond which the oldest are dropped. From 64 KiB to 16 MiB. @default 1_048_576 */
+  /**
+   * Size of the partial results of one task in bytes, beyond which the oldest are dropped. From 64
+   * KiB to 16 MiB.
+   * @default 1_048_576
+   */
   readonly maxBytes?: number
 }
 
@@ -75,9 +79,10 @@ const OPTIONS = {
 } satisfies OptionTable<PartialResultsOptions>
 
 /**
- * Lets tasks append partial results that clients read while the task runs: from any process, in
- * order, each once, and from the last one that they have. They are in the store, and are deleted with
- * the task. Later runs of a task go on after those of earlier ones, which can append none any more.
+ * Lets tasks append partial results, which clients read while the task runs. A client of any
+ * process gets each result once and in order, and can continue after the last one that it has. The
+ * results are in the store, and are deleted with the task. A later run appends to the results of
+ * earlier runs, which can then append no more.
  *
  * @example
  * import { partialResults } from 'longhaul/partial'

@@ -1,11 +1,12 @@
 import { Buffer } from 'node:buffer'
 import { httpError } from '../http/errors.js'
-import { clearTimeout, setTimeout } from '../runtime/timers.js'
+import { PacedWrites } from '../runtime/paced-writes.js'
 import { StoreRetry } from '../stores/calls.js'
-import type { Entry, Store, WriteOptions } from '../stores/store.js'
+import type { Store, WriteOptions } from '../stores/store.js'
+import type { StoredRecord } from '../stores/stored-record.js'
 import { rejectEmptied } from '../tasks/definition/json-values.js'
 import {
-  decode, deleteParts, emptyLog, encode, logKey, newId, partKey, type Log, type Part, type TaskOfLog,
+  deleteParts, emptyLog, logRecord, newId, partKey, type Log, type Part, type TaskOfLog,
 } from './partial-log.js'
 
 /** Size from which the newest partial results become a part of their own, in bytes. */
@@ -14,7 +15,7 @@ const PART_BYTES = 16_384
 const MAX_RESULT_BYTES = 65_536
 /** Bytes that may wait to be written. Beyond them `emit` waits. */
 const MAX_WAITING_BYTES = 65_536
-/** Time for which partial results are gathered before they are written, in milliseconds. */
+/** Time for which partial results are gathered after a write, in milliseconds. */
 const GATHER_MS = 20
 /** Maximum number of runs that a log knows. A reader that has results of older ones is told of a gap. */
 const MAX_WRITINGS = 100
@@ -50,30 +51,27 @@ export class PartialWriter {
   private readonly options: WriteOptions
   /** Number of results from which the newest ones become a part. */
   private readonly partCount: number
-  private log: Log
-  private revision: string | undefined
+  private readonly record: StoredRecord<Log>
   private waiting: string[] = []
   private waitingBytes = 0
-  /** Number of the calls that a `clear` is about to end: itself, and what waited before it. */
+  /**
+   * Number of calls that a `clear` ends: the `clear` itself and the calls that waited before it.
+   */
   private dropping = 0
-  /** Numbers of the calls of `emit` and `clear`, and of those that are done. */
+  /** Number of calls of `emit` and `clear`. `done` counts those that are complete. */
   private calls = 0
   private done = 0
-  /** Number of those that wait until all is stored. */
-  private waiters = 0
-  private writing: Promise<void> | undefined
-  /** Ends the gathering. */
-  private hurry: (() => void) | undefined
+  private readonly writes = new PacedWrites(() => this.writeSome(), GATHER_MS)
   private failure: { readonly error: unknown } | undefined
 
   private constructor(
     private readonly store: Store, private readonly run: EmittingRun, private readonly limits: Limits,
   ) {
-    const { attempt, owner, signal } = run
+    const { owner, signal } = run
     this.retry = new StoreRetry(store.shared, signal)
     this.options = { ttlMs: limits.keepMs, evictable: true, owner }
+    this.record = logRecord(store, run.task, this.options)
     this.partCount = Math.ceil(limits.maxResults / 10)
-    this.log = { ...emptyLog(), attempt, writer: this.id }
   }
 
   /**
@@ -83,16 +81,13 @@ export class PartialWriter {
    */
   static async open(store: Store, run: EmittingRun, limits: Limits): Promise<PartialWriter> {
     const writer = new PartialWriter(store, run, limits)
-    let entry = await writer.retry.run(() => store.get(logKey(run.task)))
-    for (;;) {
+    await writer.change((stored) => {
       // A run that was given back must not take over from the next one, which has the same attempt.
       run.signal.throwIfAborted()
-      const stored = entry && decode(entry)
       if (stored && stored.attempt > run.attempt) throw httpError('attempt_replaced')
-      writer.revision = entry?.revision
-      entry = await writer.tryWrite(stored ? writer.continued(stored) : writer.log)
-      if (!entry) return writer
-    }
+      return writer.continued(stored ?? emptyLog())
+    })
+    return writer
   }
 
   /** Writes a result soon. Resolves at once, unless many wait. */
@@ -101,7 +96,7 @@ export class PartialWriter {
     this.calls++
     this.waiting.push(text)
     this.waitingBytes += text.length
-    this.writing ??= this.writeSome()
+    this.requestWrite()
     if (this.waitingBytes > MAX_WAITING_BYTES) await this.settled()
   }
 
@@ -112,7 +107,7 @@ export class PartialWriter {
     this.dropping += this.waiting.length + 1
     this.waiting = []
     this.waitingBytes = 0
-    this.writing ??= this.writeSome()
+    this.requestWrite()
     await this.settled()
   }
 
@@ -132,12 +127,7 @@ export class PartialWriter {
   /** Resolves when all results so far are stored. Rejects if one was not. */
   async settled(): Promise<void> {
     const { calls } = this
-    this.waiters++
-    while (this.done < calls && this.writing) {
-      this.hurry?.()
-      await this.writing
-    }
-    this.waiters--
+    await this.writes.flush(() => this.done >= calls)
     if (this.failure) throw this.failure.error
   }
 
@@ -146,9 +136,13 @@ export class PartialWriter {
     this.failure ??= { error }
   }
 
-  /** Makes one write, and begins the next one if there is more. Never rejects: the next call throws the error. */
+  /** Writes at once if there is enough for a part. */
+  private requestWrite(): void {
+    this.writes.request(this.waitingBytes >= PART_BYTES || this.waiting.length >= this.partCount)
+  }
+
+  /** Makes one write. Never rejects: the next call throws the error. */
   private async writeSome(): Promise<void> {
-    await this.gather()
     try {
       const { dropping } = this
       if (dropping > 0) {
@@ -165,22 +159,7 @@ export class PartialWriter {
       this.waiting = []
       this.dropping = 0
     }
-    const isMore = this.dropping > 0 || this.waiting.length > 0
-    this.writing = isMore ? this.writeSome() : undefined
-  }
-
-  /** Waits a moment for more results, unless there is enough for a part, or somebody waits. */
-  private async gather(): Promise<void> {
-    const isEnough = this.waitingBytes >= PART_BYTES || this.waiting.length >= this.partCount
-    if (isEnough || this.waiters > 0) return
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, GATHER_MS)
-      this.hurry = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
-    this.hurry = undefined
+    if (this.dropping > 0 || this.waiting.length > 0) this.requestWrite()
   }
 
   /** Takes as many of the waiting results as a part may have. */
@@ -212,8 +191,13 @@ export class PartialWriter {
     await deleteParts(store, task, dropped)
   }
 
+  /** Stored log. */
+  private get log(): Log {
+    return this.record.value as Log
+  }
+
   /** Returns a log that this run continues. */
-  private continued(log: Log): Log {
+  private continued(log: Omit<Log, 'attempt' | 'writer'>): Log {
     const { run: { attempt }, id: writer } = this
     const first = log.first + log.tail.length
     const writings = [...log.writings.filter((earlier) => earlier.first < first), { id: writer, first }]
@@ -227,40 +211,22 @@ export class PartialWriter {
     await deleteParts(store, task, log.parts)
   }
 
-  private async write(log: Log): Promise<void> {
-    for (;;) {
-      const entry = await this.tryWrite(log)
-      if (!entry) return
-      const { writer, attempt } = decode(entry)
-      // Of this run: a store that failed over may have lost the last write. Of an earlier one: it wrote after the entry
-      // was evicted.
-      if (writer !== this.id && attempt >= log.attempt) throw httpError('attempt_replaced')
-      this.revision = entry.revision
-    }
+  private write(log: Log): Promise<void> {
+    return this.change((stored) => {
+      // Of this run: a store that failed over may have lost the last write. Of an earlier one: it wrote
+      // after the entry was evicted.
+      const isReplaced = stored
+        ? stored.writer !== this.id && stored.attempt >= log.attempt
+        // Evicted or expired; or removed with the task, and then the run was stopped.
+        : this.run.signal.aborted
+      if (isReplaced) throw httpError('attempt_replaced')
+      return log
+    })
   }
 
-  /** Writes the log. Returns the entry that is there instead, if there is one. Repeats the write if its reply is lost. */
-  private async tryWrite(log: Log): Promise<Entry | undefined> {
-    const { store, options, run: { task, signal } } = this
-    const [key, value] = [logKey(task), encode(log)]
-    for (;;) {
-      const { revision } = this
-      const outcome = await this.retry.run(async () => (
-        revision === undefined ? store.create(key, value, options) : store.replace(key, value, revision, options)
-      ))
-      let written: string | undefined
-      if ('revision' in outcome) written = outcome.revision
-      else if (outcome.entry?.value === value) written = outcome.entry.revision
-      if (written !== undefined) {
-        this.revision = written
-        this.log = log
-        return undefined
-      }
-      if ('entry' in outcome && outcome.entry) return outcome.entry
-      // Evicted or expired; or removed with the task, and then the run was stopped.
-      if (signal.aborted) throw httpError('attempt_replaced')
-      this.revision = undefined
-    }
+  /** Changes the log. Repeats the change while the store is away. */
+  private change(update: (stored: Log | undefined) => Log): Promise<void> {
+    return this.retry.run(() => this.record.change(update))
   }
 }
 

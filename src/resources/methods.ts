@@ -102,7 +102,10 @@ export class MethodTable<C> {
     this.allow = allowValue(this.methods())
   }
 
-  /** Returns the handler of a method; for HEAD that of GET; else the one for any method. */
+  /**
+   * Returns the handler of a method. HEAD without its own handler has the handler of GET. Otherwise
+   * returns the handler for any method, if there is one.
+   */
   find(method: string): Handler<C> | undefined {
     const own = this.#byMethod.get(method)
     const ofGet = method === 'HEAD' ? this.#byMethod.get('GET') : undefined

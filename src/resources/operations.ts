@@ -19,6 +19,13 @@ interface Described {
   readonly requirePreconditions?: boolean
 }
 
+/** Errors of requests with a body. */
+const REFUSED = [
+  'invalid_input', 'malformed_json', 'digest_mismatch', 'invalid_header', 'missing_body',
+  'nested_too_deep', 'inexact_value', 'unsafe_key', 'body_too_large', 'conflict', 'unsupported_media_type',
+  'idempotency_not_supported', 'too_many_requests', 'overloaded',
+] as const
+
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 type Answer = (request: HttpRequest) => MaybePromise<HttpResponse>
 
@@ -32,11 +39,7 @@ export function collectionOperations(
     ...errorResponses('precondition_failed'),
     ...requirePreconditions && errorResponses('precondition_required'),
   }
-  const refused = errorResponses(
-    'invalid_input', 'malformed_json', 'digest_mismatch', 'invalid_header', 'missing_body',
-    'nested_too_deep', 'inexact_value', 'unsafe_key', 'body_too_large', 'conflict', 'unsupported_media_type',
-    'idempotency_not_supported', 'too_many_requests', 'overloaded',
-  )
+  const refused = errorResponses(...REFUSED)
   // RFC 5789 section 2.2.
   const { 415: unsupported } = errorResponses('unsupported_media_type')
   const acceptPatch = header('The media types of a change that are accepted')

@@ -84,7 +84,7 @@ interface End<T> {
 export class RouteTree<T> {
   private readonly root: Branch<T> = { literals: new Map() }
   private readonly literals = new Map<string, Found<T>>()
-  /** By the text before the parameter, without the slash. */
+  /** Routes by the text before their parameter, without the slash. */
   private readonly tails = new Map<string, End<T>>()
 
   add({ template, names }: Route, data: T): void {

@@ -15,7 +15,7 @@ export class Json {
   }
 
   /**
-   * Creates one of a value.
+   * Creates a `Json` from a value.
    * @param value - a value that JSON can carry and that nobody changes afterwards
    * @param text - the text that it was parsed from, if that is known
    */
@@ -23,7 +23,7 @@ export class Json {
     return new Json(true, value, text)
   }
 
-  /** Creates one of well-formed JSON text; the empty string stands for `undefined`. */
+  /** Creates a `Json` from well-formed JSON text. The empty string means `undefined`. */
   static fromText(text: string): Json {
     return new Json(false, undefined, text)
   }

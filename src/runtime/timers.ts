@@ -13,7 +13,9 @@ export function setTimeout<T>(callback: (of: T) => void, ms?: number, of?: T): N
   return startLong(start, callback, ms, of)
 }
 
-/** As `setTimeout`, with the global timers, which the fake timers of tests replace. */
+/**
+ * Starts a timer of `globalThis`, which fake timers of tests replace. Otherwise like `setTimeout`.
+ */
 export function setGlobalTimeout<T>(
   callback: (of: T) => void, ms?: number, of?: T,
 ): NodeJS.Timeout {

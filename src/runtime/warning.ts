@@ -32,7 +32,7 @@ export function warn(error: unknown, about?: string): void {
   process.emitWarning(about === undefined ? text : `${about}: ${text}`, 'LonghaulError')
 }
 
-/** In place of a task id: the error is of the worker itself, and belongs to no task. */
+/** Used instead of a task id for an error of the worker itself, which belongs to no task. */
 export const WORKER_ID = 'worker:engine'
 
 export function aboutTask(

@@ -1,5 +1,5 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
-import type { ErrorDetail } from '../http/errors.js'
+import type { ErrorDetail } from '../wire/errors.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { cutText } from '../runtime/text.js'
 import { toPointer } from './pointer.js'
@@ -89,7 +89,10 @@ export function validate<T>(schema: Schema<T>, value: unknown): MaybePromise<Val
   return 'then' in result ? result.then(toValidation) : toValidation(result)
 }
 
-/** As `validate`. A record that is nested too deeply for the validator is not valid. */
+/**
+ * Validates a record like `validate`. A record that is nested too deeply for the validator is not
+ * valid.
+ */
 export function judge<T>(schema: Schema<T>, record: unknown): MaybePromise<Validation<T>> {
   try {
     return validate(schema, record)

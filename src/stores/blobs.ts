@@ -86,7 +86,7 @@ export interface LinkHeaders {
   readonly type: string
   /** Content-Disposition. Default: not sent. */
   readonly disposition?: string | undefined
-  /** Cache-Control. */
+  /** Value of the Cache-Control header. */
   readonly cacheControl: string
 }
 

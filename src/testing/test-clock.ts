@@ -50,7 +50,7 @@ export function testClock(options: TestClockOptions = {}): TestClock {
 }
 
 class ManualClock implements TestClock {
-  /** In the order in which they were scheduled. */
+  /** Timers in the order in which they were scheduled. */
   readonly #timers = new Set<Timer>()
   #now = 0
   #running = 0

@@ -154,7 +154,7 @@ class CreateUpload<C> {
       await store.increment(ageKey(id), 0, { ttlMs: limits.maxAgeMs })
       isUseless = !canAnnounce(request)
       announce(request, { location, 'upload-limit': limitHeader(limits) })
-      await appendBody(this.stores, request, writer, complete, reserved)
+      await appendBody(this.stores, request, writer, { complete, reserved })
     } catch (error) {
       if (isUseless) await this.drop(id, state)
       throw error
@@ -216,7 +216,7 @@ class UploadResource<C> {
     request: HttpRequest<C>, id: string, owner: string | undefined,
   ): Promise<HttpResponse> {
     const { records, settings: { store, limits } } = this.stores
-    const { state } = await records.settle(id, owner)
+    const state = (await records.settle(id, owner)).value as UploadState
     const { resetMs } = await store.increment(ageKey(id), 0, { ttlMs: limits.maxAgeMs })
     const isComplete = state.received && await this.finisher.conclude(request, id, state)
     // Clients take an offset that equals the length for the end. Draft 13 does not require it.
@@ -247,8 +247,8 @@ class UploadResource<C> {
     const { headers } = request
     const { offset, complete } = readPatch(headers)
     for (;;) {
-      const held = await records.settle(id, owner)
-      const { state } = held
+      const record = await records.settle(id, owner)
+      const state = record.value as UploadState
       if (offset !== state.offset) throw mismatchingOffset(state.offset, offset)
       if (state.received) {
         // The response of the handler was lost.
@@ -266,9 +266,9 @@ class UploadResource<C> {
         throw error
       }
       const next = { length: length ?? state.length, final: complete }
-      const writer = await records.acquire(id, held, next)
+      const writer = await records.acquire(id, record, next)
       if (writer === undefined) continue
-      await appendBody(this.stores, request, writer, complete, reserved)
+      await appendBody(this.stores, request, writer, { complete, reserved })
       if (complete) return this.finisher.respond(request, id, writer.state)
       const version = interopVersion(headers) ?? Infinity
       return empty(version > CREATED_UNTIL ? 204 : 201, uploadHeaders(writer.state.offset))

@@ -1,9 +1,10 @@
 import { httpError } from '../http/errors.js'
 import type { BodySource, RequestHeaders } from '../http/exchange.js'
-import { waitForEntry } from '../idempotency/once.js'
 import { newId } from '../runtime/random-id.js'
 import type { Blobs } from '../stores/blobs.js'
-import type { Entry, ReplaceOptions, Revision, Store } from '../stores/store.js'
+import { isStoreUnavailable, type Store } from '../stores/store.js'
+import { StoredRecord, UNCHANGED } from '../stores/stored-record.js'
+import { Watch, waitUntil } from '../stores/watched.js'
 import { superseded } from './protocol.js'
 
 /** State of one upload, as JSON in the store. Each change is a compare-and-set. */
@@ -26,7 +27,10 @@ export interface UploadState {
   readonly final: boolean
   /** True if all bytes have arrived. The handler then gets them. */
   readonly received: boolean
-  /** `true` once the handler has responded. `request` then has no headers any more. */
+  /**
+   * `true` once the handler has responded, even if its response is not stored yet. `request` then has no
+   * headers any more.
+   */
   readonly answered?: true
 }
 
@@ -42,11 +46,6 @@ export interface StoredRequest {
   readonly version: string | null
   /** Headers without credentials and without those that describe one message. */
   readonly headers: RequestHeaders
-}
-
-export interface HeldState {
-  readonly state: UploadState
-  readonly revision: Revision
 }
 
 const ID = /^[A-Za-z0-9_-]{22}$/
@@ -76,10 +75,10 @@ export function ageKey(id: string): string {
  * stop by then, because its process is dead or frozen, is fenced.
  */
 const HAND_OVER_MS = 3000
-/** A notice of the store may be lost, so the state is read again this often, in milliseconds. */
-const REREAD_MS = 1000
 /** Writes that are tried again while the store fails. */
 const TRIES = 3
+
+export type UploadRecord = StoredRecord<UploadState>
 
 export class UploadRecords {
   /** @param retentionMs - time that a received upload stays */
@@ -89,84 +88,66 @@ export class UploadRecords {
 
   /** Creates an upload. It expires `ttlMs` after now, by the clock of the store. */
   async create(id: string, state: UploadState, ttlMs: number): Promise<UploadWriter> {
-    const made = await this.store.create(stateKey(id), JSON.stringify(state), { ttlMs })
-    if (!made.created) throw new Error('A new upload has the id of another one')
-    return this.writer(id, { state, revision: made.revision })
+    const record = this.record(id)
+    if (await record.create(state, { ttlMs })) return new UploadWriter(id, record, this.record(id))
+    throw new Error('A new upload has the id of another one')
   }
 
-  /** Returns the state of an upload. */
-  private async find(id: string, owner: string | undefined): Promise<HeldState> {
-    const entry = await this.store.get(stateKey(id))
-    const held = entry && toHeld(entry)
-    if (held?.state.owner !== (owner ?? null)) throw httpError('upload_not_found')
-    return held
-  }
-
-  async exists(id: string): Promise<boolean> {
-    return await this.store.get(stateKey(id)) !== undefined
+  /** Returns whether an upload exists and its handler has not responded. */
+  async isWaiting(id: string): Promise<boolean> {
+    const state = await this.record(id).read()
+    return state !== undefined && !state.answered
   }
 
   /**
-   * Ends the request that appends to an upload, if there is one, and returns the state after it.
-   * The upload is then received if the last byte of its last request was stored.
+   * Ends the request that appends to an upload, if there is one, and returns the upload after it. The
+   * upload is then received if the last byte of its last request was stored.
    */
-  async settle(id: string, owner: string | undefined): Promise<HeldState> {
+  async settle(id: string, owner: string | undefined): Promise<UploadRecord> {
     const deadline = performance.now() + HAND_OVER_MS
+    const record = this.record(id)
+    await record.read()
     for (;;) {
-      const held = await this.find(id, owner)
-      const { state } = held
-      if (state.writer === null) return held
-      const left = deadline - performance.now()
-      if (left <= 0) {
-        const next = released(state)
-        const fenced = await replace(this.store, id, held, next, lifetime(next, this.retentionMs))
-        if (fenced) return fenced
-        continue
+      const state = owned(record.value, owner)
+      const { writer, asked } = state
+      if (writer === null) return record
+      const timeoutMs = deadline - performance.now()
+      if (timeoutMs <= 0) await record.write(released(state))
+      else if (asked || await record.write({ ...state, asked: true })) {
+        await waitUntil(record, (now) => now?.writer !== writer, { timeoutMs })
       }
-      if (!state.asked && !await replace(this.store, id, held, { ...state, asked: true })) continue
-      const isOver = (entry: Entry | undefined) => !entry || toHeld(entry).state.writer !== state.writer
-      await waitForEntry(this.store, stateKey(id), isOver, left)
     }
   }
 
-  /**
-   * Acquires an upload that has no writer. Returns `undefined` if it has changed since it was read.
-   */
+  /** Acquires an upload that has no writer. Returns `undefined` if it has changed since it was read. */
   async acquire(
-    id: string, held: HeldState, { length, final }: Pick<UploadState, 'length' | 'final'>,
+    id: string, record: UploadRecord, next: Pick<UploadState, 'length' | 'final'>,
   ): Promise<UploadWriter | undefined> {
-    const next = { ...held.state, length, final, writer: newId(), asked: false }
-    const acquired = await replace(this.store, id, held, next)
-    return acquired && this.writer(id, acquired)
+    const state = record.value as UploadState
+    const isAcquired = await record.write({ ...state, ...next, writer: newId(), asked: false })
+    return isAcquired ? new UploadWriter(id, record, this.record(id)) : undefined
   }
 
-  /** Deletes the stored headers and parts, once the handler has responded. */
+  /** Notes that the handler has responded. Deletes the stored headers and parts. Never rejects. */
   async noteAnswered(id: string): Promise<void> {
-    for (let tried = 0; tried < TRIES; tried++) {
-      try {
-        const entry = await this.store.get(stateKey(id))
-        if (!entry) return
-        const held = toHeld(entry)
-        const { state } = held
-        const request = { ...state.request, search: '', params: {}, headers: {} }
-        // May be deleted early if its owner has too many of them.
-        const options = { evictable: true, owner: state.countedAs }
-        const next: UploadState = { ...state, request, parts: [], answered: true }
-        if (await replace(this.store, id, held, next, options)) return
-      } catch {
-        // The store fails.
-      }
-    }
+    const record = this.record(id)
+    await repeated(() => record.change((state) => state === undefined ? UNCHANGED : {
+      ...state, request: { ...state.request, search: '', params: {}, headers: {} }, parts: [],
+      answered: true,
+    })).catch(() => undefined)
   }
 
   /** Removes an upload, and its parts unless the handler may be reading them. */
   async remove(id: string, owner: string | undefined): Promise<UploadState> {
-    for (;;) {
-      const { state, revision } = await this.find(id, owner)
-      if (!await this.store.delete(stateKey(id), revision)) continue
-      if (!state.received) await this.deleteParts(id, state.parts)
-      return state
-    }
+    const record = this.record(id)
+    let removed: UploadState | undefined
+    await record.change((state) => {
+      removed = owned(state, owner)
+      return undefined
+    })
+    const { received, parts } = removed as unknown as UploadState
+    if (!received) await this.deleteParts(id, parts)
+    return removed as unknown as UploadState
   }
 
   /** Deletes parts. Those that cannot be deleted expire. */
@@ -176,26 +157,37 @@ export class UploadRecords {
     }
   }
 
-  private writer(id: string, held: HeldState): UploadWriter {
-    return new UploadWriter(this.store, id, held, this.retentionMs)
+  private record(id: string): UploadRecord {
+    return new StoredRecord<UploadState>(this.store, stateKey(id), {
+      options: ({ answered, countedAs, received }) => {
+        // May be deleted early if its owner has too many of them.
+        if (answered) return { evictable: true, owner: countedAs }
+        return received ? { ttlMs: this.retentionMs } : {}
+      },
+    })
   }
+}
+
+function owned(state: UploadState | undefined, owner: string | undefined): UploadState {
+  if (state?.owner !== (owner ?? null)) throw httpError('upload_not_found')
+  return state
 }
 
 /** The right to append to one upload. Ends when another request acquires it. */
 export class UploadWriter {
   #written = 0
   isAsked = false
+  /** The newest state that is known. */
+  state: UploadState
   private readonly name: string
 
+  /** @param watched - another object for the same entry */
   constructor(
-    private readonly store: Store, readonly id: string, private held: HeldState,
-    private readonly retentionMs: number,
+    readonly id: string, private readonly record: UploadRecord,
+    private readonly watched: UploadRecord,
   ) {
-    this.name = held.state.writer as string
-  }
-
-  get state(): UploadState {
-    return this.held.state
+    this.state = record.value as UploadState
+    this.name = this.state.writer as string
   }
 
   /** False once the right to append has ended. */
@@ -209,83 +201,55 @@ export class UploadWriter {
   }
 
   async add(parts: readonly Part[]): Promise<void> {
-    await this.commit((state) => withParts(state, parts))
+    await this.commit(parts, (state) => state)
   }
 
   /** Adds parts and ends the right to append. Sets the length of the upload, if it is known now. */
   async release(parts: readonly Part[], length?: number): Promise<void> {
-    await this.commit((state) => (
-      released({ ...withParts(state, parts), length: length ?? state.length })
-    ))
+    await this.commit(parts, (state) => released({ ...state, length: length ?? state.length }))
   }
 
   /** Stops `body` when another request asks for the upload. Returns a function that ends this. */
   async watch(body: BodySource, stop: () => void): Promise<() => void> {
-    let isReading = false
-    let isStale = false
-    const read = async (): Promise<void> => {
-      isStale = true
-      if (isReading) return
-      isReading = true
-      try {
-        while (isStale && !this.isAsked) {
-          isStale = false
-          const entry = await this.store.get(stateKey(this.id))
-          const state = entry && toHeld(entry).state
-          if (state?.writer === this.name && !state.asked) continue
-          this.isAsked = true
-          stop()
-          body.stop?.()
-        }
-      } catch {
-        // The next read may succeed. A write notices the loss in any case.
-      } finally {
-        isReading = false
-      }
-    }
-    const unwatch = await this.store.watch(stateKey(this.id), () => { void read() })
-    const timer = setInterval(() => { void read() }, REREAD_MS).unref()
-    return () => {
-      clearInterval(timer)
-      unwatch()
-    }
+    const watch = new Watch(this.watched, (reading) => {
+      // The next read may succeed. A write notices the loss in any case.
+      if ('error' in reading || this.isAsked) return
+      if (reading.value?.writer === this.name && !reading.value.asked) return
+      this.isAsked = true
+      stop()
+      body.stop?.()
+    })
+    await watch.opened
+    return () => { watch.close() }
   }
 
-  /** Applies a change to the state of the writer, and stores the result. */
-  private async commit(change: (state: UploadState) => UploadState): Promise<void> {
-    const { store, id, retentionMs } = this
-    for (let failures = 0; ;) {
-      const before = this.held
-      const next = change(before.state)
-      let entry: Entry | undefined
-      try {
-        const options = lifetime(next, retentionMs)
-        const outcome = await store.replace(stateKey(id), JSON.stringify(next), before.revision, options)
-        if (outcome.replaced) {
-          this.held = { state: next, revision: outcome.revision }
-          return
-        }
-        entry = outcome.entry
-      } catch (error) {
-        if (++failures >= TRIES) throw error
-        entry = await store.get(stateKey(id))
-      }
-      if (entry === undefined) throw httpError('upload_not_found')
-      const found = toHeld(entry)
-      const hasLanded = isAfter(found.state, next, before.state)
-      if (!hasLanded && found.state.writer !== this.name) throw superseded(found.state.offset)
-      this.held = found
-      if (hasLanded) return
-    }
+  /** Adds parts, applies a change to the state, and stores the result. */
+  private async commit(
+    parts: readonly Part[], change: (state: UploadState) => UploadState,
+  ): Promise<void> {
+    let next: UploadState | undefined
+    await repeated(() => this.record.change((found) => {
+      if (!found) throw httpError('upload_not_found')
+      const hasLanded = next !== undefined && isAfter(found, next, parts)
+      if (!hasLanded && found.writer !== this.name) throw superseded(found.offset)
+      this.state = found
+      if (hasLanded) return UNCHANGED
+      next = change(withParts(found, parts))
+      return next
+    }))
+    this.state = this.record.value as UploadState
   }
 }
 
-/** Writes a state if its revision is still the current one. Returns `undefined` if it is not. */
-async function replace(
-  store: Store, id: string, { revision }: HeldState, next: UploadState, options: ReplaceOptions = {},
-): Promise<HeldState | undefined> {
-  const outcome = await store.replace(stateKey(id), JSON.stringify(next), revision, options)
-  return outcome.replaced ? { state: next, revision: outcome.revision } : undefined
+/** Repeats a call at once while the store fails, because most failures are one lost reply. */
+async function repeated(work: () => Promise<void>): Promise<void> {
+  for (let failures = 0; ;) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isStoreUnavailable(error) || ++failures === TRIES) throw error
+    }
+  }
 }
 
 /**
@@ -297,10 +261,6 @@ function released(state: UploadState): UploadState {
   return { ...state, writer: null, asked: false, received }
 }
 
-function lifetime({ received }: UploadState, retentionMs: number): ReplaceOptions {
-  return received ? { ttlMs: retentionMs } : {}
-}
-
 function withParts(state: UploadState, added: readonly Part[]): UploadState {
   return { ...state, offset: state.offset + bytesOf(added), parts: [...state.parts, ...added] }
 }
@@ -309,16 +269,9 @@ export function bytesOf(parts: readonly Part[]): number {
   return parts.reduce((sum, [, size]) => sum + size, 0)
 }
 
-function toHeld({ value, revision }: Entry): HeldState {
-  return { state: JSON.parse(value) as UploadState, revision }
-}
-
-/** Returns whether a write of `next` in place of `before` has landed, though its reply was lost. */
-function isAfter(found: UploadState, next: UploadState, before: UploadState): boolean {
+/** Returns whether a write of `next`, which has added parts, has landed, though its reply was lost. */
+function isAfter(found: UploadState, next: UploadState, added: readonly Part[]): boolean {
   if (next.received) return found.received
-  const last = next.parts.length - 1
-  if (next.parts.length > before.parts.length) {
-    return found.parts[last]?.[0] === next.parts[last]?.[0]
-  }
-  return found.writer === next.writer
+  const last = added.at(-1)
+  return last ? found.parts.some(([name]) => name === last[0]) : found.writer === next.writer
 }

@@ -71,7 +71,10 @@ export function toDeprecation(
   }
 }
 
-/** Of two sunsets, such as those of a task and of its version, the earlier one is sent. */
+/**
+ * Adds deprecation headers to a response. If the response has a sunset, such as that of a task, the
+ * earlier sunset is sent.
+ */
 export function addDeprecation(
   headers: ResponseHeaders, { deprecation, deprecatedAt, sunset, sunsetAt, links }: Deprecation,
 ): void {

@@ -40,7 +40,7 @@ describe('FolderBlobs with maxBytes', () => {
     await blobs.put('b', content(30), LATER)
   })
 
-  test('each blob counts 4 KiB in addition', async (t) => {
+  test('each blob counts 4 KiB in addition to its bytes', async (t) => {
     const blobs = setUp(t).open()
     let count = 0
     await assert.rejects(async () => {
@@ -58,7 +58,7 @@ describe('FolderBlobs with maxBytes', () => {
     await blobs.put('a', content(90), LATER)
   })
 
-  test('what the folder holds already counts, and what others write counts soon', async (t) => {
+  test('the limit counts what the folder holds already, and soon counts what other processes write', async (t) => {
     const { open, advance } = setUp(t)
     const [first, second] = [open(), open()]
     await first.put('a', content(60), LATER)
@@ -71,7 +71,7 @@ describe('FolderBlobs with maxBytes', () => {
     await second.put('c', content(60), LATER)
   })
 
-  test('unfinished blobs of another process count', async (t) => {
+  test('unfinished blobs of another process count toward the limit', async (t) => {
     const { path, open } = setUp(t)
     const blobs = open()
     await writeFile(join(path, 'other.partial'), Buffer.alloc(60 * KIB))
@@ -122,7 +122,7 @@ describe('FolderBlobs with maxBytes', () => {
     assert.equal((await readdir(path)).length, 1)
   })
 
-  test('near the limit the folder is not read for each chunk', async (t) => {
+  test('a put near the limit does not read the folder for each chunk', async (t) => {
     const blobs = setUp(t).open()
     const sweep = t.mock.method(blobs, 'sweep')
     await blobs.put('a', content(90), LATER)

@@ -101,7 +101,7 @@ describe('FolderBlobs and other users of the machine', () => {
     assert.deepEqual(await readdir(target), [])
   })
 
-  test('a link of this user is rejected, also with a slash at its end', async () => {
+  test('a link of this user is rejected, even with a slash at its end', async () => {
     const target = await made(0o700)
     const link = path()
     await symlink(target, link)
@@ -131,7 +131,7 @@ describe('FolderBlobs and other users of the machine', () => {
     rejects(folder, /the group \d+ may write/, /mode 0770/, `chmod g-w ${folder}`)
   })
 
-  test('a folder below one of another user is rejected if all users may write above', async (t) => {
+  test('a folder below a folder of another user is rejected if all users may write above it', async (t) => {
     const above = join(sticky, 'above')
     otherUser(t, 'mkdir "$1"', above)
     assert.throws(() => new FolderBlobs(join(above, 'blobs')), (error: Error) => (
@@ -168,7 +168,7 @@ describe('FolderBlobs and other users of the machine', () => {
     if (isRoot) assert.throws(() => { otherUser(t, 'mv "$1" "$1.away" 2>&1', join(sticky, 'own')) })
   })
 
-  test('a folder is rejected if all users may rename it, because its parent is open and of no root', async () => {
+  test('a folder is rejected if all users may rename it, because a user other than root owns its open parent', async () => {
     const parent = await made(0o777)
     if (isRoot) await chown(parent, OTHER, OTHER)
     assert.throws(() => new FolderBlobs(join(parent, 'blobs')), /another user may replace/)
@@ -193,13 +193,13 @@ describe('FolderBlobs and other users of the machine', () => {
   })
 })
 
-describe('FolderBlobs and names in the folder that are no files', () => {
+describe('FolderBlobs and names in the folder that are not files', () => {
   for (const [what, make] of [
     ['a link to a blob elsewhere', async (name: string, away: string) => { await rename(name, away); await symlink(away, name) }],
     ['a link to nothing', async (name: string, away: string) => { await rm(name); await symlink(`${away}.no`, name) }],
     ['a pipe without a writer', async (name: string) => { await rm(name); execFileSync('mkfifo', [name]) }],
   ] as const) {
-    test(`${what} is no blob, and a new blob replaces it`, async () => {
+    test(`${what} is not a blob, and a new blob replaces it`, async () => {
       const [folder, away] = [path(), path()]
       const blobs = new FolderBlobs(folder)
       await blobs.put('key', text('abc'), TTL)

@@ -46,7 +46,7 @@ blobsConformance(runner, async () => {
 }, { title: 'FolderBlobs with little room' })
 
 runner.describe('FolderBlobs', () => {
-  runner.it('outlives its process: who opens the folder next finds what was put', async () => {
+  runner.it('a blob outlives its process: another process that opens the folder finds it', async () => {
     const path = folder()
     const first = new FolderBlobs(path)
     const info = await first.put('key', text('abc'), { ttlMs: 60_000 })
@@ -56,7 +56,7 @@ runner.describe('FolderBlobs', () => {
     await next.close()
   })
 
-  runner.it('a sweep takes away what has expired and what dead writers left, and nothing else', async () => {
+  runner.it('a sweep removes expired blobs and what dead writers left, and nothing else', async () => {
     let time = 1_700_000_000_000
     const path = folder()
     const blobs = new FolderBlobs(path, { now: () => time })
@@ -89,7 +89,7 @@ runner.describe('FolderBlobs', () => {
     await blobs.close()
   })
 
-  runner.it('a file that was cut short, or is none of ours, is no blob', async () => {
+  runner.it('a file that is truncated or has a foreign format is not a blob', async () => {
     const path = folder()
     const blobs = new FolderBlobs(path)
     await blobs.put('key', text('some content'), { ttlMs: 60_000 })
@@ -104,7 +104,7 @@ runner.describe('FolderBlobs', () => {
     await blobs.close()
   })
 
-  runner.it('a folder that is gone is a failure, not an empty one', async () => {
+  runner.it('a folder that was deleted is a failure, and does not count as empty', async () => {
     const path = folder()
     const blobs = new FolderBlobs(path)
     await rm(path, { recursive: true })
@@ -112,7 +112,7 @@ runner.describe('FolderBlobs', () => {
     await blobs.close()
   })
 
-  runner.it('a disk without room is `full`, keeps nothing unfinished, and takes what fits again', async () => {
+  runner.it('a full disk rejects a put as `full`, keeps nothing unfinished, and later accepts what fits', async () => {
     const path = folder()
     const program = `
       import { readdir } from 'node:fs/promises'
@@ -133,7 +133,7 @@ runner.describe('FolderBlobs', () => {
     assert.deepEqual(JSON.parse(stdout), [{ reason: 'full', message: 'There is no space for more blobs' }, null, 65_536, 1])
   })
 
-  runner.it('what the disk says decides the reason: no room is `full`, all else is `unavailable`', async (t) => {
+  runner.it('the error of the disk decides the reason: `full` without space, otherwise `unavailable`', async (t) => {
     const path = folder()
     const blobs = new FolderBlobs(path)
     const probe = await open(join(path, 'probe'), 'w')
@@ -149,7 +149,7 @@ runner.describe('FolderBlobs', () => {
     await blobs.close()
   })
 
-  runner.it('what makes no sense is rejected when it is made', async () => {
+  runner.it('invalid options are rejected at construction', async () => {
     const path = folder()
     await mkdir(path)
     await writeFile(join(path, 'file'), '')

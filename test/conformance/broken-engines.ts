@@ -7,6 +7,8 @@ import { OwnContext } from '../../src/runtime/own-context.js'
 import { ModelEngine } from './model-engine.js'
 import { ModelTasks, type Row } from './model-tasks.js'
 
+const HOUR = 3_600_000
+
 /** An engine that is wrong in one way, and the test that has to say so. */
 export interface BrokenEngine {
   readonly fault: string
@@ -125,24 +127,43 @@ const inContextOfCall = (handler: 'run' | 'callback' | 'remove', call: 'create' 
 }
 
 const CONTEXT = 'every handler is called in the async context of work, whatever call made it due'
-const KEYS = 'of many concurrent calls with one id or key one creates, and all get its task'
-const OLD = 'no call with an old task changes a new task with its id'
+const KEYS = 'one of many concurrent calls with one id or key creates the task, and all get it'
+const OLD = 'a call with an old task never changes a new task with its id'
 const LOST_BEGIN = 'a worker whose begin the engine has lost writes nothing once another begin has the same number'
 const CONFLICT = 'a change that expects another version or lease is a conflict, returns the task and changes nothing'
 const RETRY = 'a final task that is retried runs again, with input, checkpoint and key'
 const VERSIONS = 'the version grows with each change that clients can see'
-const CRASH = 'a run that does not end its task runs again when its lease ends, as crashed, as often as it crashes'
+const CRASH = 'a run that does not end its task counts as crashed and runs again when its lease ends, every time'
 const LIMIT = 'a caller has at most as many unfinished tasks as its limit, and a task that ends frees its place'
 const GROUPS = 'a limit counts only the tasks of its group, and no tasks without a limit'
 const RETRIED = 'a retry counts in the group that it names'
-const ONCE = 'each task runs once, with several workers, and never more run at a time than there are places'
+const ONCE = 'each task runs once with several workers, and no more tasks run at a time than there are places'
 const GIVEN_BACK = 'a run that is given back counts as no attempt, and runs again after its delay'
 const SENT = 'the outcome of an attempt ends the callback, or delays the next attempt'
 const FILTERS = 'the filters select complete tasks by owner, status and name'
 const DELETE = 'delete removes a task only if it is final and has the expected version'
-const FILE_SHARE = 'files have a separate share, and only tasks with files make space'
+const FILE_SHARE = 'files have a separate share, and only tasks with files are removed for it'
 const SHARE = 'a caller over its share loses its own oldest final tasks, and no others'
-const RANDOM = 'with lost responses, delays and crashes, every acknowledged task ends once and nothing is left'
+const RANDOM = 'every acknowledged task ends once with lost responses, delays and crashes, and nothing is left'
+
+const ASKED = 'a run that asks ends without an attempt, keeps the time of its start, and can write nothing more'
+const UNANSWERED = 'a task whose time to answer is over runs again, and has its status until it does'
+const ASKING_COUNTS = 'a task that waits for an answer counts as unfinished, and keeps its business key'
+const ASKING_CALLBACK = 'a question that waits has a callback, and an answer before its outcome wins'
+const asks = ({ status }: StoredTask): boolean => status === 'input_required'
+
+/** Tampers with the row of each task that waits for an answer, after each change. */
+const waiting = (fault: string, caughtBy: string, tamper: (row: Row, before: StoredTask) => void): BrokenEngine => (
+  rules(fault, caughtBy, (real) => ({
+    change: (ref, expected, change) => {
+      const before = real.row(ref.id)?.task
+      const changed = real.change(ref, expected, change)
+      const row = real.rows.get(ref.id)
+      if (changed.outcome === 'changed' && row && before && (asks(row.task) || asks(before))) tamper(row, before)
+      return changed
+    },
+  }))
+)
 
 export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   // Creation and keys.
@@ -155,17 +176,17 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return same ? { outcome: 'exists', task: same.task } : real.create(task)
     },
   })),
-  rules('an id that is taken is overwritten', 'an id or a key that is in use gives `exists`, and nothing is created', (real) => ({
+  rules('an id that is taken is overwritten', 'an id or a key in use gives `exists`, and nothing is created', (real) => ({
     create: (task) => {
       if (real.row(task.id)?.task.birth !== task.birth) real.rows.delete(task.id)
       return real.create(task)
     },
   })),
-  rules('a key is not unique', 'an id or a key that is in use gives `exists`, and nothing is created', () => ({ withKey: () => undefined })),
+  rules('a key is not unique', 'an id or a key in use gives `exists`, and nothing is created', () => ({ withKey: () => undefined })),
   rules('long owners are cut', 'an owner and a key of 512 characters of any script are kept', (real) => ({
     create: (task) => real.create({ ...task, owner: task.owner?.slice(0, 255) }),
   })),
-  calls('names are not checked', 'names that an engine cannot keep are rejected with a TypeError, without the calls beside them', (real) => ({
+  calls('names are not checked', 'a name that an engine cannot keep rejects its own call with a TypeError', (real) => ({
     create: async (task) => real.tasks.create(task),
   })),
   calls('a key is looked for before the task is written', KEYS, (real) => ({
@@ -179,10 +200,10 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return created
     },
   })),
-  rules('keys are trimmed', 'ids and keys are compared exactly, and none is special', (real) => ({
+  rules('keys are trimmed', 'ids and keys are compared exactly, and no text is special', (real) => ({
     create: (task) => real.create({ ...task, key: task.key?.trim() }),
   })),
-  rules('ids are not case-sensitive', 'ids and keys are compared exactly, and none is special', (real) => ({
+  rules('ids are not case-sensitive', 'ids and keys are compared exactly, and no text is special', (real) => ({
     row: (id) => real.live().find(({ task }) => task.id.toLowerCase() === id.toLowerCase()),
   })),
   rules('the key ends with the task that it made', 'a key is in use as long as its task exists, in any status', (real) => ({
@@ -208,6 +229,81 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
     delete: (ref, version) => real.delete({ id: ref.id, birth: real.row(ref.id)?.task.birth ?? '' }, version),
   })),
 
+  // Tasks that ask.
+  written('a run that asks counts as an attempt', ASKED, (task, before) => (asks(task) ? { attempt: before.attempt } : undefined)),
+  rules('a question does not end the lease', ASKED, (real) => ({
+    holds: (task, expected) => (
+      'lease' in expected && asks(task) ? real.rows.get(task.id)?.lease === expected.lease : real.holds(task, expected)
+    ),
+  })),
+  written('a question keeps the number of crashes', 'a run that asks sets the number of consecutive crashes to 0', (task, before) => (
+    asks(task) ? { crashes: before.crashes } : undefined
+  )),
+  rules('a task that asks counts as running', 'a task that waits for an answer holds no place, and counts as delayed', (real) => ({
+    counts: (pool) => {
+      const { running, delayed, ...others } = real.counts(pool)
+      return { ...others, running: running + delayed, delayed: 0 }
+    },
+  })),
+  rules('a task that asks is listed as queued', 'a task that waits for an answer stands in a list of its own', (real) => ({
+    list: (query) => real.list({
+      ...query, statuses: query.statuses?.includes('queued') ? [...query.statuses, 'input_required'] : query.statuses,
+    }),
+  })),
+  waiting('an answer waits for the time of the question', 'an answer lets the task run at once, in the same attempt, with its checkpoint', (row, before) => {
+    if (asks(before)) row.dueAt += HOUR
+  }),
+  rules('an answer needs no version', 'one of many answers at one version applies', (real) => ({
+    holds: (task, expected) => ('version' in expected && task.run > 0 && task.status !== 'processing') || real.holds(task, expected),
+  })),
+  waiting('a part of an answer starts the time again', 'a part of an answer keeps the status and the time', (row, before) => {
+    if (asks(row.task) && asks(before)) row.dueAt += HOUR
+  }),
+  rules('a task is queued as soon as its time to answer is over', UNANSWERED, (real) => ({
+    list: (query) => {
+      for (const row of real.live()) {
+        if (asks(row.task) && row.dueAt <= real.now()) row.task = { ...row.task, status: 'queued' }
+      }
+      return real.list(query)
+    },
+  })),
+  waiting('a task without an answer never runs again', UNANSWERED, (row) => { row.dueAt = Infinity }),
+  rules('a task that asks counts for no limit', ASKING_COUNTS, (real) => ({
+    isCounted: (row, caller, group) => !asks(row.task) && real.isCounted(row, caller, group),
+  })),
+  waiting('a task that asks gives up its business key', ASKING_COUNTS, (row) => { row.unique = undefined }),
+  rules('a task that asks is deleted', ASKING_COUNTS, (real) => ({
+    delete: (ref, version) => {
+      const row = real.row(ref.id)
+      if (row && asks(row.task)) real.rows.delete(ref.id)
+      return real.delete(ref, version)
+    },
+  })),
+  rules('a task that asks cannot be cancelled', 'a task that waits for an answer can be cancelled, and then runs no more', (real) => ({
+    change: (ref, expected, change) => {
+      const task = real.row(ref.id)?.task
+      return task && asks(task) && change.status === 'cancelled' ? { outcome: 'conflict', task } : real.change(ref, expected, change)
+    },
+  })),
+  waiting('a task that asks does not expire', 'a task that nobody answers expires', (row) => {
+    row.task = { ...row.task, expiresAt: row.task.expiresAt + HOUR }
+  }),
+  rules('a question has no callback', ASKING_CALLBACK, (real) => ({
+    takeCallback: () => {
+      const task = real.takeCallback()
+      return task && asks(task) ? undefined : task
+    },
+  })),
+  rules('the outcome of the callback of a question needs no version', ASKING_CALLBACK, (real) => ({
+    holds: (task, expected) => (
+      'callbackRun' in expected ? task.callbackRun === expected.callbackRun : real.holds(task, expected)
+    ),
+  })),
+  waiting('the outcome of the callback of a question ends it', 'the outcome of the callback of a question keeps the question', (row, before) => {
+    if (asks(before)) row.task = { ...row.task, status: 'queued' }
+  }),
+  begun('a begin keeps the callback', 'a run that begins because the time is over removes the next attempt at the callback', (_task, { callbackAt }) => ({ callbackAt })),
+
   // Changes and fences.
   rules('versions are not compared', CONFLICT, (real) => ({
     holds: (task, expected) => 'version' in expected || real.holds(task, expected),
@@ -218,7 +314,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return changed.outcome === 'conflict' ? { outcome: 'conflict', task: undefined } : changed
     },
   })),
-  calls('a version is compared before the change is made', 'of many concurrent changes at one version one applies', (real) => ({
+  calls('a version is compared before the change is made', 'one of many concurrent changes at one version applies', (real) => ({
     change: async (ref, expected, change) => {
       const task = await real.read(ref.id)
       if (!task || !real.tasks.holds(task, expected)) return { outcome: 'conflict', task }
@@ -242,12 +338,12 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('a run has a fence of its status only', 'a suspended worker that resumes after a later run has begun writes nothing, not even a checkpoint', (real) => ({
     holds: (task, expected) => ('lease' in expected ? task.status === 'processing' : real.holds(task, expected)),
   })),
-  written('details are merged', 'an absent property stays as it is', (task, before) => ({ details: { ...before.details, ...task.details } })),
-  written('an end has no time', 'a status ends a run, with its time, details and result, and then the run can write nothing', () => ({ finishedAt: undefined })),
+  written('details are merged', 'a change keeps the properties that it does not name', (task, before) => ({ details: { ...before.details, ...task.details } })),
+  written('an end has no time', 'a change of the status ends a run, with its time, details and result, and the run can write nothing afterwards', () => ({ finishedAt: undefined })),
   written('each change is visible', VERSIONS, (_task, before) => ({ version: before.version + 1 })),
   written('no change is visible', 'a change applies at its version, and every process reads it', (_task, before) => ({ version: before.version })),
   written('the pool stays', 'a change of the pool takes effect with the next run', (_task, before) => ({ pool: before.pool })),
-  written('keepMs counts from the start', 'keepMs starts at the change', (task) => ({ expiresAt: (task.startAt ?? 0) + 5000 })),
+  written('keepMs counts from the start', 'keepMs counts from the change', (task) => ({ expiresAt: (task.startAt ?? 0) + 5000 })),
   rules('unfinished tasks are deleted', DELETE, (real) => ({
     delete: (ref) => {
       real.rows.delete(ref.id)
@@ -304,7 +400,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('pools are ignored', 'a worker takes no tasks of pools that it has no places for', (real) => ({
     take: () => real.take(real.live().find(({ task }) => task.status === 'queued')?.task.pool ?? ''),
   })),
-  rules('a delay is ignored', 'a delayed task runs after its delay, and delays no others', (real) => ({
+  rules('a delay is ignored', 'a delayed task runs after its delay, and delays no other task', (real) => ({
     take: (pool) => {
       for (const row of real.live()) row.dueAt = 0
       return real.take(pool)
@@ -382,7 +478,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   written('a checkpoint leaves the crashes', 'a checkpoint sets the number of consecutive crashes to 0', (task, before) => (
     task.status === 'processing' ? { crashes: before.crashes } : {}
   )),
-  written('crashes are never set to 0', 'an ordinary end of a run, and a retry, set the number of consecutive crashes to 0', (_task, before) => ({ crashes: before.crashes })),
+  written('crashes are never set to 0', 'an ordinary end of a run and a retry set the number of consecutive crashes to 0', (_task, before) => ({ crashes: before.crashes })),
   written('a run that is given back takes back the crash before it', 'a run that is given back counts as no attempt, and the crash before it still counts', (task, before) => (
     task.attempt < before.attempt ? { crashes: 0 } : {}
   )),
@@ -392,7 +488,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return row !== undefined && real.renew(row.task, row.lease)
     },
   })),
-  rules('a task ends after two crashes', 'a run that does not end its task runs again when its lease ends, as crashed, as often as it crashes', (real) => ({
+  rules('a task ends after two crashes', 'a run that does not end its task counts as crashed and runs again when its lease ends, every time', (real) => ({
     take: (pool) => {
       for (const row of real.live()) {
         if (row.task.crashes >= 2) row.task = { ...row.task, status: 'failed', finishedAt: real.now() }
@@ -422,7 +518,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   })),
 
   // Callbacks.
-  rules('an end makes no callback due', 'the change that ends a task makes its callback due, and an attempt leaves it due in a minute', (real) => ({
+  rules('an end makes no callback due', 'the change that ends a task makes its callback due, and an attempt makes it due again in a minute', (real) => ({
     change: (ref, expected, { callbackMs: _, ...change }) => real.change(ref, expected, change),
   })),
   rules('an attempt has no number', SENT, (real) => ({
@@ -437,7 +533,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
     holds: (task, expected) => 'callbackRun' in expected || real.holds(task, expected),
   })),
   written('an attempt may end a redelivery', 'an attempt changes nothing after a later attempt, a redelivery or a retry has begun', (_task, before) => ({ callbackRun: before.callbackRun })),
-  rules('a callback is given up when it is handed out', 'the change that ends a task makes its callback due, and an attempt leaves it due in a minute', (real) => ({
+  rules('a callback is given up when it is handed out', 'the change that ends a task makes its callback due, and an attempt makes it due again in a minute', (real) => ({
     takeCallback: () => {
       const task = real.takeCallback()
       const row = task && real.rows.get(task.id)
@@ -445,7 +541,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return row?.task
     },
   })),
-  calls('more callbacks are sent than the worker may', 'a callback is sent once, by any process, which sends no more at a time than it may', (real) => ({
+  calls('more callbacks are sent than the worker may', 'a callback is sent once, by any process, and no process exceeds its limit of concurrent callbacks', (real) => ({
     work: ({ places, callbacks }, handlers) => real.work({ places, callbacks: callbacks + 1 }, handlers),
   })),
 
@@ -466,7 +562,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return real.take(pool)
     },
   })),
-  rules('what is delayed counts as waiting', 'counts returns the running, waiting and delayed tasks of a pool', (real) => ({
+  rules('what is delayed counts as waiting', 'counts() returns the running, waiting and delayed tasks of a pool', (real) => ({
     counts: (pool) => {
       const { delayed, waiting, ...others } = real.counts(pool)
       return { ...others, delayed: 0, waiting: waiting + delayed }
@@ -477,7 +573,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('a limit is exceeded by one', LIMIT, (real) => ({
     create: (task) => real.create({ ...task, limit: task.limit && { ...task.limit, max: task.limit.max + 1 } }),
   })),
-  calls('a limit is checked before the task is written', 'of many concurrent calls, each group of each caller gets as many tasks as its limit', (real) => ({
+  calls('a limit is checked before the task is written', 'each group of each caller gets as many tasks as its limit, of many concurrent calls', (real) => ({
     create: async (task) => {
       const isOver = real.tasks.isOver(task.caller, task.limit)
       await new Promise((resolve) => setImmediate(resolve))
@@ -506,7 +602,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('the name of a task is its group', GROUPS, (real) => ({
     isCounted: (row, caller, group) => real.isCounted({ ...row, group: row.task.name }, caller, group),
   })),
-  calls('groups of one caller are counted before the task is written', 'of many concurrent calls, each group of each caller gets as many tasks as its limit', (real) => ({
+  calls('groups of one caller are counted before the task is written', 'each group of each caller gets as many tasks as its limit, of many concurrent calls', (real) => ({
     create: async (task) => {
       const isOver = real.tasks.isOver(task.caller, task.limit)
       await new Promise((resolve) => setImmediate(resolve))
@@ -567,7 +663,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('scheduled tasks are queued', FILTERS, (real) => ({
     list: (query) => real.list(query.statuses?.includes('queued') ? { ...query, statuses: [...query.statuses, 'scheduled'] } : query),
   })),
-  rules('`to` is included', '`from` is included and `to` is not', (real) => ({
+  rules('`to` is included', 'a list includes tasks created at `from`, and excludes those created at `to`', (real) => ({
     list: ({ to, ...query }) => real.list(to === undefined ? query : { ...query, to: to + 1 }),
   })),
   rules('a page continues by time only', 'each page continues after the page before it, with every filter', (real) => ({
@@ -646,7 +742,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       real.evict(caller)
     },
   })),
-  rules('bytes are not counted', 'the share also limits the bytes of results, details, inputs and checkpoints', (real) => ({
+  rules('bytes are not counted', 'the share limits the bytes of results, details, inputs and checkpoints', (real) => ({
     evict: (caller) => {
       const own = [...real.rows.values()].filter(({ task }) => task.caller === caller && isFinalStatus(task.status))
       if (own.length > 12) real.rows.delete(own[0]?.task.id ?? '')
@@ -679,13 +775,13 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return outcome
     },
   })),
-  calls('a watch cannot be stopped', 'a watch that was stopped gets no notice, and others do', (real) => ({
+  calls('a watch cannot be stopped', 'a stopped watch gets no notice, and other watches do', (real) => ({
     watch: async (id, listener) => {
       await real.watch(id, listener)
       return () => undefined
     },
   })),
-  calls('a listener is called for every task', 'each watch of a name is notified, and those of other names are not', (real) => ({
+  calls('a listener is called for every task', 'each watch of a name is notified, and watches of other names are not', (real) => ({
     watch: (id, listener) => real.watch(id.toLowerCase(), listener),
   })),
 
@@ -719,7 +815,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       },
     }
   }),
-  calls('a key is written after its task', 'a process is killed during a create', (real) => ({
+  calls('a key is written after its task', 'a create is applied as a whole or not at all if its process is killed', (real) => ({
     create: async ({ key, ...task }) => {
       const created = await real.create(task)
       const row = real.tasks.rows.get(task.id)
@@ -727,7 +823,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       return created
     },
   })),
-  calls('a callback is made due after its task has ended', 'a process is killed during an end of a run, with its callback', (real) => ({
+  calls('a callback is made due after its task has ended', 'an end of a run is applied with its callback or not at all if its process is killed', (real) => ({
     change: async (ref, expected, { callbackMs, ...change }) => {
       const changed = await real.change(ref, expected, change)
       if (changed.outcome !== 'changed' || callbackMs === undefined) return changed
@@ -744,10 +840,10 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('renewals carry no lease', LOST_BEGIN, (real) => ({
     renew: (task) => real.renew(task, real.row(task.id)?.lease ?? ''),
   })),
-  rules('a share is counted by pool', 'a caller has its share running, over all processes, and the tasks of others begin', (real) => ({
+  rules('a share is counted by pool', 'a caller runs its share over all processes, and the tasks of other callers begin', (real) => ({
     take: (pool, { maxPerCaller, ...limits } = {}) => real.take(pool, { ...limits, maxRunning: maxPerCaller }),
   })),
-  rules('the limit of a name replaces that of the pool', 'the limit of a name holds beside that of the pool', (real) => ({
+  rules('the limit of a name replaces that of the pool', 'the limit of a name applies in addition to the limit of the pool', (real) => ({
     take: (pool, { maxPerCaller, ...limits } = {}) => (
       real.take(pool, limits.maxPerCallerOf ? limits : { ...limits, maxPerCaller })
     ),
@@ -758,17 +854,17 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('startsPer is not obeyed', 'startsPer limits the begins within any window, over all processes', (real) => ({
     take: (pool, limits) => real.take(pool, { ...limits, startsPer: undefined }),
   })),
-  calls('a pause belongs to a process', 'nothing begins in a paused pool of any process, what runs continues, and other pools run', () => {
+  calls('a pause belongs to a process', 'no run begins in a paused pool of any process, active runs continue, and other pools run', () => {
     const paused = new Set<string>()
     return {
       setPaused: (pool, isPaused) => { if (isPaused) paused.add(pool); else paused.delete(pool) },
       pausedPools: () => [...paused],
     }
   }),
-  rules('a business key is ignored', 'an unfinished task with a business key is returned, and nothing is created', (real) => ({
+  rules('a business key is ignored', 'a call with the business key of an unfinished task returns this task, and nothing is created', (real) => ({
     create: (task) => real.create({ ...task, unique: undefined }),
   })),
-  rules('a retry gets its business key back', 'a task gives its business key up when it is final, and a retry does not get it back', (real) => {
+  rules('a retry gets its business key back', 'a final task loses its business key, and a retry does not get it back', (real) => {
     const keys = new Map<string, string>()
     return {
       change: (ref, expected, change) => {
@@ -781,7 +877,7 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       },
     }
   }),
-  rules('a task that has begun is replaced', 'a running task is returned, whatever ifExists says', (real) => ({
+  rules('a task that has begun is replaced', 'a running task is returned for its business key, whatever ifExists says', (real) => ({
     create: (task) => {
       const row = [...real.rows.values()].find(({ unique }) => unique === task.unique?.key)
       if (!row || task.unique?.ifExists !== 'replace') return real.create(task)

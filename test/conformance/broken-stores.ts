@@ -106,7 +106,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return outcome
     },
   })),
-  broken('bytes do not count', 'the share also limits bytes', (real) => ({
+  broken('bytes do not count', 'the share limits bytes', (real) => ({
     create: (key, value, options) => real.create(key, value, value.length > 1000 ? { ...options, owner: undefined } : options),
   })),
   broken('an owner loses pinned entries', 'an entry that is not evictable stays, however many entries its owner has', (real) => ({
@@ -125,7 +125,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return isDeleted
     },
   })),
-  broken('create looks, then writes', 'of many creates one wins, and all others get its entry', (real) => ({
+  broken('create looks, then writes', 'one of many creates wins, and all others get its entry', (real) => ({
     create: async (key, value, options) => {
       const there = await real.get(key)
       if (there) return { created: false, entry: there }
@@ -134,13 +134,13 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return real.create(key, value, options)
     }
   })),
-  broken('create gives the loser its own value back', 'create writes an entry once, get returns it, and so does a second create', (real) => ({
+  broken('create gives the loser its own value back', 'create writes an entry once, and get and a second create return it', (real) => ({
     create: async (key, value, options) => {
       const outcome = await real.create(key, value, options)
       return outcome.created ? outcome : { created: false, entry: { ...outcome.entry, value } }
     }
   })),
-  broken('create writes over what is there', 'create writes an entry once, get returns it, and so does a second create', (real) => ({
+  broken('create writes over what is there', 'create writes an entry once, and get and a second create return it', (real) => ({
     create: async (key, value, options) => {
       await real.delete(key)
       return real.create(key, value, options)
@@ -149,7 +149,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
   broken('replace ignores the revision', 'replace with an old revision changes nothing, and returns the entry', (real) => ({
     replace: async (key, value, _revision, options) => real.replace(key, value, (await real.get(key))?.revision ?? '', options)
   })),
-  broken('replace compares, then writes', 'of many replaces with one revision one wins', (real) => ({
+  broken('replace compares, then writes', 'one of many replaces with one revision wins', (real) => ({
     replace: async (key, value, revision, options) => {
       const there = await real.get(key)
       if (there?.revision !== revision) return { replaced: false, entry: there }
@@ -179,9 +179,9 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       return there?.value === value && there.revision === revision ? { replaced: true, revision } : real.replace(key, value, revision, options)
     }
   })),
-  broken('delete ignores the revision', 'only the first delete of an entry returns true, with a revision only that of the entry', (real) => ({ delete: (key) => real.delete(key) })),
-  broken('delete always says true', 'only the first delete of an entry returns true, with a revision only that of the entry', (real) => ({ delete: async (key, revision) => await real.delete(key, revision) || true })),
-  broken('delete compares, then removes', 'of delete and replace with one revision one wins', (real) => ({
+  broken('delete ignores the revision', 'only the first delete of an entry returns true, and only with its revision if one is given', (real) => ({ delete: (key) => real.delete(key) })),
+  broken('delete always says true', 'only the first delete of an entry returns true, and only with its revision if one is given', (real) => ({ delete: async (key, revision) => await real.delete(key, revision) || true })),
+  broken('delete compares, then removes', 'one of a delete and a replace with one revision wins', (real) => ({
     delete: async (key, revision) => {
       if (revision !== undefined && (await real.get(key))?.revision !== revision) return false
       await pause(1)
@@ -228,7 +228,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       }
     }
   }),
-  broken('evictable entries are not kept apart', 'an evictable entry may disappear early, others may not', (real) => {
+  broken('evictable entries are not kept apart', 'an evictable entry may disappear early, and other entries may not', (real) => {
     let last: string | undefined
     return {
       create: async (key, value, options) => {
@@ -276,14 +276,14 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       }
     }
   }),
-  broken('each increment moves the expiry', 'the first increment sets the lifetime, and the first one after the expiry sets it anew', () =>
+  broken('each increment moves the expiry', 'the first increment sets the lifetime, and the first one after the expiry sets it again', () =>
     countersOf((counter, by, ttlMs) => ({ value: counter.value + by, resetMs: ttlMs }))),
-  broken('each increment tells its own lifetime', 'of many first increments one sets the lifetime for all', (real) => ({
+  broken('each increment tells its own lifetime', 'one of many first increments sets the lifetime for all', (real) => ({
     increment: async (key, by, options) => ({ ...await real.increment(key, by, options), resetMs: options.ttlMs })
   })),
   broken('increment takes the sign away', 'a counter starts at 0 and adds positive and negative numbers', () =>
     countersOf((counter, by) => ({ ...counter, value: counter.value + Math.abs(by) }))),
-  broken('increment reads, then writes', 'of many increments each counts once', () => {
+  broken('increment reads, then writes', 'each of many increments counts once', () => {
     const counts = new Map<string, number>()
     return {
       increment: async (key, by, { ttlMs }) => {
@@ -294,7 +294,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       }
     }
   }),
-  broken('counters never expire', 'the first increment sets the lifetime, and the first one after the expiry sets it anew', (real) => ({
+  broken('counters never expire', 'the first increment sets the lifetime, and the first one after the expiry sets it again', (real) => ({
     increment: (key, by) => real.increment(key, by, { ttlMs: 1e9 })
   })),
   broken('counters are entries', 'counters and entries have separate keys', (real) => ({
@@ -362,15 +362,15 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
     watches(real, (listeners) => {
       for (const listener of listeners) queueMicrotask(listener)
     })),
-  broken('listeners of one key are a set', 'one listener twice is two watches', (real) =>
+  broken('listeners of one key are a set', 'a listener that watches twice has two watches', (real) =>
     watches(real, (listeners) => queueMicrotask(() => [...listeners].forEach((listener) => listener())))),
-  broken('unsubscribe does nothing', 'a watch that was stopped gets no notice, and others do', (real) => ({
+  broken('unsubscribe does nothing', 'a stopped watch gets no notice, and other watches do', (real) => ({
     watch: async (key, listener) => {
       await real.watch(key, listener)
       return () => undefined
     }
   })),
-  broken('a watch hears of every key', 'each watch of a name is notified, and those of other names are not', (real) => {
+  broken('a watch hears of every key', 'each watch of a name is notified, and watches of other names are not', (real) => {
     const listeners = new Set<() => void>()
     return {
       create: async (key, value, options) => {
@@ -384,8 +384,8 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       }
     }
   }),
-  broken('close changes nothing', 'after close every call rejects with a StoreUnavailableError, and close resolves again', () => ({ close: async () => undefined })),
-  broken('close can be called once', 'after close every call rejects with a StoreUnavailableError, and close resolves again', (real) => {
+  broken('close changes nothing', 'every call after close rejects with a StoreUnavailableError, and close resolves again', () => ({ close: async () => undefined })),
+  broken('close can be called once', 'every call after close rejects with a StoreUnavailableError, and close resolves again', (real) => {
     let closed = false
     return {
       close: async () => {

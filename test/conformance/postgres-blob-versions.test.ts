@@ -12,7 +12,7 @@ const KIB = 1024
 const SIZE = 1024 * KIB + 1
 const later = { ttlMs: 600_000 }
 
-describe('versions of blobs', async () => {
+describe('PostgresBlobs: versions', async () => {
   const pool = new pg.Pool({ connectionString: await postgresUrl() })
   after(() => pool.end())
 
@@ -48,7 +48,7 @@ describe('versions of blobs', async () => {
   })
 
   for (const end of ['replaced', 'deleted', 'expired']) {
-    test(`a sweep leaves a blob that was ${end} to those who read it, and to nobody else`, async () => {
+    test(`a sweep keeps a blob that was ${end} for its current readers, and for no others`, async () => {
       const schema = `held_${end}`
       const blobs = open(schema)
       const other = open(schema)
@@ -79,7 +79,7 @@ describe('versions of blobs', async () => {
     assert.equal((await blobs.stat('kept'))?.size, 10)
   })
 
-  test('a reader that loses its lease fails, and never gets less than it asked for', async () => {
+  test('a reader that loses its lease fails, and never gets fewer bytes than it asked for', async () => {
     const blobs = open('lost')
     await blobs.put('key', bytes(SIZE), later)
     const reader = await begin(blobs)
@@ -89,7 +89,7 @@ describe('versions of blobs', async () => {
     await assert.rejects(reader.rest(), isStoreUnavailable)
   })
 
-  test('a put that failed is swept, one that is under way is not', async () => {
+  test('a sweep removes the chunks of a failed put, and not those of an active put', async () => {
     const blobs = open('failed')
     const failure = new Error('the client went away')
     await assert.rejects(blobs.put('key', failing(bytes(SIZE), failure), later), failure)
@@ -104,7 +104,7 @@ describe('versions of blobs', async () => {
     assert.equal(await sizeOf(await blobs.open('slow') ?? assert.fail()), SIZE)
   })
 
-  test('a put whose chunks were swept, because its process was away, fails and leaves nothing', async () => {
+  test('a put whose process was suspended until its chunks were swept fails and leaves nothing', async () => {
     const blobs = open('away')
     await blobs.put('key', bytes(10), later)
     const source = gate(bytes(SIZE))
@@ -121,7 +121,7 @@ describe('versions of blobs', async () => {
     assert.deepEqual(await count('away'), [1, 1, 1])
   })
 
-  test('a slow reader holds no connection, and a slow content none either', async () => {
+  test('neither a slow reader nor slow content holds a connection', async () => {
     const blobs = open('slow', 1)
     await blobs.put('key', bytes(SIZE), later)
     const reader = await begin(blobs)
@@ -149,7 +149,7 @@ describe('versions of blobs', async () => {
     assert.equal((await open('locked').stat('key'))?.size, 10)
   })
 
-  test('writers, readers and sweeps of two processes on the same keys: each blob is whole', async () => {
+  test('each blob stays whole while two processes write, read and sweep the same keys', async () => {
     const both = [open('race'), open('race')]
     const until = Date.now() + 3000
     const sizes = [1, 256 * KIB, 256 * KIB + 1, SIZE]

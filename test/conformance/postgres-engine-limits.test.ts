@@ -128,7 +128,7 @@ async function pagesOf({ text, values }: Sent): Promise<{ pages: number, plan: s
 }
 
 describe('limits of running work on PostgreSQL', () => {
-  test('takes of six processes at once never exceed the limits', async (t) => {
+  test('six processes that take tasks at once never exceed the limits', async (t) => {
     const schema = newSchema()
     const running = new Map<string, number>()
     const most = new Map<string, number>()
@@ -157,7 +157,7 @@ describe('limits of running work on PostgreSQL', () => {
     for (const [key, count] of most) if (key !== 'all') assert.equal(count, 1, `${String(count)} of ${key} ran together`)
   })
 
-  test('a take that has waited for another one begins nothing beyond the limit', async (t) => {
+  test('a take that has waited for another take begins nothing beyond the limit', async (t) => {
     const schema = newSchema()
     const process = new Process(t, schema).work(2, { maxRunning: 1 })
     await process.engine.create(task('first', 'ann'))
@@ -184,7 +184,7 @@ VALUES ('other', 'b', '', 'ann', 'report', 'default', 0, 1, 1, 1, 1e14, 1e14, 1,
     await eventually(() => process.ids.includes('waits'), 20_000, 'the next one begins')
   })
 
-  test('takes read little beside 10,000 held tasks of one caller, and 10 of each of 1,000', async (t) => {
+  test('a take reads few rows beside 10,000 held tasks of one caller, and beside 10 tasks of each of 1,000 callers', async (t) => {
     const schema = newSchema()
     const process = new Process(t, schema)
     await process.engine.now()
@@ -216,7 +216,7 @@ FROM generate_series(1, 10) AS n, generate_series(1, 1000) AS c`)
     assert.ok(pages < 4000, `the check reads ${String(pages)} pages:\n${plan}`)
   })
 
-  test('a pool without room gets no take for a new task, and one or two for each look', async (t) => {
+  test('a worker whose pool is full makes no take for a new task, and one or two for each look', async (t) => {
     const process = new Process(t, newSchema()).work(8, { maxRunning: 1 })
     await process.engine.create(task('runs', 'ann'))
     await eventually(() => process.ids.length === 1, 20_000, 'a task runs')
@@ -231,7 +231,7 @@ FROM generate_series(1, 10) AS n, generate_series(1, 1000) AS c`)
     await eventually(() => process.ids.length === 2, 20_000, 'the next task begins')
   })
 
-  test('a pool without limits gets the statements of a pool without limits, and keeps them beside one', async (t) => {
+  test('a pool without limits uses its usual statements, even beside a pool with limits', async (t) => {
     const process = new Process(t, newSchema())
     const places = new Places(new Map([['default', 2], ['limited', 2]]))
     process.engine.work({ places, callbacks: 1, limits: new Map([['limited', { maxRunning: 1 }]]) }, {
@@ -273,7 +273,7 @@ FROM generate_series(1, 10) AS n, generate_series(1, 1000) AS c`)
     await listener.end()
   })
 
-  test('a run whose lease was found over cannot renew it, because its place may be taken', async (t) => {
+  test('a run whose lease was found expired cannot renew it, because its place may be taken', async (t) => {
     const schema = newSchema()
     const process = new Process(t, schema).work(2, { maxPerCaller: 1 })
     await process.engine.create(task('one', 'ann'))
@@ -289,7 +289,7 @@ FROM generate_series(1, 10) AS n, generate_series(1, 1000) AS c`)
     await eventually(() => process.runs[0]?.signal.aborted === true, 20_000, 'the run is aborted')
   })
 
-  test('held tasks begin when no limit holds them any more', async (t) => {
+  test('held tasks begin when no limit holds them any longer', async (t) => {
     const schema = newSchema()
     const first = new Process(t, schema).work(8, { maxPerCaller: 1 })
     await Promise.all(Array.from({ length: 20 }, (_, n) => first.engine.create(task(`task-${String(n)}`, 'ann'))))
@@ -318,7 +318,7 @@ FROM generate_series(1, 10) AS n, generate_series(1, 1000) AS c`)
 })
 
 describe('business keys on PostgreSQL', () => {
-  test('a transaction waits for another one with the business key, and gets its task once it has committed', async (t) => {
+  test('a transaction waits for another transaction with its business key, and gets the task that the other commits', async (t) => {
     const schema = newSchema()
     const { engine } = new Process(t, schema)
     await engine.now()
@@ -353,7 +353,7 @@ describe('business keys on PostgreSQL', () => {
     assert.deepEqual(await engine.read('one'), before)
   })
 
-  test('an open transaction with a business key delays no call but those with this key', async (t) => {
+  test('an open transaction with a business key delays only calls with this key', async (t) => {
     const schema = newSchema()
     const { engine } = new Process(t, schema)
     await engine.now()

@@ -56,7 +56,7 @@ async function runsOf(t: TestContext, id: string, leaseMs: number, query: (text:
 
 const LOST = 'Connection terminated unexpectedly'
 
-test('a run that began although the reply was lost is given back, and is no crash', async (t) => {
+test('a run that began although its reply was lost is given back, and does not count as a crash', async (t) => {
   let lost = 0
   const runs = await runsOf(t, 'one', 15_000, async (text, send) => {
     const reply = await send()
@@ -67,7 +67,7 @@ test('a run that began although the reply was lost is given back, and is no cras
   assert.equal(runs[0]?.task.run, 3)
 })
 
-test('a run that began although the reply was lost is no crash, even if the server is away for longer than the lease', async (t) => {
+test('a run that began although its reply was lost is no crash, even after an outage longer than the lease', async (t) => {
   let backAt = 0
   const runs = await runsOf(t, 'two', 400, async (text, send) => {
     if (performance.now() < backAt) throw new Error(LOST)

@@ -68,7 +68,7 @@ FROM generate_series(1, 30000) AS n`)
     await looked
   })
 
-  test('a task alone takes three', async () => {
+  test('one task takes three statements', async () => {
     sent = []
     const end = ended(1)
     await engine.create(task('alone'))
@@ -76,7 +76,7 @@ FROM generate_series(1, 30000) AS n`)
     assert.equal(sent.length, 3, sent.join('\n---\n'))
   })
 
-  test('a hundred tasks that come together take three too', async () => {
+  test('a hundred tasks that come together take three statements, like one task', async () => {
     sent = []
     const end = ended(100)
     await Promise.all(Array.from({ length: 100 }, (_, n) => (
@@ -88,7 +88,7 @@ FROM generate_series(1, 30000) AS n`)
   })
 
   // PostgreSQL commits transactions with a notice one at a time, each with its own write to the disk.
-  test('a transaction of the application gets three statements and no notice, which follows', async () => {
+  test('a transaction of the application takes three statements, and its notice follows after the commit', async () => {
     const client = await pool.connect()
     const texts: string[] = []
     const transaction = {
@@ -113,7 +113,7 @@ FROM generate_series(1, 30000) AS n`)
     assert.deepEqual(texts.filter((text) => /notify/i.test(text)), [])
   })
 
-  test('none reads the whole table', async () => {
+  test('no statement reads the whole table', async () => {
     await pool.query('SELECT pg_stat_reset()')
     const end = ended(20)
     for (let n = 0; n < 20; n++) {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
-import { type RedisClient } from 'longhaul/redis'
+import { redis as redisParts, type RedisClient } from 'longhaul/redis'
 import { RedisStore } from '../../adapters/redis/store.js'
 import { redisForFile } from '../servers/redis-server.js'
 import { eventually } from '../kit/wait.js'
@@ -22,12 +22,12 @@ function clientWith(over: Partial<RedisClient>): RedisClient {
   }
 }
 
-describe('a write whose answer was lost, and which the client sent again', () => {
+describe('a write whose response was lost, and which the client sends again', () => {
   const twice = clientWith({
     evalsha: async (sha, keys, ...args) => { await redis.evalsha(sha, keys, ...args); return redis.evalsha(sha, keys, ...args) },
   })
 
-  test('is recognised as its own by the revision', async () => {
+  test('is recognised by its revision', async () => {
     const plain = new RedisStore({ client: redis })
     const store = new RedisStore({ client: twice })
     // So that the server knows the script.
@@ -44,14 +44,14 @@ describe('a write whose answer was lost, and which the client sent again', () =>
     assert.equal((await store.create('resent-2', 'd', later)).created, false)
   })
 
-  test('counts twice if it increments', async () => {
+  test('counts twice if the write is an increment', async () => {
     const plain = new RedisStore({ client: redis })
     await plain.increment('resent-3', 1, later)
     assert.equal((await new RedisStore({ client: twice }).increment('resent-3', 1, later)).value, 3)
   })
 })
 
-test('scripts are loaded again on a server that has lost them, for every verb', async () => {
+test('each command loads its script again on a server that has lost it', async () => {
   const store = new RedisStore({ client: redis })
   const made = await store.create('scripts', 'a', later)
   assert.ok(made.created)
@@ -66,7 +66,23 @@ test('scripts are loaded again on a server that has lost them, for every verb', 
   assert.equal(await store.delete('scripts', now.revision), true)
 })
 
-test('another error of a script does not load it again', async () => {
+test('a server before Redis 6.0 is rejected at the first use, in one sentence', async () => {
+  const client = clientWith({ info: async () => '# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n' })
+  const expected = { name: 'TypeError', message: 'redis: the server has the version 5.0.14, and must have 6.0 or later' }
+  const { engine, store } = redisParts({ client, namespace: 'old' })
+  for (const _ of 'twice') {
+    await assert.rejects(store.get('a'), expected)
+    await assert.rejects(Promise.resolve(engine.now()), expected)
+  }
+  await engine.close({ drainMs: 0 })
+})
+
+test('a user without the right to INFO uses any server', async () => {
+  const store = new RedisStore({ client: clientWith({ info: () => Promise.reject(new Error('NOPERM')) }), namespace: 'no-info' })
+  assert.equal(await store.get('a'), undefined)
+})
+
+test('an error other than a missing script does not load the script again', async () => {
   let sources = 0
   const store = new RedisStore({ client: clientWith({
     evalsha: () => Promise.reject(new Error('READONLY You can not write')), eval: () => { sources++; return Promise.resolve([1]) },
@@ -75,7 +91,7 @@ test('another error of a script does not load it again', async () => {
   assert.equal(sources, 0)
 })
 
-test('a silent server costs one deadline, then one probe at a time, until it replies', async () => {
+test('a silent server costs one deadline, and then one probe at a time until it replies', async () => {
   const asked: ((text: string | null) => void)[] = []
   const store = new RedisStore({ timeoutMs: 200, client: clientWith({ get: () => new Promise((resolve) => { asked.push(resolve) }) }) })
   const began = performance.now()

@@ -46,7 +46,7 @@ function work(
   return begun
 }
 
-test('tasks expire in a server without memory, and so make room', async (t) => {
+test('tasks expire in a server whose memory is full, which makes room for others', async (t) => {
   const { engine, namespace } = open(t)
   await engine.create(task('brief', { keepMs: 1500 }))
   const begun = work(engine)
@@ -57,7 +57,7 @@ test('tasks expire in a server without memory, and so make room', async (t) => {
   await eventually(async () => await redis.exists(`{${namespace}}:engine:h:brief`) === 0, 8000, 'its row is gone')
 })
 
-test('no clock of a process decides whether a task has expired', async (t) => {
+test('the clock of a process does not decide whether a task has expired', async (t) => {
   const { engine } = open(t)
   const now = Date.now
   t.mock.method(Date, 'now', () => now() - 3_600_000)
@@ -67,7 +67,7 @@ test('no clock of a process decides whether a task has expired', async (t) => {
   assert.equal(await engine.read('brief'), undefined)
 })
 
-test('a Cluster whose client reads from replicas is read on its masters', async (t) => {
+test('a client that reads from the replicas of a Cluster reads tasks from its primaries', async (t) => {
   const lags = new Redis(server.url, { maxRetriesPerRequest: null })
   t.after(() => { lags.disconnect() })
   Object.assign(lags.options, { scaleReads: 'slave' })
@@ -80,7 +80,7 @@ test('a Cluster whose client reads from replicas is read on its masters', async 
   assert.equal((await store.get('entry'))?.value, 'value')
 })
 
-test('a task whose start has come is listed as queued and as processing after a change of its pool', async (t) => {
+test('a task whose start has come is listed under its current status, even after a change of its pool', async (t) => {
   const { engine } = open(t)
   await engine.create(task('later', { start: { delayMs: 100 } }))
   await new Promise((resolve) => { setTimeout(resolve, 150) })
@@ -125,7 +125,7 @@ test('a command that the client sends twice is one change', async (t) => {
   assert.equal(begun.length, 2, 'it runs again, once')
 })
 
-test('a client with a key prefix has all keys under it', async (t) => {
+test('a client with a key prefix writes all keys under this prefix', async (t) => {
   const client = new Redis(server.url, { keyPrefix: 'shop:', db: 1 })
   t.after(() => { client.disconnect() })
   const { engine, namespace } = open(t, client)
@@ -140,7 +140,7 @@ test('a client with a key prefix has all keys under it', async (t) => {
   assert.deepEqual((await engine.list({ of: 'all', order: 'newest', limit: 10 })).map(({ id }) => id), ['one'])
 })
 
-test('nothing is left of tasks that have expired but the names of definitions and pools', async (t) => {
+test('expired tasks leave nothing but the names of definitions and pools', async (t) => {
   const { engine, namespace } = open(t)
   const begun = work(engine)
   const every = { owner: 'ann', caller: 'ann', limit: { group: '', max: 9 }, keepMs: 300 }
@@ -167,7 +167,7 @@ test('no key of a task has an expiry in Redis', async (t) => {
   assert.deepEqual(await Promise.all(keys.map((key) => redis.pttl(key))), keys.map(() => -1))
 })
 
-test('runs whose begin has no reply, or was sent twice, are given back within two seconds, and are no crashes', async (t) => {
+test('runs whose begin has no reply, or was sent twice, are given back within two seconds, and count as no crashes', async (t) => {
   const lossy = new Redis(server.url, { maxRetriesPerRequest: null })
   t.after(() => { lossy.disconnect() })
   const send = lossy.evalsha.bind(lossy) as (...args: unknown[]) => Promise<unknown>

@@ -37,7 +37,7 @@ test('longhaul:store publishes the duration and the outcome of each call', async
   assert.ok((heard.at(-1)?.ms ?? 0) > 150, 'the caller waited for its deadline')
 })
 
-test('misuse does not open the breaker: the next call is sent', async (t) => {
+test('misuse does not open the circuit breaker, and the next call is sent', async (t) => {
   const store = new RedisStore({ client, namespace: 'misuse', timeoutMs: 50 })
   t.after(() => store.close())
   for (let n = 0; n < 3; n++) await assert.rejects(store.create('key', '', { ttlMs: NaN }), TypeError)

@@ -25,7 +25,7 @@ for (const [what, value] of Object.entries(VALUES)) {
       await database.close()
     })
 
-    test('are in lists longer than one read of the engine, and in the overview of operators', async () => {
+    test('appear in lists longer than one read of the engine, and in the overview of operators', async () => {
       for (const id of ids) {
         await tasks.submit(work, undefined, { id, owner: 'ann', context: value })
         await tasks.cancel(id)
@@ -38,7 +38,7 @@ for (const [what, value] of Object.entries(VALUES)) {
       assert.deepEqual(json['callbacks'], { examined: 130, failed: [] })
     })
 
-    test('are a position for the next page', async () => {
+    test('serve as a position for the next page', async () => {
       const seen: string[] = []
       for (let after: StoredTask | undefined; ;) {
         const page = await engine.list({ of: 'all', order: 'newest', limit: 50, after })
@@ -53,7 +53,7 @@ for (const [what, value] of Object.entries(VALUES)) {
   })
 }
 
-test('a list of an owner with half of a surrogate pair is a list', async () => {
+test('tasks are listed for an owner whose name contains half of a surrogate pair', async () => {
   const database = openRedis(url, { name: 'text-owner' })
   const query = { of: { owner: 'ann\ud800' }, order: 'newest', limit: 10, names: ['\udc00'] } as const
   assert.deepEqual(await database.parts.engine.list(query), [])

@@ -8,7 +8,6 @@ import { Link, snapshot } from './sqlite-fixture.js'
 
 const folder = sqliteFolder()
 
-// #region fixture
 function openFixture(settings: EngineSettings): EngineFixture {
   const path = join(folder, `${randomBytes(6).toString('hex')}.db`)
   const ends: (() => Promise<void>)[] = []
@@ -35,4 +34,3 @@ function openFixture(settings: EngineSettings): EngineFixture {
 engineConformance(runner, async (settings) => openFixture(settings), {
   title: 'SmallEngine', toleranceMs: 100, leaseMs: 1200, timeoutMs: 20_000, removesAgainSoon: true, isBounded: true,
 })
-// #endregion

@@ -26,7 +26,6 @@ export class SmallEngine implements TaskEngine {
     this.file = new SmallFile(database, settings)
   }
 
-  // #region calls
   async create(task: NewTask): Promise<Created> {
     const fault = nameFault(task)
     if (fault) throw fault
@@ -42,7 +41,6 @@ export class SmallEngine implements TaskEngine {
   read(id: string): Promise<StoredTask | undefined> {
     return this.call((tasks) => tasks.row(id)?.task)
   }
-  // #endregion
 
   readByKey(key: string): Promise<StoredTask | undefined> {
     return this.call((tasks) => tasks.withKey(key)?.task)
@@ -75,7 +73,6 @@ export class SmallEngine implements TaskEngine {
     return this.call(({ paused }) => [...paused].sort())
   }
 
-  // #region call
   /** Applies a rule in a transaction. Waits up to three seconds while another process has the lock. */
   private async call<T>(rule: (tasks: ModelTasks) => T): Promise<T> {
     for (const end = performance.now() + 3000; ;) {
@@ -91,9 +88,7 @@ export class SmallEngine implements TaskEngine {
       }
     }
   }
-  // #endregion
 
-  // #region watch
   async watch(id: string, listener: () => void): Promise<() => void> {
     // Changes from before are in the file, so they call no listener.
     await this.now()
@@ -118,9 +113,7 @@ export class SmallEngine implements TaskEngine {
   private lookForOthers(): void {
     if (this.file.hasForeignChange()) this.checkRuns()
   }
-  // #endregion
 
-  // #region work
   work(options: WorkOptions, handlers: WorkHandlers): void {
     const working: LeasedWork = new LeasedWork(options, handlers, {
       leaseMs: this.settings.leaseMs,
@@ -138,9 +131,7 @@ export class SmallEngine implements TaskEngine {
     await this.working?.close(drainMs)
     clearInterval(this.timer)
   }
-  // #endregion
 
-  // #region look
   /** Begins what is due in one transaction, and then performs it. */
   private async look(working: LeasedWork): Promise<void> {
     const { places, limits } = working.options
@@ -173,9 +164,7 @@ export class SmallEngine implements TaskEngine {
       leaseEnd: performance.now() + this.settings.leaseMs,
     })
   }
-  // #endregion
 
-  // #region perform
   private perform(working: LeasedWork, run: LeasedRun): void {
     const { places } = working.options
     places.tryAcquire(run.task.pool)
@@ -194,7 +183,6 @@ export class SmallEngine implements TaskEngine {
       if (all.some(([run, row]) => row?.lease !== run.lease)) void this.working?.leases.renew()
     }, () => undefined)
   }
-  // #endregion
 }
 
 /** Calls `next` until there is nothing more, or `max` times. */

@@ -15,7 +15,6 @@ export class SmallFile {
     this.tasks = new ModelTasks(settings)
   }
 
-  // #region transact
   /** Applies a rule to the tasks in the file. Returns the ids of what it, or another process, has changed. */
   transact<T>(rule: (tasks: ModelTasks) => T): { readonly outcome: T, readonly changed: string[] } {
     const { database } = this
@@ -32,9 +31,7 @@ export class SmallFile {
       throw error
     }
   }
-  // #endregion
 
-  // #region foreign
   /** Returns whether another process has written since the last transaction of this one. */
   hasForeignChange(): boolean {
     try {
@@ -49,7 +46,6 @@ export class SmallFile {
     const [row] = this.database.prepare('PRAGMA data_version').all() as { readonly data_version: number }[]
     return row?.data_version
   }
-  // #endregion
 
   /** Reads everything if another process has written. Returns the ids of what it has changed. */
   private load(): string[] {

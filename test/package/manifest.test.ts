@@ -12,13 +12,13 @@ const manifest = JSON.parse(text('package.json'))
 const subpaths = Object.keys(manifest.exports).filter((path) => path !== './package.json')
 
 const output = (subpath: string) => subpath === '.' ? 'index' : subpath.slice(2)
-/** The source of an entry point: `.` is src, `./node` is adapters/node. */
+/** The source of an entry point: `.` is src, `./node` is adapters/node, `./conformance` is conformance. */
 const source = (subpath: string) => ENTRY_POINTS[output(subpath)] ?? ''
 
 test('each entry point has a source, a build entry, ESM and CJS with types of their own, and a page', () => {
   assert.ok(Array.isArray(tsup))
   const [modules, ...bundles] = tsup
-  assert.deepEqual(modules?.entry, ['src/**/*.ts', 'adapters/**/*.ts', '!**/*.node.ts'])
+  assert.deepEqual(modules?.entry, ['src/**/*.ts', 'adapters/**/*.ts', 'conformance/**/*.ts', '!**/*.node.ts'])
   assert.deepEqual(bundles.map(({ outDir }) => outDir), ['dist/node', 'dist/cjs', 'dist/types'])
   const sources = Object.fromEntries(subpaths.map((subpath) => [output(subpath), source(subpath)]))
   for (const { entry, outDir } of bundles) {
@@ -59,7 +59,7 @@ test('each file for Node replaces a file beside it and exports the same names', 
   for (const file of files) assert.deepEqual(exported(file), exported(file.replace('.node.ts', '.ts')), file)
 })
 
-test('a TypeScript that reads no exports finds the types of each entry point (15.23)', () => {
+test('a TypeScript without support for exports finds the types of each entry point (15.23)', () => {
   const types = (subpath: string) => `./dist/types/${output(subpath)}.d.cts`
   assert.equal(manifest.types, types('.'))
   const below = subpaths.filter((subpath) => subpath !== '.')
@@ -82,7 +82,7 @@ test('the consumer that is compiled and run against the package imports every en
   for (const subpath of subpaths.filter((each) => each !== './nestjs')) assert.ok(consumer.includes(` from '${subpath.replace('.', 'longhaul')}'`), subpath)
 })
 
-test('what is built and the docs of users are packed, without side effects, for the versions of Node that are tested', () => {
+test('the package contains what is built and the docs for users, without side effects, for the tested versions of Node', () => {
   const pages = ['CHANGELOG.md', 'docs/README.md', 'docs/errors.md', 'docs/guarantees.md', 'docs/guide']
   const pictures = ['docs/flow.svg', 'docs/states.svg', 'docs/console*.png', 'docs/upload-*.png']
   assert.deepEqual(manifest.files, ['dist', ...pages, ...pictures])
@@ -91,7 +91,7 @@ test('what is built and the docs of users are packed, without side effects, for 
 })
 
 for (const folder of ['', 'bench/']) {
-  test(`${folder}package-lock.json holds no address of a registry, and the dependencies of ${folder}package.json`, () => {
+  test(`${folder}package-lock.json contains no address of a registry, and the dependencies of ${folder}package.json`, () => {
     const { dependencies, devDependencies } = JSON.parse(text(`${folder}package.json`))
     const { packages } = JSON.parse(text(`${folder}package-lock.json`))
     const addresses = Object.entries(packages).filter(([, entry]) => 'resolved' in (entry as object))
@@ -101,7 +101,7 @@ for (const folder of ['', 'bench/']) {
   })
 }
 
-test('a benchmark that imports a package of bench/package.json is left out of tsconfig.json, and no other is', () => {
+test('tsconfig.json excludes exactly the benchmarks that import a package of bench/package.json', () => {
   const { devDependencies } = JSON.parse(text('bench/package.json'))
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => readFileSync(path, 'utf8'))
   const files = readdirSync(join(root, 'bench'), { recursive: true, encoding: 'utf8' })

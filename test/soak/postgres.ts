@@ -81,15 +81,15 @@ async function disturb(
   } while (performance.now() < end)
 }
 
-describe(`PostgreSQL for ${minutes} minutes, seed ${seed}`, () => {
-  test('with faults at random', { timeout: Infinity }, async () => {
+describe(`tasks on PostgreSQL for ${minutes} minutes, seed ${seed}`, () => {
+  test('survive random faults', { timeout: Infinity }, async () => {
     const database = await postgresForFile({ fsync: true })
     const site = await Site.start(database)
     await disturb(site, database, SERVER, 0.6 * minutes)
     await site.lostNothing()
   })
 
-  test('with faults at random before and after a fail-over', { timeout: Infinity }, async () => {
+  test('survive random faults before and after a fail-over', { timeout: Infinity }, async () => {
     const primary = await postgresForFile({ fsync: true })
     const replica = await postgresForFile({ replicaOf: primary, fsync: true })
     await primary.waitForReplica()
@@ -105,7 +105,7 @@ describe(`PostgreSQL for ${minutes} minutes, seed ${seed}`, () => {
     await site.lostNothing()
   })
 
-  test('with a disk that is full at random', { timeout: Infinity }, async () => {
+  test('survive a disk that is randomly full', { timeout: Infinity }, async () => {
     const database = await postgresForFile({ fsync: true, tablespaceBytes: DISK, settings: { autovacuum_naptime: '5s' } })
     const site = await Site.start(database)
     // The disk is gone when the server ends.

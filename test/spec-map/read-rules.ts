@@ -27,7 +27,7 @@ export function readRules(root: string): Map<string, string[]> {
 
 /** Imports by file: of the tests, of `src` and of `adapters`. */
 function importGraph(root: string): Map<string, string[]> {
-  const files = ['src', 'adapters', 'test'].flatMap((folder) => filesBelow(root, folder, '.ts'))
+  const files = ['src', 'adapters', 'conformance', 'test'].flatMap((folder) => filesBelow(root, folder, '.ts'))
   const target = (file: string, specifier: string): string[] => {
     if (specifier === 'longhaul') return ['src/index.ts']
     if (specifier.startsWith('longhaul/')) return [`adapters/${specifier.slice('longhaul/'.length)}/index.ts`]

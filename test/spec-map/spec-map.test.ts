@@ -20,7 +20,7 @@ test('the clauses are listed in the order of the specification', () => {
   assert.deepEqual(CLAUSES.map((clause) => clause.id), specified)
 })
 
-test('each clause has code that is there', () => {
+test('each clause has code that exists', () => {
   for (const { id } of CLAUSES) assert.ok(codeOf(id).length > 0, id)
   for (const file of Object.values(CODE).flat()) assert.ok(existsSync(join(root, file)), file)
 })
@@ -38,33 +38,33 @@ test('citations of rules are recognised', () => {
   ])
 })
 
-describe('findings of the map', () => {
+describe('the report of the map', () => {
   const clauses = [{ id: '4.6.1', about: 'first' }, { id: '4.6.2', about: 'second', planned: 'later' }]
   const proof = { file: 'a.test.ts', clauses: ['4.6.1'], title: 'answers' }
   const both = ['4.6.1', '4.6.2']
 
-  test('reports nothing if everything fits', () => {
+  test('is empty if everything fits', () => {
     assert.deepEqual(problems(both, clauses, [proof]), [])
   })
-  test('reports a clause without a test', () => {
+  test('contains a clause without a test', () => {
     assert.deepEqual(problems(both, clauses, []), ['4.6.1 (first) has no test'])
   })
-  test('reports a planned clause that has a test', () => {
+  test('contains a planned clause that has a test', () => {
     const found = problems(both, clauses, [{ ...proof, clauses: both }])
     assert.deepEqual(found, ['4.6.2 has a test: take its «planned» out of clauses.ts'])
   })
-  test('reports a tag that names no clause', () => {
+  test('contains a tag that names no clause', () => {
     const found = problems(both, clauses, [proof, { ...proof, clauses: ['4.6.9'] }])
     assert.deepEqual(found, ['a.test.ts: «SPEC 4.6.9» names no clause'])
   })
-  test('reports a rule that only one side has', () => {
+  test('contains a rule that only one side has', () => {
     assert.deepEqual(problems(['4.6.1', '4.6.2', '4.6.3'], clauses, [proof]), ['docs/SPEC.md has 4.6.3, clauses.ts does not'])
     assert.deepEqual(problems(['4.6.1'], clauses, [proof]), ['clauses.ts has 4.6.2, docs/SPEC.md does not'])
   })
 })
 
-describe('reading', () => {
-  test('sections, rules, both lists of 4.9, the poll, and the rows of the tables of promises', () => {
+describe('the reader of the specification and of the tests', () => {
+  test('finds sections, rules, both lists of 4.9, the poll, and the rows of the tables of promises', () => {
     for (const id of ['1.1', '2.4', '2.9', '3.1', '4.1.PATCH', '4.6.poll', '4.6.5', '4.9.format.4', '4.9.upload.3', '7.404', '7.6', '9.uri-versioning', '9.3']) {
       assert.ok(specified.includes(id), id)
     }
@@ -72,7 +72,7 @@ describe('reading', () => {
     assert.equal(new Set(specified).size, specified.length)
   })
 
-  test('titles with one tag or several, in any quotes, and no others', () => {
+  test('finds titles with one tag or several, in any quotes, and no others', () => {
     // Put together here, so that this file has no such title itself.
     const title = (text: string) => `SPEC ${text}`
     const source = [

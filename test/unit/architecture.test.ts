@@ -26,6 +26,7 @@ const imports = (from: string) => `import { a } from '${from}'\nexport const b =
 describe('a wrong import is reported', () => {
   const wrong: [path: string, from: string, reason: string][] = [
     ['src/runtime/x.ts', '../http/errors.js', 'src/runtime must not import src/http'],
+    ['src/wire/x.ts', '../runtime/maybe-promise.js', 'src/wire must not import src/runtime'],
     ['src/http/x.ts', '../schema/schema.js', 'src/http must not import src/schema'],
     ['src/http/fields/x.ts', '../../stores/store.js', 'src/http must not import src/stores'],
     ['src/http/x.ts', '../tasks/tasks.js', 'src/http must not import src/tasks'],
@@ -70,7 +71,16 @@ describe('a wrong import is reported', () => {
     ['adapters/node/x.ts', 'longhaul/memory', 'adapters imports its own files by relative path'],
     ['adapters/node/x.ts', 'zod', 'adapters import only the (peer) dependencies in package.json, and zod is none'],
     ...['node:crypto', 'node:stream', 'standardwebhooks', '../http/errors.js', '../../adapters/node/index.js', '../clients/x.js']
-      .map((from): [string, string, string] => ['src/client/x.ts', from, 'src/client runs in browsers and imports its own files only']),
+      .map((from): [string, string, string] => ['src/client/x.ts', from, 'src/client runs in browsers and imports its own files and src/wire only']),
+    ['conformance/x.ts', '../src/http/exchange.js', 'conformance must not import src/http'],
+    ['conformance/engine/x.ts', '../../src/index.js', "conformance can't import the package's index"],
+    ['conformance/x.ts', '../adapters/memory/index.js', 'conformance imports src and itself only'],
+    ['conformance/x.ts', '../test/x.js', 'conformance imports src and itself only'],
+    ['conformance/x.ts', 'longhaul/engine', 'conformance imports its own files by relative path'],
+    ['conformance/x.ts', 'node:test', 'conformance knows no test runner, server, socket, file or process, and node:test is one'],
+    ['conformance/x.ts', 'fast-check', 'conformance needs no package, and fast-check is one'],
+    ['src/tasks/x.ts', '../../conformance/runner.js', 'src knows nobody outside src'],
+    ['adapters/memory/x.ts', '../../conformance/runner.js', 'adapters import src and themselves only'],
     ['examples/express/main.ts', '../../src/index.js', "examples import the package by its public names ('longhaul', 'longhaul/…')"],
     ['examples/express/main.ts', '../../adapters/node/index.js', "examples import the package by its public names ('longhaul', 'longhaul/…')"]
   ]
@@ -88,18 +98,18 @@ describe('a wrong import is reported', () => {
     'export from': "export { a } from 'node:http'\n"
   }
   for (const [way, code] of Object.entries(ways)) {
-    test(`by ${way}`, async () => {
+    test(`in ${way}`, async () => {
       assert.ok((await lint('src/http/x.ts', code)).some((message) => message.startsWith('longhaul/import-directions: ')))
     })
   }
 
-  test('a comment cannot switch it off', async () => {
+  test('although a comment tries to switch the rule off', async () => {
     const messages = await lint('src/http/x.ts', `/* eslint-disable */\n${imports('node:http')}`)
     assert.ok(messages.some((message) => message.startsWith('longhaul/import-directions: ')))
   })
 })
 
-describe('a right import is not', () => {
+describe('a right import is not reported', () => {
   const right: [path: string, from: string][] = [
     ['src/index.ts', './engine/task.js'],
     ['src/http/x.ts', './errors.js'],
@@ -118,7 +128,11 @@ describe('a right import is not', () => {
     ['adapters/memory/x.ts', 'lru-cache'],
     ['adapters/node/x.ts', 'node:http'],
     ['src/client/x.ts', './errors.js'],
+    ['src/client/x.ts', '../wire/task.js'],
     ['src/client/deep/x.ts', '../errors.js'],
+    ['conformance/x.ts', 'node:assert/strict'],
+    ['conformance/engine/x.ts', '../../src/engine/task.js'],
+    ['conformance/engine/x.ts', '../runner.js'],
     ['examples/express/main.ts', 'longhaul/node'],
     ['examples/express/main.ts', 'express'],
     ['examples/express/main.ts', '../shared.js'],
@@ -132,7 +146,7 @@ describe('a right import is not', () => {
 })
 
 describe('the house style', () => {
-  test('a docblock begins with a verb or a noun phrase', async () => {
+  test('lets a docblock begin with a verb or a noun phrase only', async () => {
     const messageFor = async (docblock: string) => lint('src/http/x.ts', `${docblock}\nexport const a = 1\n`)
     for (const word of ['What', 'Whether', 'Who', 'How', 'Where', 'When']) {
       const expected = [`longhaul/docblock-start: begin with a verb or a noun phrase, not with ${word}`]
@@ -143,46 +157,46 @@ describe('the house style', () => {
       assert.deepEqual(await messageFor(good), [])
     }
   })
-  test('no default export', async () => {
+  test('allows no default export', async () => {
     assert.deepEqual(await lint('src/http/x.ts', 'export default 1\n'), ['no-restricted-syntax: Name what you export.'])
   })
-  test('no star export in the package', async () => {
+  test('allows no star export in the package', async () => {
     assert.deepEqual(await lint('src/index.ts', "export * from './http/errors.js'\n"), ['no-restricted-syntax: List the names that you export.'])
   })
-  test('no semicolons, single quotes', async () => {
+  test('allows no semicolons and only single quotes', async () => {
     const rules = (await lint('src/http/x.ts', 'export const a = "b";\n')).map((message) => message.split(':')[0])
     assert.deepEqual(rules.sort(), ['@stylistic/quotes', '@stylistic/semi'])
   })
-  test('no globals of Node in files for browsers', async () => {
+  test('allows no globals of Node in files for browsers', async () => {
     const code = 'export const a = [Buffer.alloc(1), process.env]\n'
     const rules = (await lint('src/client/x.ts', code)).map((message) => message.split(':')[0])
     assert.deepEqual(rules, ['no-restricted-globals', 'no-restricted-globals'])
   })
-  test('no any', async () => {
+  test('allows no any', async () => {
     const rules = (await lint('src/http/x.ts', 'export const a = {} as any\n')).map((message) => message.split(':')[0])
     assert.deepEqual(rules, ['@typescript-eslint/no-explicit-any'])
   })
 })
 
-describe('the folders', () => {
-  const folders = ['src', 'adapters', 'examples', 'test', 'bench'].flatMap((area) =>
+describe('the folders of src', () => {
+  const folders = ['src', 'adapters', 'conformance', 'examples', 'test', 'bench'].flatMap((area) =>
     readdirSync(join(root, area), { recursive: true, withFileTypes: true })
       .filter((entry) => !entry.parentPath.includes('node_modules'))
       .map((entry) => ({ name: entry.name, path: join(entry.parentPath, entry.name) })))
 
-  test('no folder has a catch-all name', () => {
+  test('have no catch-all name', () => {
     const drawers = folders.filter(({ name }) => /^(?:utils?|helpers?|common|misc|lib)(?:\.[a-z]+)?$/.test(name))
     assert.deepEqual(drawers.map(({ path }) => path), [])
   })
-  test('each folder of src has its directions', () => {
+  test('have their directions', () => {
     const below = readdirSync(join(root, 'src'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
     assert.ok(below.length > 0)
     assert.deepEqual(below.map((folder) => folder.name).filter((name) => !Object.hasOwn(FOLDERS, name)), [])
   })
-  test('no file imports itself, directly or through others', () => {
+  test('have no file that imports itself, directly or through others', () => {
     assert.deepEqual(findCycles(readImports()), [])
   })
-  test('a cycle is found', () => {
+  test('are checked for cycles', () => {
     const imports = new Map([['a', ['b']], ['b', ['c', 'd']], ['c', ['a']], ['d', []]])
     assert.deepEqual(findCycles(imports), [['a', 'b', 'c']])
   })

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { agrees, differentDefaults } from '../../scripts/option-defaults.mjs'
 import { optionsReference } from '../../scripts/options-reference.mjs'
 
-test('docs/guide/options.md is what the docstrings say; if it is not, run npm run options', () => {
+test('docs/guide/options.md equals the output of npm run options', () => {
   const page = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'guide', 'options.md'), 'utf8')
   assert.equal(page, optionsReference())
 })

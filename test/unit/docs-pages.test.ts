@@ -31,7 +31,9 @@ function deadPaths(page: string, text: string): string[] {
   const blocks = [...text.matchAll(/^ *```[^]*?^ *```$/gm)].flatMap(([block]) => words(block).filter(isPath))
   const spans = [...text.replaceAll(/^ *```[^]*?^ *```$/gm, '').matchAll(/`[^`\n]+`/g)]
     .flatMap(([span]) => words(span).filter((word) => isPath(word) || isFile(word)))
-  const code = [...spans, ...blocks]
+  // Files that the page itself shows.
+  const shown = new Set([...text.matchAll(/^\/\/ (\S+\.[cm]?[jt]s)$/gm)].map(([, name = '']) => name))
+  const code = [...spans, ...blocks].filter((path) => !shown.has(path))
   return [...links, ...code].filter((path) => !exists(path.replace(/\/$/, '')))
 }
 
@@ -50,12 +52,12 @@ function exists(path: string): boolean {
 
 describe('the paths that a page names', () => {
   for (const page of pages) {
-    test(`${page} names files and folders that exist`, () => {
+    test(`exist for ${page}`, () => {
       assert.deepEqual(deadPaths(page, readFileSync(join(root, page), 'utf8')), [])
     })
   }
 
-  test('a page with dead paths is reported', () => {
+  test('are reported if they are dead', () => {
     const text = [
       'See `src/gone.ts`, `gone/engine.ts`, [this](gone.md) and [that](guide/tasks.md#top).', '```sh',
       'node scripts/gone.mjs src/engine/task.ts', '```', 'Also `engine/task.ts`, `docs/api` and `test/**/*.test.ts`.',
@@ -75,12 +77,12 @@ describe('the decisions', () => {
   )
 
   for (const name of names) {
-    test(`${name} has at most 200 words`, () => {
+    test(`have at most 200 words in ${name}`, () => {
       assert.ok(wordsOf(read(name)) <= 200, `it has ${wordsOf(read(name))}`)
     })
   }
 
-  test('the table lists every page with its number and its title', () => {
+  test('are listed in the table with number and title', () => {
     const rows = [...read('README.md').matchAll(/^\| (\d+) \| \[(.+)\]\((\d.+\.md)\) \|$/gm)]
     assert.deepEqual(
       rows.map(([, number, title, name]) => [name, `# ${number}. ${title}`]),

@@ -12,10 +12,15 @@ export type BlobStatements = ReturnType<typeof blobStatements>
  * before the first chunk is deleted: no later statement extends the lease, appends or completes.
  */
 export function blobStatements(schema: string) {
+  return { ...writeStatements(schema), ...readStatements(schema), ...sweepStatements(schema) }
+}
+
+/** Statements that write the bytes of a version, and make it visible. */
+function writeStatements(schema: string) {
   const blobs = `${schema}.blobs`
   const versions = `${schema}.blob_versions`
   const chunks = `${schema}.blob_chunks`
-  /** Values: version, position, data; for the first chunk also the key. */
+  /** Values are version, position and data. For the first chunk the key follows. */
   const append = (version: string): string => `WITH version AS (
   ${version} RETURNING id
 )
@@ -52,6 +57,15 @@ SELECT 1 FROM written`
     complete: complete(`UPDATE ${versions} SET expires_at = ${expiry('$4')}, lease_until = '-infinity'
   WHERE id = $2::uuid AND NOT is_removed`),
     discard: `UPDATE ${versions} SET lease_until = '-infinity' WHERE id = $1`,
+  }
+}
+
+/** Statements that find, read, renew and delete a blob. */
+function readStatements(schema: string) {
+  const blobs = `${schema}.blobs`
+  const versions = `${schema}.blob_versions`
+  const chunks = `${schema}.blob_chunks`
+  return {
     find: `SELECT version::text AS version, size::float8 AS size FROM ${blobs}
 WHERE key = $1 AND expires_at > clock_timestamp()`,
     // As base64, which is shorter than the hexadecimal digits that clients get by default.
@@ -77,6 +91,15 @@ SELECT version::text AS version, size::float8 AS size, EXISTS (SELECT FROM renew
   UPDATE ${versions} SET expires_at = clock_timestamp() FROM deleted WHERE id = deleted.version
 )
 SELECT live FROM deleted`,
+  }
+}
+
+/** Statements that remove expired versions. */
+function sweepStatements(schema: string) {
+  const blobs = `${schema}.blobs`
+  const versions = `${schema}.blob_versions`
+  const chunks = `${schema}.blob_chunks`
+  return {
     markRemoved: `WITH expired AS (
   SELECT id, key, is_removed FROM ${versions}
   WHERE expires_at <= clock_timestamp() AND (is_removed OR lease_until <= clock_timestamp())

@@ -26,7 +26,7 @@ export const MAX_MS = 2000
 const COLUMNS = 'id text, birth text, key text, owner text, caller text, limit_group text, max bigint, '
   + 'name text, pool text, priority integer, input text, details text, at float8, delay float8, '
   + 'keep float8, has_files boolean'
-/** And of one with a business key. */
+/** Columns of a new task with a business key. */
 const UNIQUE_COLUMNS = `${COLUMNS}, unique_key text, replaces boolean`
 
 /** There is no row for a task that has to be tried again. */
@@ -238,8 +238,8 @@ UNION ALL SELECT 'replaced', new_id, row_to_json(replaced)::text, 0, 0, 0 FROM r
 }
 
 /**
- * Returns the SQL of the turn of a replaced task, and of when it is due. If it may begin now as before,
- * it keeps its place, or is still held; its pool and its priority must be the same.
+ * Returns the SQL of the turn and of the due time of a replaced task. If the task may begin now, as
+ * before, with the same pool and priority, it keeps its turn or stays held.
  */
 function placeSql(rows: string): string {
   const stays = `due <= ${SAME_NOW} AND task.pool = swapped.pool AND task.priority = swapped.priority`

@@ -109,7 +109,8 @@ export class PostgresTaskEngine implements TaskEngine {
   /** @throws {Error} `work` was called before. */
   work(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.worker) throw hasWorker('postgres')
-    this.worker = new Worker(this.database, this.notices, this.settings.leaseMs, options, handlers)
+    const { database, notices, settings: { leaseMs } } = this
+    this.worker = new Worker({ database, notices, leaseMs }, options, handlers)
   }
 
   async watch(id: string, listener: () => void): Promise<() => void> {
@@ -196,7 +197,7 @@ export class PostgresTaskEngine implements TaskEngine {
       this.worker?.work.leases.note(task, isOwn)
       if (isOwn) this.worker?.noteEnd(task)
       if (!isOwn && task.run > 0) this.notices.send(STOP)
-      if (status === 'queued') this.noteDue(delayMs, this.worker?.hasPlace(task.pool))
+      if (!isFinalStatus(status)) this.noteDue(delayMs, this.worker?.hasPlace(task.pool))
     }
     if (typeof callbackMs === 'number') {
       this.noteDue(callbackMs, (this.worker?.work.freeCallbacks ?? 0) > 0)

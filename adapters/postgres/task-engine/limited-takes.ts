@@ -5,7 +5,7 @@ import {
   beginSql, CLOCK, HELD, optional, runColumns, SAME_NOW, turnSql, type RunRow,
 } from './rows.js'
 
-/** Number of ready tasks that a take reads: at first, and when it has met only held ones. */
+/** Number of ready tasks that a take reads at first, and after it has met only held tasks. */
 const SCAN = { first: 100, next: 500 }
 /** Maximum number of pairs of a caller and a name that one check of held tasks reads. */
 const MAX_PAIRS = 200
@@ -124,8 +124,8 @@ export class LimitedTakes {
   }
 
   /**
-   * Finds held tasks whose callers have room, because limits were raised or a process died. Reads some
-   * callers, the next ones with the next call.
+   * Finds held tasks whose callers have room, because limits were raised or a process died. Each
+   * call checks some callers, and the next call continues after them.
    */
   async check(): Promise<void> {
     const { maxPerCaller, names, maxOfNames } = this.values
@@ -154,7 +154,6 @@ function takeSql(schema: string): string {
   const rows = `${schema}.task_rows`
   const pools = `${schema}.task_pools`
   const begins = `${schema}.task_begins`
-  const logs = '$7::bigint IS NOT NULL AND EXISTS (SELECT FROM taken)'
   const inWindow = `pool = $1 AND began_at BETWEEN ${SAME_NOW} - $8::float8 AND ${SAME_NOW}`
   return `WITH ${CLOCK}, known AS MATERIALIZED (
   SELECT begun, is_paused FROM ${pools} WHERE pool = $1
@@ -196,14 +195,7 @@ function takeSql(schema: string): string {
 ), counted AS (
   UPDATE ${pools} SET begun = begun + (SELECT count(*) FROM taken)
   WHERE pool = $1 AND EXISTS (SELECT FROM taken)
-), logged AS (
-  INSERT INTO ${begins} (pool, began_at, before) SELECT $1, ${SAME_NOW}, begun FROM state
-  WHERE ${logs}
-), trimmed AS (
-  DELETE FROM ${begins} WHERE ${logs} AND pool = $1 AND began_at < ${SAME_NOW} - $8::float8
-), corrected AS (
-  DELETE FROM ${begins} WHERE ${logs} AND pool = $1 AND began_at > ${SAME_NOW}
-)
+), ${logSql(schema)}
 SELECT (room - (SELECT count(*) FROM taken))::float8 AS room,
   CASE WHEN starts <= (SELECT count(*) FROM taken)
     THEN coalesce((SELECT began_at FROM oldest), now) + $8::float8 + 1 - now END AS opens_in,
@@ -211,6 +203,20 @@ SELECT (room - (SELECT count(*) FROM taken))::float8 AS room,
   (SELECT count(*) FROM promoted)::float8 AS released,
   (SELECT count(*) FROM judged WHERE NOT is_met)::float8 AS unmet, begun.*
 FROM clock LEFT JOIN state ON true LEFT JOIN begun ON true`
+}
+
+/** Returns common table expressions that log begins, and remove those that are too old or of the future. */
+function logSql(schema: string): string {
+  const begins = `${schema}.task_begins`
+  const logs = '$7::bigint IS NOT NULL AND EXISTS (SELECT FROM taken)'
+  return `logged AS (
+  INSERT INTO ${begins} (pool, began_at, before) SELECT $1, ${SAME_NOW}, begun FROM state
+  WHERE ${logs}
+), trimmed AS (
+  DELETE FROM ${begins} WHERE ${logs} AND pool = $1 AND began_at < ${SAME_NOW} - $8::float8
+), corrected AS (
+  DELETE FROM ${begins} WHERE ${logs} AND pool = $1 AND began_at > ${SAME_NOW}
+)`
 }
 
 /**

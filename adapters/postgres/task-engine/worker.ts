@@ -9,7 +9,7 @@ import type { Database } from '../database.js'
 import type { ChangeNotices } from '../notices.js'
 import { LimitedTakes } from './limited-takes.js'
 import {
-  beginSql, optional, runColumns, toRun, toTask, CLOCK, HELD, SAME_NOW, taskColumns, turnSql,
+  ASKS, beginSql, optional, runColumns, toRun, toTask, CLOCK, HELD, SAME_NOW, taskColumns, turnSql,
   type RunRow, type TaskRow,
 } from './rows.js'
 
@@ -18,11 +18,11 @@ const MIN_LOOK_MS = 10
 /** Maximum number of runs that one statement begins in one pool. */
 const MAX_TAKEN = 50
 
-/** Notice that something is due; with the name of a pool, that a task waits in it. */
+/** Notice that work is due. If the name of a pool follows, a task waits in this pool. */
 export const DUE = '!'
-/** Notice that the run of some task was ended from outside. */
+/** Notice that another process has ended the run of a task. */
 export const STOP = '?'
-/** With the name of a pool: notice that the pool has room under its limits. */
+/** Notice that a pool has room under its limits. The name of the pool follows. */
 const FREE = '+'
 
 interface Found {
@@ -35,6 +35,12 @@ interface Found {
   readonly next_callback_ms: number | null
   readonly has_removals: boolean
   readonly has_more: boolean
+}
+
+interface WorkerHost {
+  readonly database: Database
+  readonly notices: ChangeNotices
+  readonly leaseMs: number
 }
 
 /**
@@ -55,9 +61,9 @@ export class Worker {
   private readonly lostTakes = new Map<string, number>()
 
   constructor(
-    private readonly database: Database, private readonly notices: ChangeNotices,
-    private readonly leaseMs: number, options: WorkOptions, handlers: WorkHandlers,
+    private readonly host: WorkerHost, options: WorkOptions, handlers: WorkHandlers,
   ) {
+    const { database, notices, leaseMs } = host
     this.sql = workerSql(database.schema)
     this.work = new LeasedWork(options, handlers, {
       leaseMs,
@@ -82,8 +88,8 @@ export class Worker {
   }
 
   /**
-   * Takes tasks of a pool. Returns `false` if another process could begin one, because this one has no
-   * free place.
+   * Takes tasks of a pool. Returns `false` if this process has no free place, so that another
+   * process could begin one.
    */
   take(pool: string): boolean {
     if (!this.work.options.places.pools.has(pool)) return false
@@ -135,12 +141,12 @@ export class Worker {
     let count = 0
     while (count < MAX_TAKEN && this.hasPlace(pool) && places.tryAcquire(pool)) count++
     this.waiting.delete(pool)
-    const leaseEnd = performance.now() + this.leaseMs
+    const leaseEnd = performance.now() + this.host.leaseMs
     const name = newId()
     let rows: readonly RunRow[] = []
     try {
       rows = limited ? await this.takeLimited(pool, limited, count, name) : await observed('take', () => (
-        this.database.query(this.sql.take, [pool, count, this.leaseMs, name])
+        this.host.database.query(this.sql.take, [pool, count, this.host.leaseMs, name])
       ))
       this.work.noteSuccess('take')
       if (!limited && rows.length === count) this.waiting.add(pool)
@@ -151,7 +157,7 @@ export class Worker {
     } finally {
       for (let n = rows.length; n < count; n++) places.release(pool)
     }
-    if (!limited && rows.length === count && !this.hasPlace(pool)) this.notices.send(DUE + pool)
+    if (!limited && rows.length === count && !this.hasPlace(pool)) this.host.notices.send(DUE + pool)
     for (const row of rows) this.perform(toRun(row, leaseEnd), pool)
   }
 
@@ -159,14 +165,14 @@ export class Worker {
     pool: string, limited: LimitedTakes, count: number, name: string,
   ): Promise<readonly RunRow[]> {
     const { opens } = this
-    const { rows, next, hasMore, opensInMs } = await limited.take(count, this.leaseMs, name)
+    const { rows, next, hasMore, opensInMs } = await limited.take(count, this.host.leaseMs, name)
     if (next === 'again') this.waiting.add(pool)
     if (next === 'closed') {
       if (opensInMs !== undefined) this.work.lookIn(Math.max(opensInMs, MIN_LOOK_MS))
       // Unless the pool got room after the statement.
       if (opens === this.opens) this.closed.add(pool)
     }
-    if (hasMore && rows.length === count && !this.hasPlace(pool)) this.notices.send(FREE + pool)
+    if (hasMore && rows.length === count && !this.hasPlace(pool)) this.host.notices.send(FREE + pool)
     return rows
   }
 
@@ -176,17 +182,17 @@ export class Worker {
     if (isLimited) {
       run.onAbort((reason) => { if (isRunReplaced(reason)) this.noteEnd({ pool, caller }) })
     }
-    this.notices.notify(id)
+    this.host.notices.notify(id)
     void this.work.perform(run).finally(() => {
       this.work.options.places.release(pool)
       if (!isLimited) return
       if (this.hasPlace(pool)) this.open(pool)
-      else this.notices.send(FREE + pool)
+      else this.host.notices.send(FREE + pool)
     })
   }
 
   private async look(): Promise<void> {
-    const { work, sql, database: { query } } = this
+    const { work, sql, host: { database: { query } } } = this
     await this.giveBack()
     const { places } = work.options
     const pools = [...places.pools.keys()]
@@ -229,7 +235,7 @@ export class Worker {
     if (limited?.hasShares === true) {
       await limited.check()
     } else {
-      await this.database.query(this.sql.releaseAll, [pool])
+      await this.host.database.query(this.sql.releaseAll, [pool])
       this.work.lookIn(MIN_LOOK_MS)
     }
   }
@@ -238,14 +244,14 @@ export class Worker {
   private async giveBack(): Promise<void> {
     if (this.lostTakes.size === 0) return
     const now = performance.now()
-    await this.database.query(this.sql.giveBack, [[...this.lostTakes.keys()]])
+    await this.host.database.query(this.sql.giveBack, [[...this.lostTakes.keys()]])
     for (const [name, leaseEnd] of this.lostTakes) if (leaseEnd < now) this.lostTakes.delete(name)
   }
 
   private async renew(runs: readonly LeasedRun[]): Promise<readonly Renewal[]> {
     const ids = runs.map(({ task }) => task.id)
-    const rows = await this.database.query<{ readonly id: string, readonly is_renewed: boolean }>(
-      this.sql.renew, [ids, runs.map(({ lease }) => lease), this.leaseMs],
+    const rows = await this.host.database.query<{ readonly id: string, readonly is_renewed: boolean }>(
+      this.sql.renew, [ids, runs.map(({ lease }) => lease), this.host.leaseMs],
     )
     const found = new Map(rows.map((row) => [row.id, row.is_renewed ? 'renewed' : 'busy'] as const))
     return ids.map((id) => found.get(id) ?? 'lost')
@@ -259,28 +265,83 @@ const AGAIN_MS = 60_000
 /** Delay before files are removed again after a failure, in milliseconds. */
 const REMOVE_FAILED_MS = 1000
 
+/** SQL of the condition of a task that has not expired. */
+const LIVE = `expires_at > ${SAME_NOW}`
+/** SQL of the condition of a task whose callback may be sent. */
+const HAS_CALLBACK = `(status >= 2 OR ${ASKS})`
+
 type WorkerSql = ReturnType<typeof workerSql>
 
 /** @param schema - quoted as an identifier */
 function workerSql(schema: string) {
   const rows = `${schema}.task_rows`
   const pools = `${schema}.task_pools`
-  const live = `expires_at > ${SAME_NOW}`
-  const runs = `status = 1 AND lease_until IS NOT NULL AND ${live}`
   const columns = taskColumns('task')
   return {
+    look: lookSql(schema),
     /**
-     * Gives a turn to the tasks of pools (`$1`) that are due. Returns what else there is to do. In pools
-     * with limits (`$2`), a lease that is found over cannot be renewed, because its place is free.
+     * Begins at most `$2` runs of a pool (`$1`), with a lease of `$3` milliseconds and a name (`$4`). For
+     * several pools, the planner would rather sort all that waits.
      */
-    look: `WITH ${CLOCK}, delayed AS MATERIALIZED (
+    take: `WITH ${CLOCK}, taken AS MATERIALIZED (
+  SELECT id, status, run_started_at FROM ${rows}
+  WHERE pool = $1 AND turn IS NOT NULL AND ${LIVE}
+    AND (SELECT pool FROM ${pools} WHERE pool = $1 AND is_paused) IS NULL
+  ORDER BY priority, turn, due_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+)
+${beginSql(rows)}
+FROM taken WHERE task.id = taken.id AND task.turn IS NOT NULL
+RETURNING ${runColumns()}`,
+    /** Lets held tasks of a pool (`$1`) become due. */
+    releaseAll: `UPDATE ${rows} SET due_at = held_due_at,
+  lease_until = CASE WHEN status = 1 THEN held_due_at END
+WHERE id = ANY(ARRAY(
+  SELECT id FROM ${rows} WHERE pool = $1 AND ${HELD} LIMIT ${String(MAX_READY)}
+  FOR UPDATE SKIP LOCKED
+))`,
+    /** Gives back the runs that takes with some names (`$1`) have begun. */
+    giveBack: `WITH ${CLOCK}
+UPDATE ${rows} SET status = 0, version = version + 1, attempt = attempt - 1,
+  due_at = ${SAME_NOW}, turn = NULL, lease_until = NULL
+WHERE status = 1 AND taken_by = ANY($1::text[])`,
+    /** Begins up to `$1` attempts at callbacks. */
+    takeCallbacks: `WITH ${CLOCK}
+UPDATE ${rows} AS task SET callback_run = task.callback_run + 1,
+  callback_at = ${SAME_NOW} + ${String(AGAIN_MS)}
+WHERE id = ANY(ARRAY(
+  SELECT id FROM ${rows} WHERE callback_at <= ${SAME_NOW} AND ${HAS_CALLBACK} AND ${LIVE}
+  ORDER BY callback_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
+)) RETURNING ${columns}`,
+    takeRemovals: `WITH ${CLOCK}
+UPDATE ${rows} AS task SET sweep_at = ${SAME_NOW} + ${String(AGAIN_MS)}
+WHERE id = ANY(ARRAY(
+  SELECT id FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW} AND expires_at <= ${SAME_NOW}
+  ORDER BY sweep_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
+)) RETURNING ${columns}`,
+    removed: `WITH ${CLOCK} DELETE FROM ${rows}
+WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
+    removeLater: `WITH ${CLOCK}
+UPDATE ${rows} SET sweep_at = ${SAME_NOW} + ${String(REMOVE_FAILED_MS)}
+WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
+    renew: renewSql(rows),
+  }
+}
+
+/**
+ * Gives a turn to the tasks of pools (`$1`) that are due. Returns what else there is to do. In pools
+ * with limits (`$2`), a lease that is found over cannot be renewed, because its place is free.
+ */
+function lookSql(schema: string): string {
+  const rows = `${schema}.task_rows`
+  const pools = `${schema}.task_pools`
+  return `WITH ${CLOCK}, delayed AS MATERIALIZED (
   SELECT id, pool, priority, caller, due_at FROM ${rows}
-  WHERE pool = ANY($1::text[]) AND status = 0 AND turn IS NULL AND due_at <= ${SAME_NOW} AND ${live}
+  WHERE pool = ANY($1::text[]) AND status = 0 AND turn IS NULL AND due_at <= ${SAME_NOW} AND ${LIVE}
   LIMIT ${String(MAX_READY)} FOR UPDATE SKIP LOCKED
 ), lost AS MATERIALIZED (
   SELECT id, pool, priority, caller, lease_until FROM ${rows}
   WHERE pool = ANY($1::text[]) AND status = 1 AND turn IS NULL AND lease_until <= ${SAME_NOW}
-    AND ${live}
+    AND ${LIVE}
   LIMIT ${String(MAX_READY)} FOR UPDATE SKIP LOCKED
 ), ready AS MATERIALIZED (
   SELECT *, row_number() OVER (PARTITION BY pool, priority, caller ORDER BY due_at, id) - 1 AS place
@@ -307,57 +368,17 @@ ARRAY(SELECT pool FROM unnest($1::text[]) AS worked (pool) WHERE (
       AND turn IS NULL AND due_at > ${SAME_NOW} ORDER BY due_at LIMIT 1
   ) AS next
 ) - ${SAME_NOW} AS next_start_ms, (
-  SELECT callback_at FROM ${rows} WHERE callback_at IS NOT NULL AND status >= 2 AND ${live}
+  SELECT callback_at FROM ${rows} WHERE callback_at IS NOT NULL AND ${HAS_CALLBACK} AND ${LIVE}
   ORDER BY callback_at LIMIT 1
 ) - ${SAME_NOW} AS next_callback_ms,
 EXISTS (SELECT FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW}) AS has_removals,
-(SELECT count(*) FROM ready) >= ${String(MAX_READY)} AS has_more`,
-    /**
-     * Begins at most `$2` runs of a pool (`$1`), with a lease of `$3` milliseconds and a name (`$4`). For
-     * several pools, the planner would rather sort all that waits.
-     */
-    take: `WITH ${CLOCK}, taken AS MATERIALIZED (
-  SELECT id, status, run_started_at FROM ${rows}
-  WHERE pool = $1 AND turn IS NOT NULL AND ${live}
-    AND (SELECT pool FROM ${pools} WHERE pool = $1 AND is_paused) IS NULL
-  ORDER BY priority, turn, due_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
-)
-${beginSql(rows)}
-FROM taken WHERE task.id = taken.id AND task.turn IS NOT NULL
-RETURNING ${runColumns()}`,
-    /** Lets held tasks of a pool (`$1`) become due. */
-    releaseAll: `UPDATE ${rows} SET due_at = held_due_at,
-  lease_until = CASE WHEN status = 1 THEN held_due_at END
-WHERE id = ANY(ARRAY(
-  SELECT id FROM ${rows} WHERE pool = $1 AND ${HELD} LIMIT ${String(MAX_READY)}
-  FOR UPDATE SKIP LOCKED
-))`,
-    /** Gives back the runs that takes with some names (`$1`) have begun. */
-    giveBack: `WITH ${CLOCK}
-UPDATE ${rows} SET status = 0, version = version + 1, attempt = attempt - 1,
-  due_at = ${SAME_NOW}, turn = NULL, lease_until = NULL
-WHERE status = 1 AND taken_by = ANY($1::text[])`,
-    /** Begins up to `$1` attempts at callbacks. */
-    takeCallbacks: `WITH ${CLOCK}
-UPDATE ${rows} AS task SET callback_run = task.callback_run + 1,
-  callback_at = ${SAME_NOW} + ${String(AGAIN_MS)}
-WHERE id = ANY(ARRAY(
-  SELECT id FROM ${rows} WHERE callback_at <= ${SAME_NOW} AND status >= 2 AND ${live}
-  ORDER BY callback_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
-)) RETURNING ${columns}`,
-    takeRemovals: `WITH ${CLOCK}
-UPDATE ${rows} AS task SET sweep_at = ${SAME_NOW} + ${String(AGAIN_MS)}
-WHERE id = ANY(ARRAY(
-  SELECT id FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW} AND expires_at <= ${SAME_NOW}
-  ORDER BY sweep_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
-)) RETURNING ${columns}`,
-    removed: `WITH ${CLOCK} DELETE FROM ${rows}
-WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
-    removeLater: `WITH ${CLOCK}
-UPDATE ${rows} SET sweep_at = ${SAME_NOW} + ${String(REMOVE_FAILED_MS)}
-WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
-    /** Renews leases (`$2`) of tasks (`$1`) for `$3` milliseconds. Returns the tasks that still run. */
-    renew: `WITH ${CLOCK}, own AS MATERIALIZED (
+(SELECT count(*) FROM ready) >= ${String(MAX_READY)} AS has_more`
+}
+
+/** Renews leases (`$2`) of tasks (`$1`) for `$3` milliseconds. Returns the tasks that still run. */
+function renewSql(rows: string): string {
+  const runs = `status = 1 AND lease_until IS NOT NULL AND ${LIVE}`
+  return `WITH ${CLOCK}, own AS MATERIALIZED (
   SELECT * FROM unnest($1::text[], $2::text[]) AS own (id, taken_by)
 ), free AS MATERIALIZED (
   SELECT id FROM ${rows} AS task JOIN own USING (id, taken_by) WHERE ${runs}
@@ -367,6 +388,5 @@ WHERE id = $1 AND birth = $2 AND expires_at <= ${SAME_NOW}`,
   FROM free WHERE task.id = free.id RETURNING task.id
 )
 SELECT id, id IN (SELECT id FROM renewed) AS is_renewed
-FROM ${rows} AS task JOIN own USING (id, taken_by) WHERE ${runs}`,
-  }
+FROM ${rows} AS task JOIN own USING (id, taken_by) WHERE ${runs}`
 }

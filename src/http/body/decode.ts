@@ -139,7 +139,7 @@ async function* inflate(
   }
 }
 
-/** Returns the window in bytes. `part` is the first one, except for zstd. */
+/** Returns the window in bytes. `part` is the first part of the body, except for zstd. */
 function windowOf(coding: string, part: Uint8Array, frames: ZstdFrames | undefined): number {
   if (frames) return checkedWindow('zstd', frames.window, MAX_ZSTD_WINDOW_LOG)
   if (coding !== 'br') return DEFLATE_WINDOW

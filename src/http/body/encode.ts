@@ -50,7 +50,10 @@ const FLUSH_KINDS: Readonly<Record<string, string>> = {
   gzip: 'Z_SYNC_FLUSH', br: 'BROTLI_OPERATION_FLUSH', zstd: 'ZSTD_e_flush',
 }
 
-/** The levels are fast ones: the highest take 100 times as long for some percent. */
+/**
+ * Creates a fast encoder. The highest levels would take 100 times as long to save some percent of
+ * the size.
+ */
 function makeEngine(coding: string): ZlibEngine {
   const chunkSize = CHUNK_BYTES
   if (coding === 'gzip') return zlib.createGzip({ chunkSize, level: 3 })

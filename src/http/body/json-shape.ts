@@ -11,7 +11,7 @@ export interface JsonShape {
   readonly properties: ReadonlyMap<string, JsonShape> | undefined
   /** Returns the shape of a property; `undefined` if the schema does not name it. */
   property(name: string): JsonShape | undefined
-  /** True if properties that `properties` does not have may be written, too. */
+  /** True if properties that `properties` does not have are written. */
   readonly isOpen: boolean
   /** The type, with `number` for `integer`; `undefined` if the schema names none or several. */
   readonly type: string | undefined
@@ -29,7 +29,10 @@ export function shapeOf(caller: string, schema: unknown): JsonShape {
 }
 
 class Shapes {
-  /** By the numbers of their schemas, so that a recursive schema has a finite number of shapes. */
+  /**
+   * Shapes by the numbers of their schemas, so that a recursive schema has a finite number of
+   * shapes.
+   */
   private readonly known = new Map<string, Shape>()
   private readonly numbers = new Map<Schema, number>()
   private readonly named = new Map<string, Schema>()

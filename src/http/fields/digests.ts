@@ -97,7 +97,9 @@ export class ContentDigest {
     return expected.length === 0 ? undefined : new ContentDigest(expected, shown)
   }
 
-  /** For bytes that your framework has read. They are not checked if it has decoded them. */
+  /**
+   * Returns the digests of bytes that your framework has read; `undefined` if it has decoded them.
+   */
   static ofParsed(headers: RequestHeaders, left: unknown): ContentDigest | undefined {
     if (isCoded(headers) && !isStillCoded(headers, left)) return undefined
     return ContentDigest.of(headers)

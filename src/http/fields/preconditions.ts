@@ -6,7 +6,10 @@ import { createHash } from 'node:crypto'
 export interface PreconditionFacts {
   readonly method: string
   readonly headers: RequestHeaders
-  /** True if the target has a representation. For GET and HEAD, the one that would be sent. */
+  /**
+   * True if the target has a representation. For GET and HEAD, it is the representation that would
+   * be sent.
+   */
   readonly exists: boolean
   readonly etag?: string | undefined
   readonly lastModified?: number | undefined

@@ -1,7 +1,6 @@
 import { types } from 'node:util'
 import type { TaskEngine, Transaction } from '../../engine/engine.js'
 import { httpError } from '../../http/errors.js'
-import { OPERATORS } from '../../http/requester.js'
 import type { CallerLimit, NewTask, StoredTask, Unique } from '../../engine/task.js'
 import { PRIORITY, type AnyTaskDefinition } from '../definition/define.js'
 import { digestOf } from '../../idempotency/key.js'
@@ -72,19 +71,21 @@ export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof Submi
 const REQUEST_LIMIT: CallerLimit = { group: '', max: 100 }
 const MAX_CONTEXT_LENGTH = 65_536
 
-/** Work that is submitted: what a new task is made of. Its input is valid. */
+/** Work that is submitted, from which a new task is created. Its input is valid. */
 export interface Submission extends Omit<OwnedSubmitOptions, 'startAt' | 'delayMs'> {
   readonly definition: AnyTaskDefinition
   readonly input: unknown
   /** The input as JSON. Default: it is made from `input`. */
   readonly json?: Json | undefined
-  /** Default: a new one. */
+  /** Birth of the task. Default: a new random string. */
   readonly birth?: string | undefined
   readonly owner: string | undefined
   /** Counted by limits; `undefined` for a task of the application itself. */
   readonly caller: string | undefined
   /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
   readonly isRequest?: boolean | undefined
+  /** `true` for a request that `operatorEndpoints` has admitted. */
+  readonly byOperator?: boolean | undefined
   /** `true` if the response is the result, not a 202. */
   readonly isDirect?: boolean | undefined
   readonly idempotency?: RequestKey | undefined
@@ -103,9 +104,9 @@ export interface RequestKey {
 /** A submission that has a task. */
 export interface AcceptedTask {
   readonly task: StoredTask
-  /** `false`: there was a task of this id or this key already. */
+  /** `false` if a task with this id or key existed. */
   readonly created: boolean
-  /** `true`: the task of this business key got the work of the new one. */
+  /** `true` if the existing task with this business key got the work of the new task. */
   readonly replaced: boolean
 }
 
@@ -145,9 +146,9 @@ export function acceptTask(
 async function create(
   core: TaskCore, submission: Submission, start: Start | undefined, trace: TraceHeaders | undefined,
 ): Promise<AcceptedTask> {
-  const { definition, transaction, owner, caller } = submission
+  const { definition, transaction, caller, byOperator } = submission
   // What acts on the tasks of all owners is for operators and the application, even if a client knows its name.
-  if (definition.runIn !== undefined && caller !== undefined && owner !== OPERATORS) {
+  if (definition.runForOperators !== undefined && caller !== undefined && byOperator !== true) {
     throw httpError('unknown_task')
   }
   const task = newTask(core, submission, start, trace)
@@ -165,12 +166,12 @@ async function create(
     case 'caller_full':
       throw tooManyTasks()
     case 'full':
-      if (external !== undefined) await releaseExternal(core.context, definition, external)
+      if (external !== undefined) await releaseExternal(core.context, definition, { name: external })
       throw queueFull()
     case 'exists':
       checkSame(created.task, task, submission)
       if (external !== undefined && detailsOf(created.task).external !== external) {
-        await releaseExternal(core.context, definition, external)
+        await releaseExternal(core.context, definition, { name: external })
       }
       return { task: created.task, created: false, replaced: false }
     case 'replaced':
@@ -250,7 +251,7 @@ async function renewForLater(
   core: TaskCore, definition: AnyTaskDefinition, external: string, start: Start,
 ): Promise<void> {
   const ttlMs = start.delayMs + core.settings.pendingMs + core.retentionMs(definition.name)
-  if (!await renewExternal(core.context, definition, external, ttlMs)) {
+  if (!await renewExternal(core.context, definition, { name: external }, ttlMs)) {
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
 }

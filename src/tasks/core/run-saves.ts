@@ -1,16 +1,18 @@
 import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
 import { Sequence } from '../../runtime/maybe-promise.js'
+import { PacedWrites } from '../../runtime/paced-writes.js'
 import { validate, type Schema, type Validation } from '../../schema/schema.js'
-import type { Checkpoint } from '../definition/run-context.js'
+import type { PartsCheckpoint } from '../definition/run-context.js'
 import { checkpointText } from '../definition/json-values.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { publishStep, taskChannel } from '../record/diagnostics.js'
 import type { Stop } from '../run/run.js'
 import type { TaskCore } from './task-core.js'
 import { cutText } from '../../runtime/text.js'
-import type { TaskProgress } from '../record/details.js'
-import { setGlobalTimeout } from '../../runtime/timers.js'
+import type { Details } from '../record/details.js'
+import type { PartList } from '../../stores/parts.js'
+import type { TaskProgress } from '../../wire/task.js'
 
 /** Time for which a save of a checkpoint is retried, in milliseconds. */
 const MAX_SAVE_MS = 30_000
@@ -23,9 +25,11 @@ interface CheckpointRun {
   readonly saved: string | undefined
   readonly stop: Stop
   readonly isOver: () => boolean
+  /** Returns the details of the task with another list of parts. */
+  readonly withParts: (parts: PartList) => Details
 }
 
-export async function openCheckpoint(run: CheckpointRun): Promise<Checkpoint> {
+export async function openCheckpoint(run: CheckpointRun): Promise<PartsCheckpoint<unknown>> {
   const { core, task, definition, saved, stop } = run
   let value: unknown
   try {
@@ -37,22 +41,26 @@ export async function openCheckpoint(run: CheckpointRun): Promise<Checkpoint> {
   const saves = new Sequence()
   return {
     value,
-    save: async (next) => {
+    save: async (next, parts) => {
       const text = checkpointText(definition.name, next)
-      await saves.run(() => save(run, text))
+      await saves.run(() => save(run, text, parts))
       if (stop.aborted) throw stop.reason
     },
   }
 }
 
 async function save(
-  { core, task, lease, definition: { version = '' }, stop, isOver }: CheckpointRun, text: string,
+  { core, task, lease, definition: { version = '' }, stop, isOver, withParts }: CheckpointRun,
+  text: string, parts: PartList | undefined,
 ): Promise<void> {
   const end = performance.now() + MAX_SAVE_MS
   for (let tries = 1; ; tries++) {
     if (isOver()) throw httpError('attempt_replaced')
     try {
-      const change = { checkpoint: `${JSON.stringify(version)}\n${text}` }
+      const change = {
+        checkpoint: `${JSON.stringify(version)}\n${text}`,
+        ...parts && { details: withParts(parts), isHidden: true },
+      }
       const { moved } = await core.change(task, { lease }, change)
       if (moved) return
       break
@@ -95,49 +103,32 @@ const MAX_UNIT_LENGTH = 50
 /** Writes the newest report at once, then at most every `intervalMs`. */
 export class ProgressWriter {
   private latest: TaskProgress | undefined
-  private timer: NodeJS.Timeout | undefined
-  private writing: Promise<void> | undefined
-  private closed = false
+  private readonly writes: PacedWrites
 
-  constructor(
-    private readonly write: (progress: TaskProgress) => Promise<void>,
-    private readonly intervalMs: number,
-  ) {}
+  constructor(write: (progress: TaskProgress) => Promise<void>, intervalMs: number) {
+    this.writes = new PacedWrites(async () => {
+      const progress = this.latest as TaskProgress
+      this.latest = undefined
+      // A failed write does no harm: the end of the run writes the task too.
+      await write(progress).catch(() => undefined)
+    }, intervalMs)
+  }
 
   /** Ignores numbers that are not finite, such as `done / 0`. */
   report(done: number, total?: number, message?: string, unit?: string): void {
-    if (this.closed || !Number.isFinite(done)) return
+    if (!Number.isFinite(done)) return
     this.latest = {
       done,
       ...(total !== undefined && Number.isFinite(total) ? { total } : {}),
       ...(typeof message === 'string' ? { message: cutText(message, MAX_MESSAGE_LENGTH) } : {}),
       ...(typeof unit === 'string' ? { unit: cutText(unit, MAX_UNIT_LENGTH) } : {}),
     }
-    if (!this.timer && !this.writing) this.flush()
+    this.writes.request()
   }
 
-  /** Accepts no more reports. Returns the one that is not yet written. */
+  /** Makes no more writes. Returns the report that is not yet written. */
   async close(): Promise<TaskProgress | undefined> {
-    this.closed = true
-    clearTimeout(this.timer)
-    await this.writing
+    await this.writes.close()
     return this.latest
-  }
-
-  private flush(): void {
-    const progress = this.latest
-    this.timer = undefined
-    if (!progress || this.closed) return
-    this.latest = undefined
-    this.writing = this.writeOnce(progress)
-  }
-
-  private async writeOnce(progress: TaskProgress): Promise<void> {
-    // A failed write does no harm: the end of the run writes the task too.
-    await this.write(progress).catch(() => undefined)
-    this.writing = undefined
-    if (this.closed) return
-    this.timer = setGlobalTimeout(() => { this.flush() }, this.intervalMs)
-    this.timer.unref()
   }
 }

@@ -41,7 +41,7 @@ function noContent(): TypeError {
   return new TypeError('files.write: content must be text, bytes, or an iterable of these')
 }
 
-/** In UTF-16 units. */
+/** Maximum length of a file name, in UTF-16 units. */
 const MAX_NAME_LENGTH = 128
 const MAX_TYPE_LENGTH = 255
 

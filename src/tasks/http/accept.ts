@@ -4,10 +4,11 @@ import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import {
-  claimOf, stillRunning, replay, waitForEntry, type OnceOptions,
+  claimRecord, isDecided, replay, stillRunning, type ClaimRecord, type KeyClaim, type OnceOptions,
 } from '../../idempotency/once.js'
 import { newId } from '../../runtime/random-id.js'
-import { isStoreUnavailable, type Entry } from '../../stores/store.js'
+import { isStoreUnavailable } from '../../stores/store.js'
+import { waitUntil } from '../../stores/watched.js'
 import { acceptTask, type AcceptedTask, type RequestKey, type Submission } from '../core/accept-task.js'
 import type { TaskCore } from '../core/task-core.js'
 import { detailsOf } from '../record/details.js'
@@ -78,26 +79,26 @@ async function findEarlier<C>(
 ): Promise<AcceptedSubmission | undefined> {
   const { core } = settings
   const { owner, findStart } = submission
-  const earlier = await core.settings.store.get(key)
-  if (earlier && claimOf(earlier).fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
-  const entry = earlier && await decided(settings, submission, key, earlier)
-  if (!entry) return findStart && findTask(core, key, owner, fingerprint)
-  const { response } = claimOf(entry)
-  if (!response) throw stillRunning()
-  return replay(response)
+  const record = claimRecord(core.settings.store, key)
+  const earlier = await record.read()
+  if (earlier && earlier.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
+  const claim = earlier && await decided(settings, submission, record)
+  if (!claim) return findStart && findTask(core, key, owner, fingerprint)
+  if (!claim.response) throw stillRunning()
+  return replay(claim.response)
 }
 
 /** Waits for the response of a synchronous request, which may also release its key. */
 async function decided<C>(
   { core, syncTimeoutMs }: EndpointSettings<C>, { idempotency, submitter }: RequestSubmission<C>,
-  key: string, entry: Entry,
-): Promise<Entry | undefined> {
-  const isDecided = (now: Entry | undefined): boolean => !now || claimOf(now).response !== undefined
-  if (idempotency?.isShared !== true || isDecided(entry)) return entry
+  record: ClaimRecord,
+): Promise<KeyClaim | undefined> {
+  const claim = record.value
+  if (idempotency?.isShared !== true || isDecided(claim)) return claim
   const slot = core.waiters.tryAcquire(submitter.request.signal, submitter.caller)
-  if (!slot) return entry
+  if (!slot) return claim
   try {
-    return await waitForEntry(core.settings.store, key, isDecided, syncTimeoutMs, slot.signal)
+    return await waitUntil(record, isDecided, { timeoutMs: syncTimeoutMs, signal: slot.signal })
   } finally {
     slot.release()
   }

@@ -1,23 +1,36 @@
 import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
+import type { Preferences } from '../../http/fields/prefer.js'
+import { acknowledged } from '../../http/respond.js'
 import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
-import type { ListFilter } from '../lists.js'
 import type { Tasks } from '../tasks.js'
 import { createRedeliver, createRetry } from './changes.js'
 import { createFiles } from './files.js'
-import { createList, readListFilter } from './lists.js'
+import { createInput } from './input.js'
+import { createList } from './lists.js'
 import {
-  findFor, readSettings, type EndpointSettings, type OperatorAccess, type TaskEndpointsOptions,
+  findFor, readSettings, type EndpointSettings, type TaskEndpointsOptions,
   type ReadWork, type Select,
   type SubmitEndpoint, type SubmitEndpointOptions,
 } from './settings.js'
 import { spoolBody, type ArrivedBody, type ArrivingBody, type BodyStore } from './spool-body.js'
+import { readHead, type RequestHead } from './request-head.js'
 import { createStatus } from './status.js'
 import { acceptRead, respondOnce, createSubmit } from './submit.js'
 import type { StoredTask } from '../../engine/task.js'
 
 export type { KeptResponse }
+
+/** A request whose headers were read. Its functions respond as those of `TaskEndpoints`. */
+export interface OpenRequest extends Pick<RequestHead<unknown>, 'owner' | 'key'> {
+  /** Returns the context that a task of the request would have. */
+  context(): unknown
+  accept(definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>): Promise<HttpResponse>
+  respondOnce(body: unknown, work: OnceWork<KeptResponse>): Promise<HttpResponse>
+  /** Writes the body to blobs, and counts its bytes for `maxBytesPerOwner`. */
+  spool(spool: BodyStore, body: ArrivingBody): Promise<ArrivedBody>
+}
 
 /** The handlers of the 202 flow, and the way in for handlers of your own. */
 export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions> {
@@ -48,15 +61,10 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
     request: HttpRequest<C>, body: unknown, work: OnceWork<KeptResponse>,
   ): Promise<HttpResponse>
   /**
-   * Writes the body of a request to blobs, and counts its bytes for `maxBytesPerOwner`.
+   * Finds the owner of a request and reads its key, once. Throws 401 and 400.
    * @internal
    */
-  spool(request: HttpRequest<C>, spool: BodyStore, body: ArrivingBody): Promise<ArrivedBody>
-  /**
-   * Returns the owner and the context that a task of this request would have. Throws 401.
-   * @internal
-   */
-  originOf(request: HttpRequest<C>): { readonly owner: string | undefined, readonly context: unknown }
+  open(request: HttpRequest<C>, prefer: Preferences): OpenRequest
   /**
    * Returns the task of a request below its status path, such as `{status}/items` with `below`
    * `/items`; `undefined` for other paths. Throws the 404 of the status resource.
@@ -87,6 +95,21 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    */
   readonly callback: Handler<C>
   /**
+   * Handler of POST `{status}/input`, such as `/tasks/{id}/input`. The body has answers by the keys of the
+   * questions: `{ "approve": { "send": true } }`. All are stored, or none. Once all questions have an answer,
+   * the task runs again. The response is a 200 with the body of the status resource.
+   *
+   * A repetition with equal answers gets a 200, so no Idempotency-Key is needed. Of two requests with
+   * different answers at the same time one is stored.
+   *
+   * Errors: 400 `invalid_input` with the place in each answer, 409 `already_answered`, `input_timed_out` and
+   * `task_already_final`, 422 `unknown_input`, and the 404 of the status resource.
+   *
+   * @example
+   * router({ 'POST /tasks/{id}/input': endpoints.input })
+   */
+  readonly input: Handler<C>
+  /**
    * Handler of result files: GET and HEAD of `{status}/files/{name}`, for the owner of the task.
    * Serves ranges, conditions and `Repr-Digest`, as an attachment. Passes other paths on. A task that
    * is unknown, another owner's or not completed, and an unknown name, get a 404 `file_not_found`.
@@ -100,7 +123,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * Parameters of the query: `status` and `task` (one or several, separated by commas), `from` and
    * `to` (RFC 3339), `order` (`newest` or `oldest`), `limit` (1 to 200, default 50) and `cursor`.
    * `status` takes the words of the format. In `taskFormat`, `processing` includes tasks that are
-   * scheduled or queued.
+   * scheduled or queued, and `input_required` are those that wait for an answer.
    *
    * A page ends after 4 MiB, so it may have fewer items than `limit` although there is a next one.
    * Errors: 400 `invalid_query` and `invalid_cursor`, 401 `unauthorized` without an owner.
@@ -111,17 +134,6 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * @throws {TypeError} When it is read: `owner` is `'anyone'`.
    */
   readonly list: Handler<C>
-}
-
-/** `taskEndpoints` as `operatorEndpoints` calls it. The endpoints have `EndpointInternals`. */
-export type EndpointsForOperators = <C, D extends Definitions>(
-  tasks: Tasks<D>, options: TaskEndpointsOptions<C>, access: OperatorAccess<C>,
-) => TaskEndpoints<C, D>
-
-export interface EndpointInternals<C> {
-  readonly settings: EndpointSettings<C>
-  /** Reads a filter from the query, which may have these parameters. Throws 400 `invalid_query`. */
-  readonly filterOf: (request: HttpRequest<C>, names: readonly string[]) => ListFilter
 }
 
 /**
@@ -142,21 +154,38 @@ export interface EndpointInternals<C> {
  */
 export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
   tasks: Tasks<D>, options: TaskEndpointsOptions<C>,
-): TaskEndpoints<C, D>
-export function taskEndpoints<C, D extends Definitions>(
-  tasks: Tasks<D>, options: TaskEndpointsOptions<C>, access?: OperatorAccess<C>,
-): TaskEndpoints<C, D> & EndpointInternals<C> {
-  const settings = readSettings(tasks, options, access)
+): TaskEndpoints<C, D> {
+  return createEndpoints(tasks, readSettings(tasks, options))
+}
+
+/** Creates the handlers of owners or, if the settings have `access`, those of operators. */
+export function createEndpoints<C, D extends Definitions>(
+  tasks: Tasks<D>, settings: EndpointSettings<C>,
+): TaskEndpoints<C, D> {
   return {
     submit: (
       what: AnyTaskDefinition | Select<C>, submitOptions?: SubmitEndpointOptions<C>,
     ) => createSubmit(settings, what, submitOptions),
-    accept: (request, definition, read) => acceptRead(settings, request, definition, read),
-    respondOnce: (request, body, work) => respondOnce(settings, request, body, work),
-    spool: (request, spool, body) => spoolBody(settings, request, spool, body),
-    originOf: (request) => ({
-      owner: settings.requester(request).owner, context: settings.context?.(request),
-    }),
+    accept: (request, definition, read) => acknowledged(request, () => (
+      acceptRead(settings, readHead(settings, request), definition, read)
+    )),
+    respondOnce: (request, body, work) => acknowledged(request, async () => (
+      // Without a key, the work of an anonymous client is done too.
+      request.headers['idempotency-key'] === undefined
+        ? (await work(() => undefined)).response
+        : respondOnce(settings, readHead(settings, request), body, work)
+    )),
+    open(request, prefer) {
+      const head = readHead(settings, request, prefer)
+      const { owner, key } = head
+      return {
+        owner, key,
+        context: () => settings.context?.(request),
+        accept: (definition, read) => acceptRead(settings, head, definition, read),
+        respondOnce: (body, work) => respondOnce(settings, head, body, work),
+        spool: (spool, body) => spoolBody(settings, head, spool, body),
+      }
+    },
     find(request, below) {
       const id = settings.path.idBelow(request, below)
       return id === undefined ? undefined : findFor(settings, request, id)
@@ -165,16 +194,15 @@ export function taskEndpoints<C, D extends Definitions>(
     status: createStatus(settings),
     retry: createRetry(settings),
     callback: createRedeliver(settings),
+    input: createInput(settings),
     files: createFiles(settings),
     // Created if it is read, because it requires owners.
     get list() {
-      if (options.owner === 'anyone') {
+      if (settings.owner === 'anyone') {
         throw new TypeError("taskEndpoints: there is no list with owner: 'anyone', because it would show "
           + 'the ids of all tasks to everybody. Let owner be a function, or use operatorEndpoints of longhaul/operators')
       }
       return createList(settings, settings.list?.also)
     },
-    settings,
-    filterOf: (request, names) => readListFilter(settings, request, 'all', names),
   }
 }

@@ -14,23 +14,25 @@ export const HEARTBEAT = ': still here\n\n'
 /** Maximum bytes of an event that wait in a connection. */
 const PIECE_BYTES = 65_536
 
+interface Events {
+  /** Returns the bytes of the event for a version. */
+  readonly eventOf: (task: StoredTask) => Uint8Array
+  readonly lastEventId: string | undefined
+}
+
 /**
  * Returns the server-sent events of one task: the task at once, unless `lastEventId` names this
  * version, and after every change. A slow client skips versions. Releases the slot at the end.
- *
- * @param eventOf - returns the bytes of the event for a version
  */
 export function eventStream(
-  subscriptions: Subscriptions, task: StoredTask, eventOf: (task: StoredTask) => Uint8Array,
-  lastEventId: string | undefined, slot: WaiterSlot,
+  subscriptions: Subscriptions, task: StoredTask, slot: WaiterSlot, events: Events,
 ): AsyncIterable<string | Uint8Array> {
-  return streamOf(generate(subscriptions, task, eventOf, lastEventId, slot), slot)
+  return streamOf(generate(subscriptions, task, slot, events), slot)
 }
 
 async function* generate(
-  subscriptions: Subscriptions, { id, owner }: StoredTask,
-  eventOf: (task: StoredTask) => Uint8Array,
-  lastEventId: string | undefined, { signal, release }: WaiterSlot,
+  subscriptions: Subscriptions, { id, owner }: StoredTask, { signal, release }: WaiterSlot,
+  { eventOf, lastEventId }: Events,
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
   let lastSent = lastEventId
   let subscription: Subscription | undefined

@@ -36,7 +36,7 @@ export function createList<C>(
     // All anonymous clients share the tasks without an owner, and a list would give away their ids.
     if (of !== 'all' && of.owner === undefined) throw httpError('unauthorized')
     requireJson(request)
-    const filter = readListFilter(settings, request, of, names, also)
+    const filter = readListFilter(settings, request, of, { names, also })
     const cursor = request.query.get('cursor') ?? undefined
     const { items, next } = await listTasks(core.engine, filter, cursor)
     const texts = items.map((task) => format.toText(task, path.of(request.mountPath, task.id)))
@@ -65,6 +65,13 @@ function readParameters(
   return values
 }
 
+/** Parameters that a query may have. */
+interface Known {
+  readonly names: readonly string[]
+  /** Those that are not read here. Default: none. */
+  readonly also?: readonly string[]
+}
+
 /**
  * Reads the query of a list. `owner` narrows the tasks that the request may see.
  *
@@ -72,8 +79,7 @@ function readParameters(
  */
 export function readListFilter<C>(
   { core, format: { statuses: words = TASK_STATUSES } }: EndpointSettings<C>,
-  { query }: HttpRequest<C>, of: ListFilter['of'], names: readonly string[],
-  also: readonly string[] = [],
+  { query }: HttpRequest<C>, of: ListFilter['of'], { names, also = [] }: Known,
 ): ListFilter {
   const {
     status, task, from, to, order = 'newest', limit = String(DEFAULT_LIMIT), owner,

@@ -4,8 +4,11 @@ import {
   addResponseHeaders, addResponses, body, operation, parameter, readOperations, response,
   schemaObject, type Fragment, type OperationOptions,
 } from '../../openapi/operation.js'
+import type { Properties } from '../../openapi/fragment.js'
+import type { CursorPage } from '../../wire/pages.js'
 import { notModified } from '../../openapi/errors.js'
 import { errorResponses, fields, requestFields } from '../../openapi/responses.js'
+import { MAX_QUESTIONS } from '../definition/asks.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { DEFAULT_LIMIT, MAX_LIMIT } from '../lists.js'
 import { callbackOperations } from './callback-operations.js'
@@ -38,7 +41,10 @@ interface SubmitDescription {
   readonly always: boolean
   readonly emptyBody: boolean
   readonly startAt: boolean
-  /** Absent if a client cannot name a callback URL. `property`: that of the body, if it is known. */
+  /**
+   * Absent if a client cannot name a callback URL. `property` is the property of the body with the
+   * URL, if it is known.
+   */
   readonly callback: { readonly property?: string } | undefined
 }
 
@@ -170,6 +176,33 @@ export function redeliverOperations(
   }, [notFound, 'no_callback', 'callback_pending'])
 }
 
+export function inputOperations(path: StatusPath, { schema, notFound }: TaskFormat): readonly Operation[] {
+  const answers = {
+    type: 'object', minProperties: 1, maxProperties: MAX_QUESTIONS,
+    description: 'Answers by the keys of `inputs` of the task. Each has the schema of its question.',
+  }
+  return [{
+    ...operation('POST', {
+      summary: 'Answer the questions of a task',
+      parameters: [id],
+      requestBody: body(answers),
+      responses: {
+        200: response('The answers are stored, now or by an earlier request', {
+          schema, headers: fields('Content-Location', 'ETag', 'Retry-After', 'Sunset'),
+        }),
+        ...errorResponses(
+          'invalid_input', 'malformed_json', 'unsafe_key', 'nested_too_deep', 'missing_body', 'digest_mismatch',
+          'invalid_header', 'inexact_value', notFound, 'already_answered', 'input_timed_out',
+          'task_already_final', 'conflict', 'body_too_large', 'unsupported_media_type',
+          'unsupported_content_coding', 'unknown_input', 'internal_error', 'service_unavailable',
+          'store_unavailable',
+        ),
+      },
+    }),
+    path: `${path.template}/input`,
+  }]
+}
+
 function postBelow(
   { template }: StatusPath, below: string, options: OperationOptions, codes: readonly ErrorCode[],
 ): readonly Operation[] {
@@ -200,7 +233,7 @@ export function listOperations(
     ...object({
       items: array(schema),
       next: { ...text, description: 'The path of the next page; absent on the last one' },
-    }, 'items'),
+    } satisfies Properties<CursorPage<unknown>>, 'items'),
   }
   return readOperations({
     summary: forOperators ? 'List the tasks of all owners' : 'List own tasks',

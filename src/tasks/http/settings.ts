@@ -154,7 +154,10 @@ export interface EndpointSettings<C> extends Omit<Read<C>, 'callback'> {
   readonly maxBodyBytes: number
 }
 
-/** @throws {TypeError} An option is not valid. */
+/**
+ * @param access - that of operators; `undefined` for the endpoints of owners
+ * @throws {TypeError} An option is not valid.
+ */
 export function readSettings<C>(
   tasks: Tasks, options: TaskEndpointsOptions<C>, access?: OperatorAccess<C>,
 ): EndpointSettings<C> {

@@ -4,9 +4,13 @@ import { changeEach } from '../../stores/blob-rules.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Store } from '../../stores/store.js'
+import { StoredRecord, UNCHANGED, type RecordKind } from '../../stores/stored-record.js'
 
-/** Reserved bytes and their lifetime, by key in the store or the blobs. */
-type Reserved = Map<string, readonly [bytes: number, ttlMs: number]>
+/**
+ * Reserved bytes and their lifetime, by key in the store or the blobs. Those of a body that arrives
+ * count until `arrivesBy`, in milliseconds since 1970, because its blob does not exist yet.
+ */
+type Reserved = Map<string, readonly [bytes: number, ttlMs: number, arrivesBy?: number]>
 
 /** Changes a list. Returns `false` if the list is unchanged. */
 type Edit = (list: Reserved) => MaybePromise<unknown>
@@ -18,6 +22,11 @@ export interface ReserveLimits {
   /** Minimum number of bytes to reserve. Default: all. */
   readonly least?: number
   readonly ttlMs: number
+  /**
+   * Maximum time until the body has arrived and `set` is called, in milliseconds. Default: what
+   * `key` names exists already.
+   */
+  readonly arrivalMs?: number
 }
 
 /** Compare-and-sets that may fail in a row. */
@@ -25,6 +34,12 @@ const TRIES = 50
 /** Size of a list from which each change checks the two oldest entries. */
 const CHECKED_FROM = 8
 const UPLOAD = 'upload:'
+
+const RESERVED: RecordKind<Reserved> = {
+  options: (list) => ({ ttlMs: Math.max(...[...list.values()].map(([, ttlMs]) => ttlMs)) }),
+  encode: (list) => JSON.stringify([...list]),
+  decode: (text) => new Map(JSON.parse(text) as []),
+}
 
 const ofStores = new WeakMap<Store, OwnerBytes>()
 
@@ -45,7 +60,7 @@ export class OwnerBytes {
 
   /** Reserves `bytes`, or at least `least`, and returns their number. */
   async reserve(owner: string, key: string, bytes: number, limits: ReserveLimits): Promise<number> {
-    const { maxBytes, maxUploads = Infinity, least = bytes, ttlMs } = limits
+    const { maxBytes, maxUploads = Infinity, least = bytes, ttlMs, arrivalMs } = limits
     let granted = 0
     await this.change(owner, async (list) => {
       list.delete(key)
@@ -56,7 +71,7 @@ export class OwnerBytes {
       if (uploadsOf(list) >= maxUploads) throw refusal('too_many_uploads')
       granted = Math.min(bytes, maxBytes - bytesOf(list))
       if (granted < least) throw refusal('too_many_bytes')
-      list.set(key, [granted, ttlMs])
+      list.set(key, arrivalMs === undefined ? [granted, ttlMs] : [granted, ttlMs, Date.now() + arrivalMs])
     })
     return granted
   }
@@ -89,30 +104,21 @@ export class OwnerBytes {
     })
   }
 
-  private async write(key: string, edit: Edit): Promise<void> {
-    const { store } = this
-    for (let tried = 0; tried < TRIES; tried++) {
-      const entry = await store.get(key)
-      const list: Reserved = new Map(JSON.parse(entry?.value ?? '[]') as [])
-      if (await edit(list) === false) return
-      const value = JSON.stringify([...list])
-      const ttlMs = Math.max(...[...list.values()].map(([, ttl]) => ttl))
-      if (entry === undefined) {
-        if ((await store.create(key, value, { ttlMs })).created) return
-      } else if (list.size === 0) {
-        if (await store.delete(key, entry.revision)) return
-      } else if ((await store.replace(key, value, entry.revision, { ttlMs })).replaced) {
-        return
-      }
-    }
-    throw httpError('overloaded', { headers: { 'retry-after': '1' } })
+  private write(key: string, edit: Edit): Promise<void> {
+    let tries = 0
+    return new StoredRecord<Reserved>(this.store, key, RESERVED).change(async (list = new Map()) => {
+      if (++tries > TRIES) throw httpError('overloaded', { headers: { 'retry-after': '1' } })
+      if (await edit(list) === false) return UNCHANGED
+      return list.size === 0 ? undefined : list
+    })
   }
 
   /** Removes entries whose bytes are gone. Moves the others to the end of the list. */
   private async check(list: Reserved, keys: readonly string[]): Promise<void> {
     await changeEach(keys, async (key) => {
       const entry = list.get(key)
-      const isKept = await this.isKept(key)
+      const [, , arrivesBy = 0] = entry ?? []
+      const isKept = arrivesBy > Date.now() || await this.isKept(key)
       list.delete(key)
       if (entry && isKept) list.set(key, entry)
     })

@@ -3,13 +3,11 @@ import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { KeyCounts } from '../../runtime/collections.js'
 import { setGlobalTimeout } from '../../runtime/timers.js'
+import { Watch, type Reading, type WaitOptions } from '../../stores/watched.js'
 
-/** Limits of a wait. */
-export interface WaitOptions {
-  /** Longest wait, in milliseconds. */
-  readonly timeoutMs: number
-  /** Ends the wait early. */
-  readonly signal?: AbortSignal
+/** Returns whether a client has something to do: the task is final, or asks. Waits of requests end then. */
+export function pausesWait({ status }: StoredTask): boolean {
+  return status === 'input_required' || isFinalStatus(status)
 }
 
 /** Waits until a task is final, or until `until` accepts it. Keeps the process alive. */
@@ -34,9 +32,6 @@ export async function waitFor(
   }
 }
 
-/** Interval between two reads of a watched task, in milliseconds: the engine may lose a notice. */
-const REREAD_MS = 3000
-
 export interface TaskSource {
   read(id: string): MaybePromise<StoredTask | undefined>
   watch(id: string, listener: () => void): MaybePromise<() => void>
@@ -59,7 +54,7 @@ export class Subscriptions {
     this.watches.set(id, watch)
     const subscription = new Subscription(watch, keepAlive)
     try {
-      await watch.opened
+      await watch.reads.opened
     } catch (error) {
       subscription.close()
       throw error
@@ -68,22 +63,19 @@ export class Subscriptions {
   }
 }
 
-/** Reads one task after each notice and every few seconds. */
+/** One watched task, and its subscribers. */
 class TaskWatch {
-  /** Resolves once notices arrive. */
-  readonly opened: Promise<void>
   readonly subscribers = new Set<Subscription>()
+  readonly reads: Watch<StoredTask | undefined>
   changes = 0
   private task: StoredTask | undefined
   private failure: { readonly error: unknown } | undefined
-  private reading: Promise<void> | undefined
-  private stop: (() => void) | undefined
 
-  constructor(
-    private readonly source: TaskSource, private readonly id: string,
-    private readonly onClose: () => void,
-  ) {
-    this.opened = this.open()
+  constructor(source: TaskSource, id: string, private readonly onClose: () => void) {
+    const watched = {
+      read: () => source.read(id), watch: (listener: () => void) => source.watch(id, listener),
+    }
+    this.reads = new Watch(watched, (reading) => { this.note(reading) })
   }
 
   /** The same object until the task changes. Throws the error of a read that failed. */
@@ -92,40 +84,18 @@ class TaskWatch {
     return this.task
   }
 
-  /** Resolves after a read that began with this call or later. Never rejects. */
-  async refresh(): Promise<void> {
-    await this.reading
-    this.reading ??= this.read()
-    return this.reading
-  }
-
   remove(subscriber: Subscription): void {
     if (!this.subscribers.delete(subscriber) || this.subscribers.size > 0) return
-    this.stop?.()
+    this.reads.close()
     this.onClose()
   }
 
-  private async open(): Promise<void> {
-    const onNotice = (): void => { void this.refresh() }
-    const unwatch = await this.source.watch(this.id, onNotice)
-    const timer = setInterval(onNotice, REREAD_MS).unref()
-    this.stop = () => {
-      clearInterval(timer)
-      unwatch()
+  private note(reading: Reading<StoredTask | undefined>): void {
+    this.failure = 'error' in reading ? reading : undefined
+    if ('value' in reading) {
+      if (isSame(reading.value, this.task)) return
+      this.task = reading.value
     }
-  }
-
-  private async read(): Promise<void> {
-    const before = this.task
-    try {
-      const task = await this.source.read(this.id)
-      this.failure = undefined
-      if (!isSame(task, before)) this.task = task
-    } catch (error) {
-      this.failure = { error }
-    }
-    this.reading = undefined
-    if (this.task === before && !this.failure) return
     this.changes++
     for (const subscriber of this.subscribers) subscriber.wake()
   }
@@ -154,7 +124,7 @@ export class Subscription {
   }
 
   async now(): Promise<StoredTask | undefined> {
-    await this.watch.refresh()
+    await this.watch.reads.refresh()
     this.seen = this.watch.changes
     return this.watch.newest
   }

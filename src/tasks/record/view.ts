@@ -1,13 +1,11 @@
 import { HttpError, httpError } from '../../http/errors.js'
 import type { AnyTaskDefinition, NameOf, ResultOf } from '../definition/define.js'
-import type { TaskFile } from '../definition/run-context.js'
-import {
-  callbackText, type AttemptView, type CallbackView, type TaskFailure, type TaskProgress,
-  type Details,
-} from './details.js'
+import { callbackText, type Details } from './details.js'
+import { openInputsText } from './inputs.js'
 import type { ListedStatus } from '../../engine/engine.js'
 import type { StoredTask, TaskStatus } from '../../engine/task.js'
 import { SecondTexts } from '../../runtime/text.js'
+import type * as wire from '../../wire/task.js'
 
 /** Statuses of tasks for later as they were first shown, so that entity tag and body agree. */
 const shownLater = new WeakMap<StoredTask, ListedStatus>()
@@ -27,6 +25,7 @@ export function listedStatus(task: StoredTask): ListedStatus {
 const STATUS: Readonly<Record<TaskStatus, string>> = {
   queued: '"processing","message":"The task was accepted and waits to be processed."',
   processing: '"processing","message":"The task was accepted and is being processed."',
+  input_required: '"input_required","message":"The task waits for an answer."',
   completed: '"completed","message":"The task is completed."',
   failed: '"failed","message":"The task failed."',
   cancelled: '"cancelled","message":"The task was cancelled."',
@@ -40,13 +39,14 @@ export function taskText(task: StoredTask): string {
   const {
     id, status, name, attempt, result, createdAt, startAt, startedAt, finishedAt, callbackAt,
   } = task
-  const { progress, files, error, attempts, callback }: Details = task.details
+  const { progress, files, error, attempts, callback, inputs }: Details = task.details
   const isLater = startAt !== undefined && status === 'queued' && attempt === 0
   const shown = isLater
     ? `"processing","message":"The task was accepted and starts at ${toIso(startAt)}."`
     : STATUS[status]
   let text = `{"taskId":"${id}","status":${shown},"task":"${name}"`
   if (attempt > 0) text += `,"attempt":${attempt}`
+  if (inputs !== undefined && status === 'input_required') text += `,"inputs":${openInputsText(inputs)}`
   if (progress !== undefined) text += `,"progress":${JSON.stringify(progress)}`
   if (result !== undefined) text += `,"result":${result}`
   if (files !== undefined) text += `,"files":${JSON.stringify(files)}`
@@ -70,13 +70,13 @@ function toIso(ms: number): string {
 }
 
 /** State of the callback of a task. */
-export interface TaskCallback extends Omit<CallbackView, 'nextAttemptAt' | 'deliveredAt'> {
+export interface TaskCallback extends Omit<wire.TaskCallback, 'nextAttemptAt' | 'deliveredAt'> {
   readonly nextAttemptAt?: Date
   readonly deliveredAt?: Date
 }
 
 /** One run of a task that has ended. */
-export interface PastAttempt extends Omit<AttemptView, 'startedAt' | 'endedAt'> {
+export interface PastAttempt extends Omit<wire.PastAttempt, 'startedAt' | 'endedAt'> {
   readonly startedAt: Date
   readonly endedAt: Date
 }
@@ -89,7 +89,7 @@ interface AnyStatus<T extends AnyTaskDefinition> {
   readonly attempt?: number
   /** The last ten ended runs, the oldest first, if there is more than one run. */
   readonly attempts?: readonly PastAttempt[]
-  readonly progress?: TaskProgress
+  readonly progress?: wire.TaskProgress
   readonly callback?: TaskCallback
   readonly createdAt: Date
   readonly startAt?: Date
@@ -120,12 +120,26 @@ export interface ProcessingTask<T extends AnyTaskDefinition> extends AnyStatus<T
   readonly status: 'processing'
 }
 
+/** A task whose run has ended to wait for answers. Once all are there, it runs again. */
+export interface InputRequiredTask<T extends AnyTaskDefinition> extends AnyStatus<T>, Unfinished {
+  readonly status: 'input_required'
+  /** The questions that have no answer, by their keys. */
+  readonly inputs: Readonly<Record<string, TaskInput>>
+}
+
+/** A question that a task has asked. */
+export interface TaskInput extends Omit<wire.TaskInput, 'askedAt' | 'expiresAt'> {
+  readonly askedAt: Date
+  /** Time at which the task no longer waits for the answer. */
+  readonly expiresAt: Date
+}
+
 /** A task that has a result. */
 export interface CompletedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
   readonly status: 'completed'
   readonly result: ResultOf<T>
   /** Files that the run has written, in the order of the calls. */
-  readonly files?: readonly TaskFile[]
+  readonly files?: readonly wire.TaskFile[]
   readonly error?: never
   readonly finishedAt: Date
 }
@@ -133,7 +147,7 @@ export interface CompletedTask<T extends AnyTaskDefinition> extends AnyStatus<T>
 /** A task whose last attempt failed. */
 export interface FailedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
   readonly status: 'failed'
-  readonly error: TaskFailure
+  readonly error: wire.TaskFailure
   readonly result?: never
   readonly files?: never
   readonly finishedAt: Date
@@ -149,7 +163,7 @@ export interface CancelledTask<T extends AnyTaskDefinition> extends AnyStatus<T>
 }
 
 type InEachStatus<T extends AnyTaskDefinition> =
-  | ScheduledTask<T> | QueuedTask<T> | ProcessingTask<T>
+  | ScheduledTask<T> | QueuedTask<T> | ProcessingTask<T> | InputRequiredTask<T>
   | CompletedTask<T> | FailedTask<T> | CancelledTask<T>
 
 /**
@@ -160,42 +174,28 @@ type InEachStatus<T extends AnyTaskDefinition> =
 export type Task<T extends AnyTaskDefinition = AnyTaskDefinition> =
   T extends AnyTaskDefinition ? InEachStatus<T> : never
 
-export interface TaskBody {
-  readonly taskId: string
-  readonly status: 'processing' | 'completed' | 'failed' | 'cancelled'
-  readonly message: string
-  readonly task: string
-  readonly attempt?: number
-  readonly progress?: TaskProgress
-  readonly result?: unknown
-  readonly files?: readonly TaskFile[]
-  readonly error?: TaskFailure
-  readonly attempts?: readonly AttemptView[]
-  readonly callback?: CallbackView
-  readonly createdAt: string
-  readonly startAt?: string
-  readonly startedAt?: string
-  readonly finishedAt?: string
-}
-
-/** Returns a copy of what clients see of a task. */
-export function bodyOf(task: StoredTask): TaskBody {
-  return JSON.parse(taskText(task)) as TaskBody
+/** Returns a copy of what clients see of a task, without the URLs of its files. */
+export function bodyOf(task: StoredTask): wire.TaskBody<wire.TaskFile> {
+  return JSON.parse(taskText(task)) as wire.TaskBody<wire.TaskFile>
 }
 
 export function toTask(stored: StoredTask): Task {
   const body = bodyOf(stored)
-  const { attempts, callback } = body
+  const { attempts, callback, inputs } = body
   return withDates({
     ...body,
     status: listedStatus(stored),
     ...attempts && { attempts: attempts.map(withDates) },
     ...callback && { callback: withDates(callback) },
+    ...inputs && {
+      inputs: Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, withDates(input)])),
+    },
   }) as unknown as Task
 }
 
 const TIMES = [
   'createdAt', 'startAt', 'startedAt', 'finishedAt', 'endedAt', 'nextAttemptAt', 'deliveredAt',
+  'askedAt', 'expiresAt',
 ]
 
 function withDates(view: object): object {

@@ -34,7 +34,7 @@ function slowAndSweeping(t: TestContext) {
   return { folder, slow, sweeping }
 }
 
-test('a renewal that is slower than the expiry wins or loses against the sweep', async (t) => {
+test('a renewal that is slower than the expiry either wins or loses against the sweep', async (t) => {
   const { folder, slow, sweeping } = slowAndSweeping(t)
   let [won, lost] = [0, 0]
   for (let round = 0; round < 200 && (round < 10 || won === 0 || lost === 0); round++) {
@@ -70,7 +70,7 @@ test('a renewal that is slower than the expiry wins or loses against the sweep',
   assert.deepEqual((await readdir(folder)).filter((name) => name.endsWith('.partial')), [])
 })
 
-test('a blob that has just expired is not swept before a renewal can be complete', async (t) => {
+test('a sweep keeps a blob that has just expired until a renewal can be complete', async (t) => {
   const { folder, slow } = slowAndSweeping(t)
   const now = { value: BEFORE + TTL_MS }
   const next = new FolderBlobs(folder, { shared: true, now: () => now.value })
@@ -84,7 +84,7 @@ test('a blob that has just expired is not swept before a renewal can be complete
   assert.deepEqual(await next.stat('key'), info)
 })
 
-test('readers see a blob whole while it is renewed', async (t) => {
+test('readers see a whole blob while it is renewed', async (t) => {
   const { slow, sweeping } = slowAndSweeping(t)
   const info = await slow.put('key', content('abc'), { ttlMs: TTL_MS })
   let isOver = false

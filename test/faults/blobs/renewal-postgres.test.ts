@@ -53,7 +53,7 @@ async function site(t: TestContext) {
   return { schema, blobs, other, locked, waits, rows, expire }
 }
 
-test('renewals around the expiry, beside sweeps: a blob that was renewed lives', async (t) => {
+test('a blob whose renewal succeeds near its expiry stays, even beside sweeps', async (t) => {
   const { blobs, other, rows } = await site(t)
   const TTL_MS = 400
   let isOver = false
@@ -104,7 +104,7 @@ test('a renewal loses against a sweep that has marked the version', async (t) =>
   assert.deepEqual(await rows(), [0, 0, 0])
 })
 
-test('a renewal loses against a sweep that comes while it waits for the blob', async (t) => {
+test('a renewal loses against a sweep that begins while the renewal waits for the blob', async (t) => {
   const { schema, blobs, other, locked, waits, rows, expire } = await site(t)
   await blobs.put('key', content('abc'), { ttlMs: 2000 })
   const renewed = await locked(`SELECT 1 FROM ${schema}.blobs FOR UPDATE`, async () => {
@@ -120,7 +120,7 @@ test('a renewal loses against a sweep that comes while it waits for the blob', a
   assert.deepEqual(await rows(), [0, 0, 0])
 })
 
-test('a sweep leaves a version alone that a renewal has locked', async (t) => {
+test('a sweep does not touch a version that a renewal has locked', async (t) => {
   const { schema, blobs, other, locked, rows } = await site(t)
   const info = await blobs.put('key', content('abc'), { ttlMs: 1 })
   const renew = `WITH version AS (
@@ -132,7 +132,7 @@ test('a sweep leaves a version alone that a renewal has locked', async (t) => {
   assert.deepEqual(await rows(), [1, 1, 1])
 })
 
-test('renewals, writers and deletions of one key at the same time do not deadlock', async (t) => {
+test('renewals, writes and deletions of one key at the same time do not deadlock', async (t) => {
   const { blobs, other } = await site(t)
   await Promise.all(Array.from({ length: 120 }, async (_, at) => {
     const one = at % 2 === 0 ? blobs : other

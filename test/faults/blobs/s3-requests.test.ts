@@ -41,7 +41,7 @@ async function check(content: AsyncIterable<Uint8Array>): Promise<number> {
 
 describe('S3Blobs: uploads', () => {
   for (const [what, operation, count] of [['content', 'put', 1], ['a part', 'part', 9]] as const) {
-    test(`a signal stops the request with ${what} that a server does not take`, async (t) => {
+    test(`a signal stops a put of ${what} that the server does not read`, async (t) => {
       const { front, blobs, prefix } = await open(t)
       const stalled = deferred<S3Request>()
       front.handle = (request) => request.operation === operation ? stalled.resolve(request) : request.forward()
@@ -59,13 +59,13 @@ describe('S3Blobs: uploads', () => {
     })
   }
 
-  test('content that a server does not take rejects in the end, without a signal', async (t) => {
+  test('a put whose content the server never reads rejects in the end, without a signal', async (t) => {
     const { front, blobs } = await open(t, { timeoutMs: 100 })
     front.handle = () => undefined
     await assert.rejects(within(blobs.put('key', pieces(1, 1000), LATER), 30_000), isStoreUnavailable)
   })
 
-  test('a signal does not wait for the end of an upload that cannot be aborted', async (t) => {
+  test('an aborted put does not wait for an upload that the server cannot abort', async (t) => {
     const { front, blobs } = await open(t, { timeoutMs: 60_000 })
     const stalled = deferred()
     front.handle = async (request) => {
@@ -80,7 +80,7 @@ describe('S3Blobs: uploads', () => {
     await assert.rejects(within(written), /enough/)
   })
 
-  test('an object of an aborted request that the server has completed is deleted', async (t) => {
+  test('an object that the server completed after the abort of its request is deleted', async (t) => {
     const { front, blobs, prefix } = await open(t)
     const stop = new AbortController()
     front.handle = async ({ operation, forward, res }) => {
@@ -94,7 +94,7 @@ describe('S3Blobs: uploads', () => {
     await eventually(async () => front.count('delete') === 1 && (await namesBelow(prefix)).length === 0)
   })
 
-  test('the end of an upload in parts may take longer than other requests', async (t) => {
+  test('the completion of a multipart upload may take longer than other requests', async (t) => {
     const { front, blobs, direct } = await open(t, { timeoutMs: 1000 })
     front.handle = async (request) => {
       if (request.operation === 'complete') await pause(2000)
@@ -105,7 +105,7 @@ describe('S3Blobs: uploads', () => {
     assert.deepEqual(await direct.stat('key'), info)
   })
 
-  test('the end of an upload in parts that fails after it has begun to respond is a failure', async (t) => {
+  test('a completion of a multipart upload that fails after the response began is a failure', async (t) => {
     const { front, blobs, direct } = await open(t)
     front.handle = async (request) => {
       if (request.operation !== 'complete') {
@@ -121,7 +121,7 @@ describe('S3Blobs: uploads', () => {
     await eventually(() => front.count('abort') === 1)
   })
 
-  test('an upload in parts names its checksums, as Amazon requires from a client with default options', async (t) => {
+  test('a multipart upload names its checksums, as Amazon requires from a client with default options', async (t) => {
     const { front, blobs, prefix } = await open(t)
     let algorithm: unknown
     const sums: string[] = []
@@ -149,7 +149,7 @@ describe('S3Blobs: uploads', () => {
     assert.deepEqual(await namesBelow(prefix), [])
   })
 
-  test('a source that fails aborts its upload in parts', async (t) => {
+  test('a source that fails aborts its multipart upload', async (t) => {
     const { front, blobs } = await open(t)
     const failing = async function* () {
       yield* pieces(9)
@@ -159,7 +159,7 @@ describe('S3Blobs: uploads', () => {
     await eventually(() => front.count('abort') === 1)
   })
 
-  test('a server that is busy, or has waited for too long, is asked again', async (t) => {
+  test('a put is retried on a server that is busy, or that has waited too long', async (t) => {
     const { front, blobs } = await open(t)
     const failures = [[503, 'SlowDown'], [400, 'RequestTimeout']] as const
     let next = 0
@@ -174,7 +174,7 @@ describe('S3Blobs: uploads', () => {
 })
 
 describe('S3Blobs: reads', () => {
-  test('a slow server is not cut off while bytes come', async (t) => {
+  test('a slow server is not cut off while bytes arrive', async (t) => {
     const { front, blobs } = await open(t, { timeoutMs: 1000 })
     await blobs.put('key', pieces(1), LATER)
     front.handle = ({ operation, forward }) => forward(operation === 'get' ? { before: () => pause(100).then(() => true) } : {})
@@ -182,7 +182,7 @@ describe('S3Blobs: reads', () => {
     assert.equal(front.count('get'), 1)
   })
 
-  test('a server that stops in the middle is asked for the rest', async (t) => {
+  test('a reader requests the remaining bytes from a server that stops in the middle', async (t) => {
     const { front, blobs } = await open(t, { timeoutMs: 300 })
     await blobs.put('key', pieces(3), LATER)
     const ranges: unknown[] = []
@@ -195,14 +195,14 @@ describe('S3Blobs: reads', () => {
     assert.match(String(ranges[1]), /^bytes=131072-/)
   })
 
-  test('a server that sends nothing fails the reader', async (t) => {
+  test('a server that sends nothing makes the reader fail', async (t) => {
     const { front, blobs } = await open(t, { timeoutMs: 100 })
     await blobs.put('key', pieces(1), LATER)
     front.handle = ({ operation, forward }) => operation === 'get' ? undefined : forward()
     await assert.rejects(within(check(await blobs.open('key') ?? assert.fail()), 30_000), isStoreUnavailable)
   })
 
-  test('a slow reader uses no connection, and all requests of a reader use the same one', async (t) => {
+  test('a slow reader uses no connection, and all requests of a reader use one connection', async (t) => {
     const { front, blobs } = await open(t)
     await blobs.put('key', pieces(20), LATER)
     const { opened } = front
@@ -223,7 +223,7 @@ describe('S3Blobs: reads', () => {
     assert.equal(front.opened, opened)
   })
 
-  test('a reader that takes its time keeps content that was deleted, and only as long as it reads', async (t) => {
+  test('a slow reader keeps deleted content for as long as it reads, and no longer', async (t) => {
     const { front, blobs, direct, prefix } = await open(t)
     let shiftMs = 0
     front.handle = ({ forward }) => forward({ headers: inFuture(shiftMs) })
@@ -257,7 +257,7 @@ describe('S3Blobs: reads', () => {
 })
 
 describe('S3Blobs: errors', () => {
-  test('a bucket that does not exist is named in the error, and asked for once', async (t) => {
+  test('an error names the bucket that does not exist, and the server is asked once', async (t) => {
     const { front, blobs } = await open(t, { bucket: 'another' })
     await assert.rejects(blobs.stat('key'), (error) => isStoreUnavailable(error) && /NoSuchBucket/.test(error.message))
     assert.equal(front.requests.length, 1)

@@ -29,7 +29,7 @@ async function open(t: TestContext, prefix: string) {
 }
 
 describe('S3Blobs: sweeps', () => {
-  test('an object that cannot be deleted does not keep the others, and stays deleted for all calls', async (t) => {
+  test('an object that cannot be deleted does not stop the deletion of others, and stays deleted for all calls', async (t) => {
     const { front, blobs, direct } = await open(t, 'locked/')
     for (const key of ['a', 'b', 'c', 'd']) {
       await direct.put(key, text(key), { ttlMs: DAY })
@@ -49,7 +49,7 @@ describe('S3Blobs: sweeps', () => {
     assert.deepEqual(await namesBelow('locked/'), [])
   })
 
-  test('a blob that is renewed during a long sweep stays', async (t) => {
+  test('a blob that is renewed during a long sweep is kept', async (t) => {
     const { front, blobs, direct } = await open(t, 'long/')
     // The first object of the list, which the sweep deletes.
     await client.send(new PutObjectCommand({ Bucket: bucket, Key: `long/${'0'.repeat(64)}/${'0'.repeat(32)}`, Body: 'left' }))
@@ -69,7 +69,7 @@ describe('S3Blobs: sweeps', () => {
     assert.ok(front.count('delete') > 0)
   })
 
-  test('uploads in parts that writers left are aborted, on all pages, and those of others are not', async (t) => {
+  test('a sweep aborts the multipart uploads that writers left, on all pages, and none of other prefixes', async (t) => {
     const { front, blobs, direct } = await open(t, 'uploads/')
     await direct.put('key', text('any'), { ttlMs: HOUR })
     const name = (n: number): string => `uploads/${'a'.repeat(64)}/${String(n).padStart(32, '0')}`

@@ -18,8 +18,8 @@ async function* text(content: string): AsyncGenerator<Uint8Array> {
   yield Buffer.from(content)
 }
 
-describe('S3Blobs: writers at the same time', () => {
-  test('a put that completes after another put has resolved wins, though it began before', async (t) => {
+describe('S3Blobs: concurrent writers', () => {
+  test('a put that completes after another put has resolved wins, even if it began earlier', async (t) => {
     const front = await S3Front.to(port)
     const slowClient = s3Client(front.url)
     const slow = new S3Blobs({ client: slowClient, bucket, prefix: 'order/' })
@@ -51,7 +51,7 @@ describe('S3Blobs: writers at the same time', () => {
     }
   })
 
-  test('of many puts one stays, for all processes the same', async (t) => {
+  test('one of many concurrent puts stays, and all processes read this one', async (t) => {
     const clients = [s3Client(`http://127.0.0.1:${String(port)}`), s3Client(`http://127.0.0.1:${String(port)}`)]
     const both = clients.map((each) => new S3Blobs({ client: each, bucket, prefix: 'many/' }))
     t.after(async () => {
@@ -70,7 +70,7 @@ describe('S3Blobs: writers at the same time', () => {
   })
 })
 
-test('content in chunks of one byte takes little memory', async () => {
+test('a put of content in chunks of one byte takes little memory', async () => {
   const blobs = new S3Blobs({ client, bucket, prefix: 'bytes/' })
   const held = (): number => {
     gc()

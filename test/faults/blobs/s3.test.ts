@@ -42,7 +42,7 @@ describe('S3Blobs', () => {
     await blobs.close()
   })
 
-  test('a sweep leaves what lives, and what was completed just now', async () => {
+  test('a sweep keeps blobs that have not expired and those that were just completed', async () => {
     const blobs = new S3Blobs({ client, bucket, prefix: 'sweep/' })
     await blobs.put('long', pieces(1), LATER)
     await blobs.put('short', pieces(1), { ttlMs: 1 })
@@ -58,7 +58,7 @@ describe('S3Blobs', () => {
     await blobs.close()
   })
 
-  test('a sweep removes content 15 minutes after its end, and what dead writers left after a day', async () => {
+  test('a sweep removes content 15 minutes after its expiry, and what dead writers left after a day', async () => {
     const prefix = `old-${String(process.pid)}/`
     const blobs = new S3Blobs({ client, bucket, prefix })
     await blobs.put('lives', pieces(1), { ttlMs: 7_200_000 })
@@ -79,7 +79,7 @@ describe('S3Blobs', () => {
     await blobs.close()
   })
 
-  test('renewals at the same time keep the longest lifetime', async () => {
+  test('concurrent renewals keep the longest lifetime', async () => {
     const blobs = new S3Blobs({ client, bucket, prefix: 'renewed/' })
     await blobs.put('key', pieces(1), { ttlMs: 60_000 })
     for (let round = 0; round < 5; round++) {
@@ -89,7 +89,7 @@ describe('S3Blobs', () => {
     await blobs.close()
   })
 
-  test('a sweep leaves the objects of others alone, also without a prefix', async () => {
+  test('a sweep leaves objects outside its prefix alone, even if it has no prefix', async () => {
     const foreign = ['photos/cat', 'readme.txt', `${'a'.repeat(64)}.txt`, `deep/${'a'.repeat(64)}/${'b'.repeat(32)}`]
     for (const Key of foreign) await client.send(new PutObjectCommand({ Bucket: bucket, Key, Body: 'theirs' }))
     for (const name of foreign) await age(name, 2 * 86_400_000)
@@ -103,7 +103,7 @@ describe('S3Blobs', () => {
     await inner.close()
   })
 
-  test('a server that is away or hangs rejects in time', async (t) => {
+  test('a call to a server that is away or hangs rejects in time', async (t) => {
     const silent = createServer()
     const { url, close } = await listen(silent)
     t.after(() => { void close() })
@@ -119,7 +119,7 @@ describe('S3Blobs', () => {
     }
   })
 
-  test('rejects options that make no sense', () => {
+  test('invalid options are rejected', () => {
     assert.throws(() => new S3Blobs({ bucket } as never), /client/)
     assert.throws(() => new S3Blobs({ client, bucket, region: 'x' } as never), /there is no option "region"/)
   })

@@ -150,7 +150,7 @@ for (const major of MAJORS) {
       await queue.resume()
     })
 
-    test('a cancel in another process removes the job, and is no error', async () => {
+    test('a cancel in another process removes the job, and does not count as an error', async () => {
       const web = await startWeb()
       await queue.pause()
       const task = await tasks.submit(work, {})

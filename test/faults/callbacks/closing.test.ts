@@ -28,7 +28,7 @@ function start(t: TestContext, url: string): { readonly tasks: Tasks, readonly e
 }
 
 for (const [database, url] of Object.entries({ Redis: await redisUrl(), PostgreSQL: await postgresUrl() })) {
-  test(`a request to a silent receiver is aborted at the end of the drain time, and another process makes it again at once, on ${database}`, async (t) => {
+  test(`on ${database}, a process that stops aborts a callback to a silent receiver, and another process repeats it at once`, async (t) => {
     const silent = await receiver(t, (res, nth) => { if (nth > 1) res.end() })
     const { tasks, end } = start(t, url)
     const { taskId } = await tasks.submit(work, 1, { callbackUrl: silent.url })

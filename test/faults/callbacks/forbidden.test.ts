@@ -63,7 +63,7 @@ const URLS = [
 
 describe('a callback URL', () => {
   const forms = [...HOSTS.map((host) => `http://${host}:PORT/`), ...URLS]
-  test(`SPEC 4.8: is rejected at once in ${String(forms.length)} forms that are no way to a public host, and none is ever called`, async (t) => {
+  test(`SPEC 4.8: is rejected at once in ${String(forms.length)} forms that do not lead to a public host, and is never called`, async (t) => {
     const { tasks, submit } = site(t, { allow: [] })
     const sender = httpSender({ timeoutMs: 500 })
     assert.ok(forms.length >= 60, 'a table of at least 60')
@@ -82,17 +82,17 @@ describe('a callback URL', () => {
     assert.equal(touched, 0)
   })
 
-  test('of a public host is accepted', async (t) => {
+  test('is accepted if its host is public', async (t) => {
     const { tasks } = site(t, { allow: [] })
     for (const url of ['https://example.com/hook', 'http://example.com:8080/', 'https://8.8.8.8/', 'https://[2606:4700:4700::1111]/', 'https://bücher.example/', 'https://example.com./',
       'https://a-b_c.example.co.uk/x?y=z#f', 'https://example.com/@user']) assert.equal(await coreOf(tasks).checkCallback(url, undefined), url)
   })
 })
 
-describe('a name', () => {
+describe('a host name in a callback URL', () => {
   const bad = ['127.0.0.1', '10.0.0.7', '169.254.169.254', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1', '64:ff9b::7f00:1', '2002:7f00:1::', '::7f00:1', 'fe80::1%lo', 'fd00::1', '0.0.0.0', '::', 'nonsense', '168.63.129.16', '::ffff:a83f:8110', '64:ff9b::a83f:8110', '100.100.100.200', '192.0.0.192', 'fd00:ec2::254']
   for (const address of bad) {
-    test(`that resolves to ${address}, alone or among others, is not called`, async (t) => {
+    test(`is not called if it resolves to ${address}, alone or among other addresses`, async (t) => {
       const family = address.includes(':') ? 6 : 4
       for (const addresses of [[{ address, family }], [{ address: '8.8.8.8', family: 4 }, { address, family }]]) {
         const { submit, settled } = site(t, { allow: [], resolve: async () => addresses })
@@ -103,7 +103,7 @@ describe('a name', () => {
     })
   }
 
-  test('that changes its address between attempts is checked at each attempt, and looked up once for each connection', async (t) => {
+  test('is checked at each attempt, and resolved once for each connection', async (t) => {
     let asked = 0
     // First an address that nobody answers at, then the canary: what a rebinding name server does.
     const resolve = async () => [{ address: asked++ === 0 ? '2001:db8::1' : '127.0.0.1', family: asked === 1 ? 6 : 4 }]
@@ -114,7 +114,7 @@ describe('a name', () => {
     assert.equal(touched, 0)
   })
 
-  test('that is allowed may resolve to any address, and an address in an allowed range may be called', async (t) => {
+  test('may resolve to any address if it is allowed, and is called at an address in an allowed range', async (t) => {
     const resolve = async () => [{ address: '127.0.0.1', family: 4 }]
     const before = touched
     for (const allow of [['hooks.internal'], ['127.0.0.0/8']]) {
@@ -126,7 +126,7 @@ describe('a name', () => {
     touched = before
   })
 
-  test('that does not resolve is retried and given up', async (t) => {
+  test('is retried and given up if it does not resolve', async (t) => {
     for (const resolve of [async () => [], async () => { throw new Error('no such name') }, () => { throw new Error('at once') }]) {
       const { submit, settled } = site(t, { resolve })
       const { state, fault, attempts } = await settled(await submit('http://gone.example.com/'))
@@ -135,7 +135,7 @@ describe('a name', () => {
   })
 })
 
-test('ignores the proxy settings of the environment', async (t) => {
+test('a callback is sent without the proxy of the environment', async (t) => {
   const names = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY', 'all_proxy', 'NODE_USE_ENV_PROXY']
   const old = names.map((name) => process.env[name])
   t.after(() => {

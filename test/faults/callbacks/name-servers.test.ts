@@ -46,8 +46,8 @@ async function nameServer(t: TestContext, answer: Answer): Promise<{ readonly na
   return { names }
 }
 
-describe('hosts whose name servers never answer', () => {
-  test('delay neither another look-up of the process nor the callback of another owner', async (t) => {
+describe('hosts whose name servers never respond', () => {
+  test('delay neither another lookup of the process nor the callback of another owner', async (t) => {
     const dead = await nameServer(t, () => 'silent')
     const good = await receiver(t)
     const { submit, settled } = site(t, { timeoutMs: 60_000, maxInFlight: 100, concurrency: 100 })
@@ -58,7 +58,7 @@ describe('hosts whose name servers never answer', () => {
     assert.equal((await settled(id)).state, 'delivered')
   })
 
-  test('of one owner leave places for another owner, with the default limits', async (t) => {
+  test('leave places for the callbacks of another owner, with the default limits', async (t) => {
     const dead = await nameServer(t, () => 'silent')
     const good = await receiver(t)
     const { submit, settled } = site(t, { timeoutMs: 60_000 })
@@ -68,7 +68,7 @@ describe('hosts whose name servers never answer', () => {
     assert.equal((await settled(id)).state, 'delivered')
   })
 
-  test('are given up after the time of one attempt, and at once when nobody waits', async (t) => {
+  test('are given up after the time of one attempt, or at once when no attempt waits', async (t) => {
     const dead = await nameServer(t, () => 'silent')
     const sender = httpSender({ timeoutMs: 100 })
     const { signal } = new AbortController()
@@ -82,7 +82,7 @@ describe('hosts whose name servers never answer', () => {
     await assert.rejects(publicResolve('slower.example.com', stop.signal), { name: 'AbortError' })
   })
 
-  test('keep their place until the look-up has ended, though the attempt is over', async () => {
+  test('keep their place until the lookup has ended, even if the attempt is over', async () => {
     let end: (found: never[]) => void = () => undefined
     const promise = new Promise<never[]>((resolve) => { end = resolve })
     let cancelled = false
@@ -104,17 +104,17 @@ describe('hosts whose name servers never answer', () => {
   })
 })
 
-describe('a public name', () => {
+describe('a public host name', () => {
   const A = 1
 
-  test('is resolved by the name servers, both families', async (t) => {
+  test('is resolved by the name servers, in both address families', async (t) => {
     await nameServer(t, (_, type) => type === A ? Buffer.from([192, 0, 2, 7]) : Buffer.from('20010db8000000000000000000000001', 'hex'))
     assert.deepEqual(await publicResolve('both.example.com', new AbortController().signal), [
       { address: '192.0.2.7', family: 4 }, { address: '2001:db8::1', family: 6 },
     ])
   })
 
-  test('with one family is called there, and one with a private address is not', async (t) => {
+  test('is called if it has addresses of one family, and is not called at a private address', async (t) => {
     const good = await receiver(t)
     await nameServer(t, (name, type) => type === A && name !== 'none.example.com' ? Buffer.from([127, 0, 0, 1]) : undefined)
     const admitted = { headers: {}, body: '{}', signal: new AbortController().signal, admit: () => true }
@@ -125,7 +125,7 @@ describe('a public name', () => {
     assert.deepEqual(await httpSender().send({ ...admitted, url: at('none.example.com') }), { fault: 'unreachable' })
   })
 
-  test('that is allowed is resolved as the operating system does', async (t) => {
+  test('is resolved by the operating system if it is allowed', async (t) => {
     const good = await receiver(t)
     const server = await nameServer(t, () => 'silent')
     const sender = httpSender({ allow: ['localhost'] })

@@ -27,9 +27,9 @@ async function rude(t: TestContext, serve: (socket: Socket) => void, host = '127
   return { url: `http://${host}:${(server.address() as AddressInfo).port}/`, sockets, total: () => total }
 }
 
-describe('a receiver', () => {
+describe('a callback receiver', () => {
   for (const status of [301, 302, 307, 308]) {
-    test(`that redirects (${status}) is not followed, and counts as failed`, async (t) => {
+    test(`is not followed if it redirects (${status}), and the attempt counts as failed`, async (t) => {
       const canary = await receiver(t)
       const { url, seen } = await receiver(t, (res) => { res.writeHead(status, { location: canary.url }).end() })
       const { submit, settled } = site(t)
@@ -38,14 +38,14 @@ describe('a receiver', () => {
     })
   }
 
-  test('that responds with 410 is called once', async (t) => {
+  test('is called once if it responds with 410', async (t) => {
     const { url, seen } = await receiver(t, (res) => { res.writeHead(410).end() })
     const { submit, settled } = site(t)
     const { state, fault, attempts } = await settled(await submit(url))
     assert.deepEqual([state, fault, attempts, seen.length], ['failed', 'gone', 1, 1])
   })
 
-  test('that sends Retry-After is not called before that time, and the status shows the time', async (t) => {
+  test('is not called before the time of its Retry-After, and the status shows this time', async (t) => {
     const { url, seen } = await receiver(t, (res, nth) => {
       if (nth === 1) res.writeHead(503, { 'retry-after': '1' }).end()
       else res.end()
@@ -60,7 +60,7 @@ describe('a receiver', () => {
     assert.ok(first && second && second.at - first.at >= 990, `${String(second && first && second.at - first.at)} ms`)
   })
 
-  test('that hangs, with no response or after half a head, fails in time', async (t) => {
+  test('fails in time if it hangs without a response or within the header fields', async (t) => {
     for (const start of ['', 'HTTP/1.1 200 OK\r\nx: ']) {
       const { url, sockets } = await rude(t, (socket) => { socket.write(start) })
       const { submit, settled } = site(t, { timeoutMs: 100, attempts: 2 })
@@ -70,7 +70,7 @@ describe('a receiver', () => {
     }
   })
 
-  test('that resets, sends invalid HTTP, endless interim responses or an endless head is unreachable', async (t) => {
+  test('counts as unreachable if it resets, sends invalid HTTP, endless interim responses or an endless head', async (t) => {
     const kinds: ((socket: Socket) => void)[] = [
       (socket) => { socket.resetAndDestroy() },
       (socket) => { socket.once('data', () => { socket.resetAndDestroy() }) },
@@ -89,7 +89,7 @@ describe('a receiver', () => {
     }
   })
 
-  test('that does not listen is unreachable', async (t) => {
+  test('counts as unreachable if it does not listen', async (t) => {
     const { url } = await rude(t, () => undefined)
     const free = createServer()
     await new Promise<void>((resolve) => { free.listen(0, '127.0.0.1', resolve) })
@@ -100,7 +100,7 @@ describe('a receiver', () => {
     assert.deepEqual([state, fault], ['failed', 'unreachable'])
   })
 
-  test('that sends 200 MB is cut off after some kilobytes, and its status counts', async (t) => {
+  test('is cut off after some kilobytes of a body of 200 MB, and its status counts', async (t) => {
     let written = 0
     const { url, sockets } = await rude(t, (socket) => {
       socket.once('data', () => {
@@ -122,7 +122,7 @@ describe('a receiver', () => {
     assert.ok(process.memoryUsage().rss - before < 60_000_000, 'its body was kept')
   })
 
-  test('that sends a gzip bomb gets nothing decompressed', async (t) => {
+  test('does not make the sender decompress a gzip bomb', async (t) => {
     const bomb = gzipSync(Buffer.alloc(50_000_000))
     const { url, seen } = await receiver(t, (res) => { res.writeHead(500, { 'content-encoding': 'gzip', 'content-length': bomb.length }).end(bomb) })
     const { submit, settled } = site(t, { attempts: 1 })
@@ -132,7 +132,7 @@ describe('a receiver', () => {
     assert.ok(process.memoryUsage().arrayBuffers - before.arrayBuffers < 10_000_000)
   })
 
-  test('that responds with 200 and then sends for ever counts as called, and its socket is closed', async (t) => {
+  test('counts as called if it responds with 200 and then sends endlessly, and its socket is closed', async (t) => {
     const { url, sockets } = await rude(t, (socket) => {
       socket.once('data', () => {
         socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
@@ -145,7 +145,7 @@ describe('a receiver', () => {
     await eventually(() => sockets.size === 0)
   })
 
-  test('that disconnects while the body is sent may have answered before', async (t) => {
+  test('may have responded before it disconnects while the body is sent', async (t) => {
     const { url } = await rude(t, (socket) => { socket.end('HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n') })
     const sender = httpSender({ allow: ['127.0.0.1'] })
     const reply = await sender.send({ url, headers: {}, body: 'x'.repeat(1_000_000), signal: new AbortController().signal, admit: () => true })
@@ -166,7 +166,7 @@ describe('a receiver', () => {
   })
 })
 
-describe('receivers that are slow', () => {
+describe('slow callback receivers', () => {
   test('delay neither other receivers nor tasks', async (t) => {
     const slow = await rude(t, () => undefined, '127.0.0.2')
     let most = 0
@@ -188,7 +188,7 @@ describe('receivers that are slow', () => {
     assert.equal((await tasks.get(stuck[29] ?? ''))?.callback?.state, 'pending')
   })
 
-  test('are delayed and not forgotten: each gets its callback in the end', async (t) => {
+  test('each get their callback in the end', async (t) => {
     const { url, seen } = await receiver(t, (res) => { setTimeout(() => { res.end() }, 30) })
     const { submit, settled } = site(t, { maxInFlight: 3, maxPerHost: 2 })
     const ids = await Promise.all(Array.from({ length: 12 }, () => submit(url)))
@@ -198,7 +198,7 @@ describe('receivers that are slow', () => {
   })
 })
 
-describe('callbacks are fair (15.12)', () => {
+describe('the fairness of callbacks (15.12)', () => {
   /** Holds connections open without an answer; gives its URL on a host of its own. */
   const dead = async (t: TestContext, host: string) => rude(t, () => undefined, host)
 
@@ -244,7 +244,7 @@ describe('callbacks are fair (15.12)', () => {
     assert.equal(seen.length, 13)
   })
 
-  test('names of one address share its limit', async (t) => {
+  test('host names with one address share the limit of this address', async (t) => {
     const machine = await dead(t, '127.0.0.2')
     const { port } = new URL(machine.url)
     const good = await receiver(t, undefined, '127.0.0.3')
@@ -258,7 +258,7 @@ describe('callbacks are fair (15.12)', () => {
     assert.equal(machine.sockets.size, 2)
   })
 
-  test('500 waiting callbacks of one owner leave room for another owner\'s', async (t) => {
+  test('500 waiting callbacks of one owner leave room for callbacks of another owner', async (t) => {
     const machine = await dead(t, '127.0.0.2')
     const good = await receiver(t, undefined, '127.0.0.3')
     const { submit, settled, tasks } = site(t, { timeoutMs: 60_000, allow: ['127.0.0.0/8'] })

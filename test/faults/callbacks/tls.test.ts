@@ -48,8 +48,8 @@ const send = (url: string, ca?: string | string[]) => httpSender({
   allow: ['127.0.0.1'], timeoutMs: 5000, resolve: async () => [{ address: '127.0.0.1', family: 4 }], ...(ca === undefined ? {} : { ca }),
 }).send({ url, headers: {}, body: '{"a":1}', signal: new AbortController().signal, admit: () => true })
 
-describe('a receiver behind TLS', () => {
-  test('gets its callback by its name, though its address is pinned, if its certificate is in `ca`', async (t) => {
+describe('a callback receiver behind TLS', () => {
+  test('gets its callback under its host name if its certificate is in `ca`, although its address is pinned', async (t) => {
     const { url, seen } = await receiver(t, own)
     for (const ca of [own.cert, [other.cert, own.cert]]) assert.deepEqual(await send(url, ca), { status: 200, retryAfter: undefined })
     assert.deepEqual(seen, [{ body: '{"a":1}', name: NAME }, { body: '{"a":1}', name: NAME }])
@@ -61,7 +61,7 @@ describe('a receiver behind TLS', () => {
     assert.deepEqual(seen, [])
   })
 
-  test('gets nothing if its certificate is for another name', async (t) => {
+  test('gets nothing if its certificate is for another host name', async (t) => {
     const { url, seen } = await receiver(t, other)
     assert.deepEqual(await send(url, other.cert), { fault: 'unreachable' })
     assert.deepEqual(seen, [])

@@ -12,7 +12,7 @@ stopAfterwards()
 const LINES = 5000
 const url = await postgresUrl()
 
-test('the report of an import of the reference server has every line as written, although its process was killed behind a batch', async (t) => {
+test('the report of an import of the reference server lists every line as written, although its process was killed after a batch', async (t) => {
   const db = new pg.Client({ connectionString: url })
   await db.connect()
   t.after(() => db.end())

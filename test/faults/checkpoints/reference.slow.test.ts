@@ -112,7 +112,7 @@ async function importWithKill(site: Site, count: number): Promise<void> {
 // At the same time, because each of them waits for leases.
 describe('an import of the reference server', { concurrency: true }, () => {
   for (const { name, url, count } of databases) {
-    describe(`on ${name} continues at the last committed line, with the same report,`, () => {
+    describe(`on ${name} continues at the last committed line with the same report`, () => {
       for (const [what, start] of Object.entries({ 'its worker': webAndWorker, 'the one process of the server': oneProcess })) {
         test(`when ${what} is killed`, async (t) => {
           const site = await start(url)

@@ -26,7 +26,7 @@ for (const { name, short, long } of webs) describe(`a worker on ${name}`, () => 
     return taskId
   }
 
-  test('SIGTERM: another worker continues from the checkpoint at once, and no attempt is used', async (t) => {
+  test('gives its task up on SIGTERM: another worker continues at once from the checkpoint, and no attempt is used', async (t) => {
     const { tasks, worker } = long
     const first = await worker(t)
     const taskId = await submit(t, long, 400)
@@ -45,7 +45,7 @@ for (const { name, short, long } of webs) describe(`a worker on ${name}`, () => 
     assert.equal((end.result as unknown as { from: number }).from, last + 1)
   })
 
-  test('SIGSTOP: the save of a worker that was suspended is rejected and ends its run, and the task is completed by the other', async (t) => {
+  test('cannot save a checkpoint after a suspension by SIGSTOP: its run ends, and another worker completes the task', async (t) => {
     const { tasks, worker } = short
     const first = await worker(t)
     const taskId = await submit(t, short, 150)
@@ -62,7 +62,7 @@ for (const { name, short, long } of webs) describe(`a worker on ${name}`, () => 
     assert.equal((end.result as unknown as { from: number }).from, Number(from))
   })
 
-  test('SIGKILL: the next worker continues at the last saved value', async (t) => {
+  test('loses nothing that was saved before a SIGKILL: the next worker continues at the last checkpoint', async (t) => {
     const { tasks, worker } = short
     const first = await worker(t)
     const taskId = await submit(t, short, 60)

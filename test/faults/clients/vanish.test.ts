@@ -38,7 +38,7 @@ async function assertQuiet({ site: { tasks, engine, noise, heard }, site: made }
 }
 
 for (const [when, sent] of [['before the body', post()], ['in the middle of the body', `${post('Prefer: respond-async\r\n', 100)}{"a":`]] as const) {
-  test(`a client that disconnects ${when} starts nothing, and nothing is reported`, async (t) => {
+  test(`a client that disconnects ${when} starts nothing, and causes no error report`, async (t) => {
     const made = await vanishing(t)
     for (let n = 0; n < 20; n++) {
       const socket = await made.open()
@@ -63,7 +63,7 @@ test('a client that disconnects during its synchronous request aborts the run, a
   await assertQuiet(made)
 })
 
-test('with an Idempotency-Key the run does not follow its client: cut connections and retries are one run', async (t) => {
+test('a request with an Idempotency-Key outlives its client: cut connections and retries are one run', async (t) => {
   const made = await vanishing(t)
   for (let n = 0; n < 3; n++) {
     const socket = await made.open()
@@ -79,7 +79,7 @@ test('with an Idempotency-Key the run does not follow its client: cut connection
   assert.deepEqual(made.signals.map(({ aborted }) => aborted), [false])
 })
 
-test('a client that disconnects while its synchronous request waits in a queue cancels the task, and deletes it', async (t) => {
+test('a client that disconnects while its synchronous request is queued cancels and deletes the task', async (t) => {
   const made = await vanishing(t, { direct: 'task' })
   const socket = await made.open()
   socket.write(`${post()}{}`)
@@ -151,7 +151,7 @@ test('many polls over one connection leave no listeners behind', async (t) => {
   made.gate.resolve()
 })
 
-test('a client that does not read its response holds its connection only', async (t) => {
+test('a client that does not read its response holds only its connection', async (t) => {
   const made = await vanishing(t)
   const { start, tasks, engine } = made.site
   made.gate.resolve()

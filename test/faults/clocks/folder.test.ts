@@ -28,7 +28,7 @@ console.log(JSON.stringify({ seen: seen?.size, now: Date.now() }))
 `
 
 for (const seconds of [-90_000, 90_000]) {
-  test(`blobs in a shared folder live as long as they should for a process that is off by ${String(seconds)} s`, async (t) => {
+  test(`blobs in a shared folder keep their lifetime in a process whose clock is off by ${String(seconds)} s`, async (t) => {
     const folder = join(base, String(seconds))
     const blobs = new FolderBlobs(folder, { shared: true })
     t.after(() => blobs.close())

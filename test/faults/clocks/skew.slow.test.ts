@@ -62,10 +62,10 @@ test('a rate limit of 5 lets exactly 5 of 200 requests pass, whatever clocks the
   for (const each of processes) assert.deepEqual(await each.exited, { code: 0, signal: null }, each.err)
 })
 
-describe('a process whose clock is off', { concurrency: true }, () => {
+describe('a process with a wrong clock', { concurrency: true }, () => {
   for (const [database, url] of Object.entries(databases)) {
     for (const seconds of [-16, 16, -600, 600]) {
-      test(`by ${String(seconds)} s keeps its running work on ${database}, and its results can be read`, async (t) => {
+      test(`keeps its running work on ${database} and can read its results, ${String(seconds)} s off`, async (t) => {
         const name = `skew_${String(seconds).replace('-', 'minus_')}`
         const child = start('process.ts', [url, name], skewedBy(seconds))
         const { now, running, ended } = await valueOf<{ now: number, running: string, ended: string }>(child)
@@ -85,7 +85,7 @@ describe('a process whose clock is off', { concurrency: true }, () => {
     }
   }
 
-  test('behind or ahead runs a request with an Idempotency-Key once', async () => {
+  test('runs a request with an Idempotency-Key once, ahead or behind', async () => {
     const env = { REDIS_URL: `${redis.url}/2`, AUTH_TOKENS: 'writer-1=will:writer' }
     const processes = [0, -600, 600].map((seconds) => startProcess({ ...env, ...seconds !== 0 && skewedBy(seconds) }))
     const clients = (await Promise.all(processes.map((each) => each.url()))).map((url) => new Client(url))
@@ -102,7 +102,7 @@ describe('a process whose clock is off', { concurrency: true }, () => {
   })
 })
 
-test('a wait of a second ends after a second, though the clock is set back by an hour meanwhile', async () => {
+test('a wait of a second ends after a second, even if the clock is set back by an hour meanwhile', async () => {
   const file = join(folder, 'waiter')
   writeFileSync(file, '+0\n')
   const child = start('waiter.ts', file, skewedByFile(file))
@@ -120,11 +120,11 @@ async function startSide(url: string, role: 'work' | 'submit' | 'submit-long', n
 }
 
 for (const [database, url] of Object.entries(databases)) {
-  describe(`on ${database} a delayed task runs when it is due,`, { concurrency: true }, () => {
+  describe(`a delayed task on ${database} runs when it is due`, { concurrency: true }, () => {
     const cases = [['that took it in is behind', -HOUR, 0], ['that took it in is ahead', HOUR, 0], ['that runs it is ahead', 0, HOUR],
       ['that runs it is behind', 0, -HOUR]] as const
     for (const [at, [which, submitter, worker]] of cases.entries()) {
-      test(`though the clock of the process ${which} by an hour`, async () => {
+      test(`although the clock of the process ${which} by an hour`, async () => {
         const name = `clock_${String(at)}`
         const working = await startSide(url, 'work', name, worker)
         const submitting = await startSide(url, 'submit', name, submitter)
@@ -137,10 +137,10 @@ for (const [database, url] of Object.entries(databases)) {
     }
   })
 
-  describe(`on ${database} a live worker keeps its task,`, { concurrency: true }, () => {
+  describe(`a live worker on ${database} keeps its task`, { concurrency: true }, () => {
     const cases = [['its clock is behind', -HOUR, 0], ['its clock is ahead', HOUR, 0], ['another clock is ahead', 0, HOUR], ['another clock is behind', 0, -HOUR]] as const
     for (const [at, [which, own, others]] of cases.entries()) {
-      test(`though ${which} by an hour`, async () => {
+      test(`although ${which} by an hour`, async () => {
         const name = `lease_${String(at)}`
         const working = await startSide(url, 'work', name, own)
         const submitting = await startSide(url, 'submit-long', name, 0)

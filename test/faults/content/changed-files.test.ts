@@ -53,7 +53,7 @@ test('a file that is truncated while it is sent cuts the connection, and the nex
   await closed(base)
 })
 
-test('a file that is overwritten in place while it is sent never ends as a mixture', async (t) => {
+test('a file that is overwritten in place while it is sent never ends as a mixture of both contents', async (t) => {
   const { port, path, base } = await large(t)
   const newer = randomBytes(SIZE)
   const cut = await midway(port, async () => {
@@ -78,7 +78,7 @@ test('a file that grows while it is sent cuts the connection', async (t) => {
   assert.equal(cut.whole, false)
 })
 
-test('a file that is replaced or deleted while it is sent is sent to its end as it was', async (t) => {
+test('a file that is replaced or deleted while it is sent is sent to its end with its old content', async (t) => {
   const { port, path, base, bytes } = await large(t)
   const newer = randomBytes(1000)
   const old = await midway(port, async () => {
@@ -129,7 +129,7 @@ test('a hundred clients that leave at any time leave no descriptor behind', asyn
   assert.deepEqual(noise, [], 'a client that leaves is no failure')
 })
 
-test('clients that do not read hold a bounded amount of memory, and may continue later', async (t) => {
+test('clients that do not read hold a bounded amount of memory, and may continue reading later', async (t) => {
   const { port, bytes } = await large(t)
   gc()
   const before = process.memoryUsage()

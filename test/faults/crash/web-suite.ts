@@ -12,7 +12,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
   const { client, submit, cancel, remove, start, died, end, idle, points, taskIds } = cluster
 
   describe('a web process that ends', () => {
-    test('an accepted, a cancelled and a deleted task have two crash windows each: before and after their one call', async () => {
+    test('a task has two crash windows, before and after the call, for each of accept, cancel and delete', async () => {
       const web = await start('web')
       const own = new Client(await web.url())
       const { json: { taskId } } = await submit(own, {}, 'counted')
@@ -25,7 +25,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
     })
 
     for (const where of ['before create', 'after create']) {
-      test(`${where}: the client has no response, and its retry with the key gets one task that runs once`, async () => {
+      test(`${where}: the client has no response, and its retry with the key gets one task, which runs once`, async () => {
         const crashing = await start('web', where)
         const key = where.replace(' ', '-')
         await assert.rejects(submit(new Client(await crashing.url()), {}, key))
@@ -44,7 +44,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
       })
     }
 
-    test('after create, and the client never comes back: the task runs once', async () => {
+    test('a task runs once if the process ends after create and the client never comes back', async () => {
       const crashing = await start('web', 'after create')
       const before = new Set(await taskIds())
       await assert.rejects(submit(new Client(await crashing.url()), {}))
@@ -57,7 +57,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
       await end(worker)
     })
 
-    test('after cancelled, while the task waits: a worker does nothing', async () => {
+    test('a worker does nothing if the process ends after it has cancelled a waiting task', async () => {
       const crashing = await start('web', 'after cancelled')
       const { json: { taskId } } = await submit(client, {})
       await assert.rejects(cancel(new Client(await crashing.url()), taskId))
@@ -72,7 +72,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
       await end(worker)
     })
 
-    test('before cancelled: the task runs on, and a retry of the cancel stops it', async () => {
+    test('a task continues if the process ends before the cancel, and a retry of the cancel stops it', async () => {
       const [crashing, worker] = await Promise.all([start('web', 'before cancelled'), start('worker')])
       const { json: { taskId } } = await submit(client, { endless: true })
       await eventually(async () => await runs(taskId) === 1, 30_000, 'the work runs')
@@ -85,7 +85,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
       await end(worker)
     })
 
-    test('after cancelled, while the work runs elsewhere: that worker stops it, and the callback is sent', async (t) => {
+    test('another worker stops its run and sends the callback if the process ends after the cancel', async (t) => {
       const { url: callbackUrl, seen } = await receiver(t)
       const [crashing, worker] = await Promise.all([start('web', 'after cancelled'), start('worker')])
       const { json: { taskId } } = await submit(client, { endless: true, callbackUrl })
@@ -101,7 +101,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
     })
 
     for (const [where, status] of [['before delete', 200], ['after delete', 404]] as const) {
-      test(`${where}: the task is there as a whole, or gone`, async () => {
+      test(`${where}: the task exists as a whole, or is gone`, async () => {
         const crashing = await start('web', where)
         const { json: { taskId } } = await submit(client, {}, where.replace(' ', '-'))
         await cancel(client, taskId)

@@ -48,7 +48,7 @@ export function workerSuite({ runs }: CrashDatabase, cluster: CrashCluster): voi
     })
 
     for (const [where, expected] of Object.entries(RUN_POINTS)) {
-      test(`${where}: the task is completed, its work was begun ${expected === 1 ? 'once' : 'twice'}, and its callback is sent once`, async (t) => {
+      test(`${where}: the task is completed, its work has begun ${expected === 1 ? 'once' : 'twice'}, and its callback is sent once`, async (t) => {
         const { url: callbackUrl, seen } = await receiver(t)
         const { json: { taskId } } = await submit(client, { callbackUrl })
         await died(await start('worker', where))
@@ -65,7 +65,7 @@ export function workerSuite({ runs }: CrashDatabase, cluster: CrashCluster): voi
       })
     }
 
-    test('three times in a row: the task fails, task_lost, although the worker that was to say so ended too', async () => {
+    test('a task whose workers end three times in a row fails with task_lost, even if a fourth ends while it reports this', async () => {
       const { json: { taskId } } = await submit(client, {})
       for (let crash = 1; crash <= 3; crash++) await died(await start('worker', 'begun run'))
       await died(await start('worker', 'before failed'))
@@ -77,7 +77,7 @@ export function workerSuite({ runs }: CrashDatabase, cluster: CrashCluster): voi
       await end(worker)
     })
 
-    test('in its callback: it is sent again if its outcome was not stored, with the same id and bytes', async (t) => {
+    test('a callback is sent again with the same id and bytes if the worker ends before it stores the outcome', async (t) => {
       const tasks: { where: string, taskId: unknown, seen: readonly Seen[], expected: number }[] = []
       for (const [where, expected] of Object.entries(CALLBACK_POINTS)) {
         const { url: callbackUrl, seen } = await receiver(t)

@@ -47,7 +47,7 @@ function writes(): string[] {
   return statements.filter((text) => /INSERT INTO \S+\.task_rows/.test(text))
 }
 
-describe('accepting on PostgreSQL', () => {
+describe('accepting tasks on PostgreSQL', () => {
   test('one task takes one statement, and is listed', async () => {
     const task = await tasks.submit(report, {}, { owner: 'ann' })
     assert.equal(writes().length, 1, writes().join('\n'))
@@ -68,14 +68,14 @@ describe('accepting on PostgreSQL', () => {
     assert.equal(reads.length, 1, reads.join('\n'))
   })
 
-  test('inputs above the size of a batch travel in several statements', async () => {
+  test('inputs above the size of a batch take several statements', async () => {
     const text = 'x'.repeat(200_000)
     const accepted = await Promise.all([1, 2, 3].map((n) => tasks.submit(report, { n, text })))
     assert.equal(writes().length, 3)
     assert.equal(new Set(accepted.map(({ taskId }) => taskId)).size, 3)
   })
 
-  test('does not wait while a transaction of the application has locked tasks and callers', async () => {
+  test('a submission does not wait while a transaction of the application has locked tasks and callers', async () => {
     await tasks.submit(report, {}, { owner: 'carl' })
     const client = await pool.connect()
     try {
@@ -118,7 +118,7 @@ describe('accepting on PostgreSQL', () => {
     await Promise.all(same)
   })
 
-  test('a change of a task that is locked delays no other', async () => {
+  test('a change of a locked task delays no other change', async () => {
     const [busy, free] = [await tasks.submit(report, {}), await tasks.submit(report, {})]
     const client = await pool.connect()
     let cancelled: Promise<unknown> = Promise.resolve()
@@ -136,7 +136,7 @@ describe('accepting on PostgreSQL', () => {
     assert.equal((await busy.get())?.status, 'cancelled')
   })
 
-  test('a statement whose reply was lost is sent again, and creates nothing twice', async () => {
+  test('a statement whose reply was lost is sent again, and creates each task once', async () => {
     let isCut = false
     const cut = async (client: PostgresPoolClient, text: string, values: unknown[]) => {
       const reply = await client.query(text, values)

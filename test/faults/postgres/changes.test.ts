@@ -50,7 +50,7 @@ async function listeners(): Promise<readonly number[]> {
 }
 
 describe('change notices on PostgreSQL', () => {
-  test('come again after the server has closed their connection, and watchers are told at once', async (t) => {
+  test('resume after the server has closed their connection, and watchers are notified at once', async (t) => {
     const [store, writer] = [storeAt(t, server.url), storeAt(t, server.url)]
     const noticed = await watched(store, writer, 'closed')
     await noticed('at first')
@@ -62,7 +62,7 @@ describe('change notices on PostgreSQL', () => {
     await noticed('after the loss')
   })
 
-  test('come again after their connection was half-open', async (t) => {
+  test('resume after their connection was half-open', async (t) => {
     const proxy = await TcpProxy.to(server.port)
     t.after(() => { proxy.close() })
     const [store, writer] = [storeAt(t, server.urlAt(proxy.port)), storeAt(t, server.url)]
@@ -73,7 +73,7 @@ describe('change notices on PostgreSQL', () => {
     await noticed('after that')
   })
 
-  test('come again after the server was restarted', async (t) => {
+  test('resume after a restart of the server', async (t) => {
     const [store, writer] = [storeAt(t, server.url), storeAt(t, server.url)]
     const noticed = await watched(store, writer, 'restarted')
     await noticed('at first')
@@ -89,7 +89,7 @@ describe('change notices on PostgreSQL', () => {
     await noticed('again')
   })
 
-  test('are replaced by polling where no connection is left for them', async (t) => {
+  test('are replaced by polling if no connection is left for them', async (t) => {
     const writer = storeAt(t, server.url)
     await writer.get('key')
     await server.query(`CREATE ROLE limited LOGIN CONNECTION LIMIT 2; GRANT USAGE ON SCHEMA longhaul TO limited;
@@ -109,14 +109,14 @@ describe('change notices on PostgreSQL', () => {
     assert.equal(limited.length, 2)
   })
 
-  test('are awaited in time while the server is away, and watchers look for themselves', async (t) => {
+  test('time out while the server is away, and watchers then read for themselves', async (t) => {
     const store = storeAt(t, 'postgres://longhaul@127.0.0.1:1/postgres')
     let notices = 0
     await store.watch('key', () => { notices++ })
     await eventually(() => notices > 0, NOTICED_MS, 'watchers are notified at intervals')
   })
 
-  test('end with the store, and their connection with them', async (t) => {
+  test('end with the store, which closes their connection', async (t) => {
     // The connections of the pooler may be open still.
     const others = await listeners()
     const store = storeAt(t, server.url)
@@ -128,7 +128,7 @@ describe('change notices on PostgreSQL', () => {
     await eventually(async () => !await isOpen(own), NOTICED_MS, 'the connection is closed')
   })
 
-  test('end soon with the store, though nothing arrives', async (t) => {
+  test('end soon with the store, even if no notice arrives', async (t) => {
     const proxy = await TcpProxy.to(server.port)
     const sockets: Socket[] = []
     const pool = new pg.Pool({
@@ -152,7 +152,7 @@ describe('change notices on PostgreSQL', () => {
     await closing
   })
 
-  test('of the store and of tasks share one connection, until both are closed', async (t) => {
+  test('share one connection for the store and its tasks, until both are closed', async (t) => {
     const others = await listeners()
     const pool = new pg.Pool({ connectionString: server.url })
     const { engine, store } = postgres({ pool })
@@ -170,7 +170,7 @@ describe('change notices on PostgreSQL', () => {
     await eventually(async () => !(await listeners()).includes(own), NOTICED_MS, 'the connection is closed')
   })
 
-  test('of many keys take few statements', async (t) => {
+  test('take few statements for many keys', async (t) => {
     const [store, writer] = [storeAt(t, server.url), storeAt(t, server.url)]
     const keys = Array.from({ length: 1000 }, (_, n) => `many-${String(n)}`)
     const told = new Set<string>()
@@ -187,7 +187,7 @@ describe('change notices on PostgreSQL', () => {
     assert.ok(await commits() - before < 1.5 * keys.length)
   })
 
-  test('of the last write are sent before the store has closed', async (t) => {
+  test('are sent for the last write before the store has closed', async (t) => {
     const [store, pool] = [storeAt(t, server.url), new pg.Pool({ connectionString: server.url })]
     const told = new Set<string>()
     const writer = postgres({ pool }).store

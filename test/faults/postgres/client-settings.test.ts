@@ -53,7 +53,7 @@ const SETTINGS: Readonly<Record<string, pg.PoolConfig>> = {
 describe('PostgreSQL with settings of the client', () => {
   for (const [n, [name, config]] of Object.entries(SETTINGS).entries()) {
     for (const preparedStatements of [false, true]) {
-      test(`${name}${preparedStatements ? ', prepared' : ''}`, async (t) => {
+      test(`works with ${name}${preparedStatements ? ', prepared' : ''}`, async (t) => {
         const pool = new pg.Pool({ connectionString: server.url, ...config })
         const parts = postgres({ pool, schema: `s${String(n)}_${String(preparedStatements)}`, preparedStatements })
         const work = defineTask({
@@ -102,7 +102,7 @@ describe('PostgreSQL with settings of the client', () => {
     }
   }
 
-  test('binary: true, with which pg reads numbers inexactly, is an error at the first use', async (t) => {
+  test('a client with binary: true, which makes pg read numbers inexactly, gets an error at the first use', async (t) => {
     const pool = new pg.Pool({ connectionString: server.url, binary: true } as pg.PoolConfig)
     const { engine, store, blobs } = postgres({ pool })
     t.after(async () => {

@@ -37,7 +37,7 @@ async function openThroughProxy(t: TestContext) {
   return { proxy, ...await open(t, { url: server.urlAt(proxy.port) }) }
 }
 
-test('a check of the tables that takes longer than a call may is found by a later call', async (t) => {
+test('a check of the tables that takes longer than the deadline of a call serves a later call', async (t) => {
   await open(t)
   const proxy = await TcpProxy.to(server.port)
   const pool = new pg.Pool({ connectionString: server.urlAt(proxy.port), max: 4 })
@@ -63,7 +63,7 @@ async function lock(t: TestContext, key: string) {
 }
 
 describe('the store on PostgreSQL', () => {
-  test('fails in time while nothing arrives, at once after that, and recovers', async (t) => {
+  test('fails in time while nothing arrives, then fails at once, and recovers', async (t) => {
     const { proxy, store } = await openThroughProxy(t)
     await store.create('black-holed', 'a', later)
     proxy.swallow()
@@ -95,7 +95,7 @@ describe('the store on PostgreSQL', () => {
     assert.equal((await store.get('half-open'))?.value, 'a')
   })
 
-  test('closes the connection of a statement that was late, and only that', async (t) => {
+  test('closes only the connection of a statement that exceeded its deadline', async (t) => {
     const { pool, store } = await open(t)
     const created = await store.create('locked', 'a', later)
     assert.ok(created.created)
@@ -110,7 +110,7 @@ describe('the store on PostgreSQL', () => {
     assert.ok(pool.totalCount <= 4)
   })
 
-  test('answers others while one call waits for a lock', async (t) => {
+  test('serves other calls while one call waits for a lock', async (t) => {
     const { pool, store } = await open(t)
     const created = await store.create('waiting', 'a', later)
     assert.ok(created.created)
@@ -126,7 +126,7 @@ describe('the store on PostgreSQL', () => {
     assert.ok(connected.size <= 3, `${String(connected.size)} new connections`)
   })
 
-  test('fails in time while the application has taken all connections, and gives back late ones', async (t) => {
+  test('fails in time while the application has taken all connections, and gives back connections that arrive later', async (t) => {
     const { pool, store } = await open(t, { max: 2 })
     const taken = await Promise.all([pool.connect(), pool.connect()])
     await assert.rejects(async () => store.get('key'), unavailable)
@@ -135,7 +135,7 @@ describe('the store on PostgreSQL', () => {
     assert.equal(await store.get('key'), undefined)
   })
 
-  test('sends a write again whose connection was lost, and recognises it', async (t) => {
+  test('sends a write again after it lost its connection, and recognises that it was applied', async (t) => {
     const { store } = await open(t, { timeoutMs: 20_000 })
     const created = await store.create('lost', 'a', later)
     assert.ok(created.created)
@@ -149,7 +149,7 @@ describe('the store on PostgreSQL', () => {
     assert.equal((await store.get('lost'))?.value, 'b')
   })
 
-  test('does not count twice: a counter whose connection was lost is unavailable', async (t) => {
+  test('rejects an increment whose connection was lost as unavailable, and does not count twice', async (t) => {
     const { store } = await open(t, { timeoutMs: 20_000 })
     await store.increment('lost', 1, later)
     const locking = await lock(t, 'none')
@@ -165,7 +165,7 @@ describe('the store on PostgreSQL', () => {
     assert.equal((await store.increment('lost', 0, later)).value, 1)
   })
 
-  test('survives that idle connections are closed by the server', async (t) => {
+  test('survives that the server closes idle connections', async (t) => {
     const { pool, store } = await open(t)
     await Promise.all(Array.from({ length: 4 }, async () => store.get('key')))
     const lost = new Promise((resolve) => { pool.on('error', resolve) })
@@ -175,7 +175,7 @@ describe('the store on PostgreSQL', () => {
     assert.equal(await store.get('key'), undefined)
   })
 
-  test('reports a database that does not exist, and rejects text that PostgreSQL cannot hold', async (t) => {
+  test('reports a missing database, and rejects text that PostgreSQL cannot store', async (t) => {
     const pool = new pg.Pool({ connectionString: server.url.replace(/\/postgres$/, '/nowhere') })
     const { store } = postgres({ pool })
     t.after(async () => {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { postgresForFile } from '../../servers/postgres-server.js'
 import { Site } from './site.js'
 
-test('a server whose PostgreSQL fails over loses nothing that was acknowledged, and serves without a restart', async () => {
+test('a server whose PostgreSQL fails over loses no acknowledged task, and serves without a restart', async () => {
   const primary = await postgresForFile({ fsync: true })
   const replica = await postgresForFile({ replicaOf: primary, fsync: true })
   await primary.waitForReplica()

@@ -8,16 +8,16 @@ const database = await postgresForFile({ fsync: true, settings: { max_connection
 await database.kill()
 const site = await Site.start(database)
 
-describe('a server whose PostgreSQL', () => {
+describe('a server on PostgreSQL', () => {
   after(() => site.lostNothing())
 
-  test('is down at boot starts, rejects, and serves once it is there', async () => {
+  test('starts while PostgreSQL is down, rejects requests, and serves once PostgreSQL is up', async () => {
     await site.refused()
     await database.run()
     await site.works()
   })
 
-  test('is stopped for 5 s rejects meanwhile, and loses nothing', async () => {
+  test('rejects requests while PostgreSQL is stopped for 5 s, and loses nothing', async () => {
     const path = await site.begun(2000)
     await database.shutDown()
     await Promise.all([site.refused(), pause(5000)])
@@ -26,7 +26,7 @@ describe('a server whose PostgreSQL', () => {
     await site.works()
   })
 
-  test('is killed and started again keeps what was accepted', async () => {
+  test('keeps what was accepted if PostgreSQL is killed and restarted', async () => {
     const path = await site.begun(1500)
     await database.kill()
     await site.refused()
@@ -35,7 +35,7 @@ describe('a server whose PostgreSQL', () => {
     await site.works()
   })
 
-  test('does not answer for 5 s rejects meanwhile, and loses nothing', async () => {
+  test('rejects requests while PostgreSQL is frozen for 5 s, and loses nothing', async () => {
     const path = await site.begun(2000)
     database.freeze()
     await Promise.all([site.refused(), pause(5000)])
@@ -44,7 +44,7 @@ describe('a server whose PostgreSQL', () => {
     await site.works()
   })
 
-  test('is behind a black hole rejects in time, and serves when it is back', async () => {
+  test('rejects requests in time while PostgreSQL is behind a black hole, and serves when it is back', async () => {
     const path = await site.begun(500)
     site.proxy.swallow()
     await site.refused()
@@ -54,20 +54,20 @@ describe('a server whose PostgreSQL', () => {
     await site.works()
   })
 
-  test('is 150 ms away each way serves, slower', async () => {
+  test('serves more slowly if PostgreSQL is 150 ms away', async () => {
     site.proxy.latencyMs = 300
     await site.works()
     site.proxy.latencyMs = 0
   })
 
-  test('ends all connections serves on new ones', async () => {
+  test('serves on new connections after PostgreSQL has ended all connections', async () => {
     const path = await site.begun(1500)
     await database.query('select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = $1', ['client backend'])
     await site.survives(path)
     await site.works()
   })
 
-  test('has no connections left rejects, and serves when there are some again', async () => {
+  test('rejects requests while PostgreSQL has no free connections, and serves when it has some', async () => {
     const path = await site.begun(500)
     const taken = await takeAllConnections()
     await site.refused()

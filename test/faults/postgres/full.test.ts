@@ -14,7 +14,7 @@ const MIB = 1 << 20
 const database = await postgresForFile({ tablespaceBytes: 24 * MIB })
 
 describe('a server whose PostgreSQL has no space', () => {
-  test('says so, shows what there is, and serves when there is space', async () => {
+  test('reports it, shows the stored tasks, and serves when there is space', async () => {
     const site = await Site.start(database)
     await site.works()
     const path = await site.begun(0)
@@ -36,7 +36,7 @@ describe('a server whose PostgreSQL has no space', () => {
     await site.lostNothing()
   })
 
-  test('a blob without space is rejected as full, the old one stays, and a sweep makes space', async () => {
+  test('rejects a new blob as full, keeps the old blob, and makes space with a sweep', async () => {
     const pool = new pg.Pool({ connectionString: database.url })
     const { blobs } = postgres({ pool, schema: 'small' })
     after(() => blobs.close().then(() => pool.end()))

@@ -28,7 +28,7 @@ function tasksOn(t: TestContext, connectionString: string): Tasks<readonly [type
 }
 
 describe('tasks.health on PostgreSQL', () => {
-  test('is ok, and its probe is no task that anybody sees', async (t) => {
+  test('is ok, and its probe creates no task that anybody sees', async (t) => {
     const tasks = tasksOn(t, server.url)
     for (let n = 0; n < 3; n++) assert.deepEqual(await tasks.health(), { ok: true, pausedPools: [], running: 0, waiting: 0 })
     assert.deepEqual((await tasks.list()).items, [])
@@ -37,7 +37,7 @@ describe('tasks.health on PostgreSQL', () => {
     )
   })
 
-  test('is not ok on a read-only replica, and ok once that is the primary', async (t) => {
+  test('is not ok on a read-only replica, and is ok once the replica is the primary', async (t) => {
     const primary = await postgresForFile()
     const replica = await postgresForFile({ replicaOf: primary })
     await primary.waitForReplica()
@@ -51,7 +51,7 @@ describe('tasks.health on PostgreSQL', () => {
     assert.equal((await tasks.health()).ok, true)
   })
 
-  test('is not ok while the disk is full, and ok when there is space', async (t) => {
+  test('is not ok while the disk is full, and is ok when there is space', async (t) => {
     const tasks = tasksOn(t, server.url)
     assert.equal((await tasks.health()).ok, true)
     const filler = join(server.tablespaceFolder, 'filler')

@@ -105,7 +105,7 @@ describe('PostgreSQL migrations', () => {
     assert.equal((await task.wait({ timeoutMs: 20_000 }))?.status, 'completed')
   })
 
-  test('a migration that fails leaves nothing, and the next call tries again', async (t) => {
+  test('a failed migration leaves nothing, and the next call tries again', async (t) => {
     const schema = newSchema()
     await server.query(`CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.counters ()`)
     const store = storeOf(t, schema, { timeoutMs: 20_000 })
@@ -118,7 +118,7 @@ describe('PostgreSQL migrations', () => {
     assert.equal(await store.get('key'), undefined)
   })
 
-  test('a later migration keeps the entries that are there', async (t) => {
+  test('a later migration keeps the existing entries', async (t) => {
     const schema = newSchema()
     await storeOf(t, schema, { timeoutMs: 20_000 }).create('key', 'value', later)
     addLater(t)
@@ -127,7 +127,7 @@ describe('PostgreSQL migrations', () => {
     assert.deepEqual(await applied(schema), [...all, next])
   })
 
-  test('tasks of the version before keep waiting and running, and get the limits of the new version', async (t) => {
+  test('tasks of the previous version keep waiting and running, and get the limits of the new version', async (t) => {
     const schema = newSchema()
     await server.query(migrationSql(schema, MIGRATIONS.slice(0, 1)))
     // As that version has created a task that runs, and one that waits.
@@ -190,7 +190,7 @@ FROM (VALUES ('runs', 1), ('waits', 0)) AS tasks (id, status)`)
     assert.deepEqual(await applied(schema), [...all, next])
   })
 
-  test('with migrate: false each call says what is missing, until it is there', async (t) => {
+  test('each call with migrate: false says what is missing, until it exists', async (t) => {
     const schema = newSchema()
     const store = storeOf(t, schema, { migrate: false, timeoutMs: 20_000 })
     const missing = {
@@ -206,19 +206,19 @@ FROM (VALUES ('runs', 1), ('waits', 0)) AS tasks (id, status)`)
 })
 
 describe('npx longhaul migrate', () => {
-  test('the SQL that it prints creates the same tables as it creates itself', async () => {
+  test('prints SQL that creates the same tables as the command itself', async () => {
     const [printed, created] = [newSchema(), newSchema()]
     await server.query((await command('migrate', '--print', '--schema', printed)).output)
     const first = await command('migrate', '--url', server.url, '--schema', created)
     assert.deepEqual({ ...first, output: '' }, { output: '', exitCode: 0 })
-    assert.equal(first.output, 'Applied: 1 tables, 2 limits of running work\n')
+    assert.equal(first.output, 'Applied: 1 tables, 2 limits of running work, 3 tasks that ask\n')
     assert.equal(await shapeOf(printed), await shapeOf(created))
     assert.deepEqual(await command('migrate', '--url', server.url, '--schema', printed), {
       output: 'No migration is missing.\n', exitCode: 0,
     })
   })
 
-  test('with --print and --url it prints only what is missing', async (t) => {
+  test('prints only what is missing with --print and --url', async (t) => {
     const schema = newSchema()
     await server.query(migrationSql(schema))
     addLater(t)
@@ -231,7 +231,7 @@ describe('npx longhaul migrate', () => {
     })
   })
 
-  test('wrong arguments are 2 and show the usage; a database that is away is 1', async () => {
+  test('exits with 2 and the usage for wrong arguments, and with 1 for an unreachable database', async () => {
     const wrong = [
       ['migrate', '--prin'], ['migrat'], [], ['migrate'], ['migrate', '--schema', 'a;b', '--print'],
     ]
@@ -249,7 +249,7 @@ describe('npx longhaul migrate', () => {
     assert.match(output, /^longhaul migrate failed: .*ECONNREFUSED/)
   })
 
-  test('as a process it takes DATABASE_URL and ends by itself', async () => {
+  test('reads DATABASE_URL and ends by itself as a process', async () => {
     const schema = newSchema()
     const main = join(import.meta.dirname, '../../../adapters/postgres/main.ts')
     const { stdout } = await promisify(execFile)(

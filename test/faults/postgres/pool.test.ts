@@ -38,7 +38,7 @@ describe('a pool of the application', () => {
     })
   }
 
-  test('keeps a transaction whose COMMIT is under way when its client comes back', async (t) => {
+  test('keeps a transaction whose COMMIT is still running when its client comes back', async (t) => {
     const pool = new pg.Pool({ connectionString: server.url, max: 1 })
     const { store } = postgres({ pool })
     t.after(async () => {

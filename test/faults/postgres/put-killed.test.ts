@@ -8,7 +8,7 @@ import { postgresForFile } from '../../servers/postgres-server.js'
 import { Site } from './site.js'
 import { eventually } from '../../kit/wait.js'
 
-test('a blob of a process that was killed is not there, the old one is, and its chunks are swept', async () => {
+test('a killed put leaves the old blob in place, and its chunks are swept', async () => {
   const database = await postgresForFile({ fsync: true })
   const site = await Site.start(database)
   await site.works()

@@ -52,7 +52,7 @@ function assertApart(settled: readonly PromiseSettledResult<unknown>[], code: st
 }
 
 describe('a call that PostgreSQL rejects', () => {
-  test('fails alone among requests of others: an owner of 3,000 characters', async (t) => {
+  test('fails alone among requests of others if its owner has 3,000 characters', async (t) => {
     const errors: unknown[] = []
     const tasks = createTasks({
       engine, store, definitions: [report], worker: false, onError: (error) => { errors.push(error) },
@@ -79,7 +79,7 @@ describe('a call that PostgreSQL rejects', () => {
     for (const error of errors) assert.match(String(error), /owner must be .*512 characters.*it has 3000/)
   })
 
-  test('fails alone among the tasks that are created with it: a constraint of the operator', async () => {
+  test('fails alone among the tasks that are created with it if it violates a constraint of the operator', async () => {
     await server.query('ALTER TABLE longhaul.task_rows ADD CONSTRAINT own CHECK (owner <> \'bad\')')
     const settled = await outcomes((n) => (
       engine.create(newTask(`create-${n}`, { owner: isBad(n) ? 'bad' : 'good', key: `key ${n}` }))
@@ -102,14 +102,14 @@ describe('a call that PostgreSQL rejects', () => {
     }
   })
 
-  test('fails alone, and does not end the process: a lifetime that is no number', async () => {
+  test('fails alone and does not end the process if its lifetime is not a number', async () => {
     const settled = await outcomes((n) => (
       engine.create(newTask(`lifetime-${n}`, isBad(n) ? { keepMs: Number.NaN } : {}))
     ))
     assertApart(settled, undefined)
   })
 
-  test('is no outage: a table that is missing gets a TypeError, and other tables work', async () => {
+  test('throws a TypeError if its table is missing, while other tables work', async () => {
     await server.query('ALTER TABLE longhaul.counters RENAME TO elsewhere')
     try {
       await assert.rejects(store.increment('key', 1, { ttlMs: 1000 }), (error) => (
@@ -122,7 +122,7 @@ describe('a call that PostgreSQL rejects', () => {
   })
 })
 
-describe('the encoding of the database', () => {
+describe('a database with the encoding', () => {
   for (const encoding of ['LATIN1', 'SQL_ASCII', 'UTF8']) {
     test(`${encoding} is checked at the first use`, async (t) => {
       const name = `encoding_${encoding.toLowerCase()}`

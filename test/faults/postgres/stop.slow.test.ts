@@ -42,7 +42,7 @@ async function endInTime(processes: Readonly<Record<string, ServerProcess>>): Pr
 }
 
 for (const [fault, strike] of Object.entries(FAULTS)) {
-  describe(`on SIGTERM, while PostgreSQL ${fault},`, () => {
+  describe(`on SIGTERM, while PostgreSQL ${fault}`, () => {
     test('idle processes of the reference server end within their drain time', async (t) => {
       const server = await serverOf(t)
       const web = start('off', server)
@@ -52,7 +52,7 @@ for (const [fault, strike] of Object.entries(FAULTS)) {
       await endInTime({ web, both })
     })
 
-    test('a process whose task runs ends within its drain time', async (t) => {
+    test('a process with a running task ends within its drain time', async (t) => {
       const server = await serverOf(t)
       const both = start('on', server)
       const client = new Client(await both.url())

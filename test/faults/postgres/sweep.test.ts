@@ -42,21 +42,21 @@ async function filled(t: TestContext) {
 }
 
 describe('the sweep of expired rows', () => {
-  test('deletes all of them, and nothing else', async (t) => {
+  test('deletes all expired rows, and no others', async (t) => {
     const { sweeper, entries, count } = await filled(t)
     await sweeper.sweep()
     assert.equal(await count(), 500)
     assert.equal((await server.query(`SELECT 1 FROM ${entries} WHERE key LIKE 'expired%'`)).length, 0)
   })
 
-  test('deletes at most a thousand in one statement', async (t) => {
+  test('deletes at most a thousand rows in one statement', async (t) => {
     const { database, entries, count } = await filled(t)
     const batch = expiredEntries(database.background, entries)
     assert.equal(await batch(), true)
     assert.equal(await count(), 2000)
   })
 
-  test('leaves rows that a transaction has locked, and waits for none', async (t) => {
+  test('leaves rows that a transaction has locked, and does not wait for them', async (t) => {
     const { sweeper, entries, count } = await filled(t)
     const client = await pool.connect()
     t.after(() => { client.release() })
@@ -69,7 +69,7 @@ describe('the sweep of expired rows', () => {
     assert.equal(await count(), 500)
   })
 
-  test('locks no table: others read and write meanwhile', async (t) => {
+  test('locks no table, so that others read and write meanwhile', async (t) => {
     const { database, entries, count } = await filled(t)
     const client = await pool.connect()
     t.after(() => { client.release() })
@@ -83,7 +83,7 @@ describe('the sweep of expired rows', () => {
     assert.equal(await count(), 1999)
   })
 
-  test('of two processes at once deletes each row once, and all of them', async (t) => {
+  test('deletes each row once if two processes sweep at once', async (t) => {
     const { database, entries, sweeper, count } = await filled(t)
     const other = new Sweeper([expiredEntries(database.background, entries)])
     t.after(() => { other.close() })
@@ -93,7 +93,7 @@ describe('the sweep of expired rows', () => {
   })
 })
 
-test('updates of an entry leave its indexes alone', async () => {
+test('updates of an entry do not write its indexes', async () => {
   const own = new pg.Pool({ connectionString: server.url })
   const database = new Database({ pool: own, schema: 'updates', timeoutMs: 20_000 })
   const store = new PostgresStore(database, { maxEntries: 100_000, maxBytes: 2 ** 26 })

@@ -48,7 +48,7 @@ async function committed(): Promise<{ rows: Map<string, boolean>, ids: Set<strin
 }
 
 describe('a process is killed between the statements of a transaction', () => {
-  it(`${String(KILLS)} random kills: never a task without its row, never a row without its task`, async () => {
+  it(`${String(KILLS)} random kills leave no task without its row, and no row without its task`, async () => {
     const { tasks, close } = worker()
     for (let kill = 0; kill < KILLS; kill++) {
       // The first kill is right after the commit.
@@ -70,7 +70,7 @@ describe('a process is killed between the statements of a transaction', () => {
 })
 
 describe('PostgreSQL is killed while transactions submit', () => {
-  it('never a task without its row, never a row without its task', async () => {
+  it('no task exists without its row, and no row without its task', async () => {
     const { tasks } = worker()
     const [definition] = [tasks.definition('invoice') ?? assert.fail()]
     let made = 0

@@ -52,7 +52,7 @@ function poolOf(t: TestContext, { url }: PostgresServer): pg.Pool {
 }
 
 for (const [fault, strike] of Object.entries(FAULTS)) {
-  describe(`while PostgreSQL ${fault},`, () => {
+  describe(`while PostgreSQL ${fault}`, () => {
     test('an idle worker closes in time, and then ends by itself with its pool open', async (t) => {
       const server = await serverOf(t)
       const worker = await startWorker(server.url)
@@ -79,7 +79,7 @@ for (const [fault, strike] of Object.entries(FAULTS)) {
   })
 }
 
-test('a worker ends by itself with the pool closed too', async (t) => {
+test('a worker whose pool is closed ends by itself', async (t) => {
   const server = await serverOf(t)
   const worker = await startWorker(server.url, 'closed')
   await closesInTime(worker)
@@ -87,7 +87,7 @@ test('a worker ends by itself with the pool closed too', async (t) => {
   assert.deepEqual(await server.query('select 1 from pg_stat_activity where application_name <> \'\' and pid <> pg_backend_pid()'), [])
 })
 
-test('tasks that are closed at once leave no connection behind', async (t) => {
+test('tasks that are closed right after their creation leave no connection behind', async (t) => {
   const server = await serverOf(t)
   const pool = new pg.Pool({ connectionString: server.url })
   for (let at = 0; at < 5; at++) {

@@ -61,7 +61,7 @@ async function accepts({ add }: Opened, id: string): Promise<void> {
   await eventually(() => add(id).then(() => true, () => false), HEALED_MS, 'it takes tasks')
 }
 
-test('a worker that is killed with kill -9 in the middle of a run leaves its task to another one', async (t) => {
+test('a worker that is killed with kill -9 in the middle of a run leaves its task to another worker', async (t) => {
   const pool = new pg.Pool({ connectionString: server.url })
   t.after(() => pool.end())
   const { engine, store } = postgres({ pool })
@@ -82,7 +82,7 @@ test('a worker that is killed with kill -9 in the middle of a run leaves its tas
 })
 
 describe('a worker', { concurrency: true }, () => {
-  test('works again after the server was killed, and runs what was accepted', async (t) => {
+  test('works again after the server was killed, and runs the accepted tasks', async (t) => {
     const own = await startPostgres({ fsync: true })
     t.after(() => own.stop())
     const schema = await newSchema(own.url)
@@ -100,7 +100,7 @@ describe('a worker', { concurrency: true }, () => {
     await eventually(() => ['delayed', 'after'].every((id) => worker.ran.includes(id)), HEALED_MS, 'the worker works')
   })
 
-  test('that is created while there is no server works when there is one', async (t) => {
+  test('works once there is a server, if it was created without one', async (t) => {
     const own = await startPostgres()
     t.after(() => own.stop())
     await own.shutDown()
@@ -112,7 +112,7 @@ describe('a worker', { concurrency: true }, () => {
     await eventually(() => worker.ran.includes('second'), HEALED_MS, 'the worker works')
   })
 
-  test('answers within its time limit while the server is frozen, and works again after it', async (t) => {
+  test('responds within its time limit while the server is frozen, and works afterwards', async (t) => {
     const own = await startPostgres()
     t.after(() => own.stop())
     const schema = await newSchema(own.url)
@@ -147,7 +147,7 @@ describe('a worker', { concurrency: true }, () => {
     })
   }
 
-  test('runs a task within some seconds though the connection for notices is half-open', async (t) => {
+  test('runs a task within some seconds although the connection for notices is half-open', async (t) => {
     const proxy = await TcpProxy.to(server.port)
     t.after(() => { proxy.close() })
     const schema = await newSchema()
@@ -160,7 +160,7 @@ describe('a worker', { concurrency: true }, () => {
     await eventually(() => worker.ran.includes('after'), HEALED_MS, 'it runs')
   })
 
-  test('behind a pooler in transaction mode runs a new task within seconds, without notices', async (t) => {
+  test('runs a new task within seconds behind a pooler in transaction mode, without notices', async (t) => {
     const schema = await newSchema()
     const submitter = open(t, pooler.url, { schema })
     const worker = open(t, pooler.url, { schema }, true)

@@ -62,19 +62,19 @@ async function survives(path: string): Promise<void> {
   assert.equal(final.json?.status, 'completed', final.text)
 }
 
-describe('a server whose Redis', () => {
+describe('a server on Redis', () => {
   after(() => {
     assert.equal(server.child.exitCode, null, server.err)
     assert.doesNotMatch(server.err, /unhandled/i)
   })
 
-  test('is down at boot starts, rejects, and serves once it is there', async () => {
+  test('starts while Redis is down, rejects requests, and serves once Redis is up', async () => {
     await refused()
     await redis.run()
     await works()
   })
 
-  test('does not answer for 5 s rejects requests meanwhile, and loses nothing', async () => {
+  test('rejects requests while Redis is frozen for 5 s, and loses nothing', async () => {
     const path = await begun(2000)
     redis.freeze()
     // However long the refusals take on this machine, Redis answers after them.
@@ -84,7 +84,7 @@ describe('a server whose Redis', () => {
     await works()
   })
 
-  test('is killed and started again keeps what was accepted', async () => {
+  test('keeps what was accepted if Redis is killed and restarted', async () => {
     const running = await begun(1500)
     const ended = (await works()).json
     await redis.kill()
@@ -95,13 +95,13 @@ describe('a server whose Redis', () => {
     await works()
   })
 
-  test('answers after 150 ms serves, more slowly', async () => {
+  test('serves more slowly if Redis responds after 150 ms', async () => {
     proxy.latencyMs = 150
     await works()
     proxy.latencyMs = 0
   })
 
-  test('is behind a black hole rejects in time, and serves when it is back', async () => {
+  test('rejects requests in time while Redis is behind a black hole, and serves when it is back', async () => {
     const path = await begun(500)
     proxy.swallow()
     await refused()
@@ -111,7 +111,7 @@ describe('a server whose Redis', () => {
     await works()
   })
 
-  test('is full responds to writes with 503 and reads with 200, and serves again when there is room', async () => {
+  test('responds to writes with 503 and to reads with 200 while Redis is full, and accepts writes when there is room', async () => {
     const { json: { taskId } } = await works()
     await admin.config('SET', 'maxmemory', '1')
     await refused(/store_full/)
@@ -120,7 +120,7 @@ describe('a server whose Redis', () => {
     await works()
   })
 
-  test('was flushed responds with 404 for earlier tasks, and serves', async () => {
+  test('responds with 404 for earlier tasks after Redis was flushed, and serves', async () => {
     const { json: { taskId } } = await works()
     const running = await begun(400)
     await admin.flushall()
@@ -129,7 +129,7 @@ describe('a server whose Redis', () => {
     await works()
   })
 
-  test('drops all its clients is reconnected, and waiting requests are answered', async () => {
+  test('connects again after Redis has dropped all clients, and responds to waiting requests', async () => {
     const path = await begun(1500)
     const waiting = client.ended(path)
     await pause(300)

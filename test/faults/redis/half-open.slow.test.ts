@@ -31,8 +31,8 @@ function clientOf(t: TestContext, proxy: TcpProxy): Redis {
   return client
 }
 
-describe('a connection that is half-open is replaced:', () => {
-  test('the connection of the store', async (t) => {
+describe('a half-open connection to Redis', () => {
+  test('is replaced in the store', async (t) => {
     const proxy = await proxyTo(t)
     const store = new RedisStore({ client: clientOf(t, proxy) })
     t.after(() => store.close())
@@ -42,7 +42,7 @@ describe('a connection that is half-open is replaced:', () => {
     await eventually(async () => (await store.get('store').catch(() => undefined))?.value === 'a', HEALED_MS, 'the store answers again')
   })
 
-  test('is not replaced if Redis itself has stopped answering', async (t) => {
+  test('is kept if Redis itself has stopped responding', async (t) => {
     const proxy = await proxyTo(t)
     const client = clientOf(t, proxy)
     const store = new RedisStore({ client, timeoutMs: 100 })
@@ -58,7 +58,7 @@ describe('a connection that is half-open is replaced:', () => {
     assert.ok(proxy.opened > opened, 'a new connection was tried')
   })
 
-  test('the connection of the change notices', async (t) => {
+  test('is replaced for the change notices', async (t) => {
     const proxy = await proxyTo(t)
     const near = new RedisStore({ client: clientOf(t, proxy) })
     const direct = new Redis(redis.url)
@@ -81,7 +81,7 @@ describe('a connection that is half-open is replaced:', () => {
     await near.watch('another', () => undefined)
   })
 
-  test('the connections of a web process and of its worker', async (t) => {
+  test('is replaced in a web process and in its worker', async (t) => {
     const proxy = await proxyTo(t)
     const open = () => {
       const { engine, store } = parts({
@@ -106,7 +106,7 @@ describe('a connection that is half-open is replaced:', () => {
   })
 })
 
-test('in a cluster the connection of each silent node is replaced', async (t) => {
+test('a cluster replaces the half-open connection of each silent node', async (t) => {
   const servers = await clusterForFile()
   const proxies = await Promise.all(servers.map((server) => proxyTo(t, server)))
   const natMap = Object.fromEntries(servers.map(({ port }, at) => [`127.0.0.1:${String(port)}`, { host: '127.0.0.1', port: proxies[at]?.port ?? 0 }]))
@@ -124,7 +124,7 @@ test('in a cluster the connection of each silent node is replaced', async (t) =>
   }, HEALED_MS, 'all nodes answer again')
 })
 
-test('the users of the reference server, which have their own client, are served again', async (t) => {
+test('the users of the reference server replace the half-open connection of their own client', async (t) => {
   const proxy = await proxyTo(t)
   const server = startProcess({ REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}/3`, AUTH_TOKENS: 'writer-1=will:writer', RATE_LIMIT: '1000000' })
   const client = new Client(await server.url())
@@ -134,7 +134,7 @@ test('the users of the reference server, which have their own client, are served
   assert.equal((await client.ask('PATCH', '/api/users/1', { body: { name: 'Later' } })).status, 200)
 })
 
-test('two web processes behind it answer again within seconds, and their accepted tasks continue', async (t) => {
+test('two web processes replace half-open connections within seconds, and their accepted tasks continue', async (t) => {
   const proxy = await proxyTo(t)
   const env = { REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}/2`, AUTH_TOKENS: 'writer-1=will:writer', RATE_LIMIT: '1000000' }
   const processes = [startProcess(env), startProcess(env)]

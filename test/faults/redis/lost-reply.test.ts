@@ -19,7 +19,7 @@ const CLIENTS: Readonly<Record<string, Pick<RedisOptions, 'maxRetriesPerRequest'
   'that gives commands up': { maxRetriesPerRequest: 0, retryStrategy: () => 20 },
 }
 
-describe('runs whose begin or end has lost its reply are begun again within two seconds, and end once,', () => {
+describe('runs whose begin or end lost its reply begin again within two seconds and end once', () => {
   for (const [name, options] of Object.entries(CLIENTS)) {
     test(`with a client ${name}`, async (t) => {
       keepAlive(t)

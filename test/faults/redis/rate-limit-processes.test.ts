@@ -30,7 +30,7 @@ async function flood(urls: readonly string[], headersOf: (at: number) => Record<
   return counts
 }
 
-test('SPEC 8.2, 7.429: 50 connections over two processes on one Redis never exceed the limit, whatever headers they send', { timeout: 55_000 }, async () => {
+test('SPEC 8.2, 7.429: 50 connections over two processes on one Redis never exceed the limit, whatever header fields they send', { timeout: 55_000 }, async () => {
   const redis = await redisForFile()
   const env = { REDIS_URL: redis.url, WORKER: 'off', RATE_LIMIT: String(LIMIT), AUTH_TOKENS: 'a=ann:reader,b=bea:reader,c=ann:reader' }
   const processes = [startProcess(env), startProcess(env)]

@@ -9,6 +9,7 @@ import { redis as parts, type RedisClient } from 'longhaul/redis'
 import { isStoreUnavailable } from 'longhaul/stores'
 import { RedisStore } from '../../../adapters/redis/store.js'
 import { clusterForFile } from '../../servers/redis-cluster.js'
+import { redisVersion } from '../../servers/redis-binary.js'
 import { RedisServer, say } from '../../servers/redis-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
 import { eventually } from '../../kit/wait.js'
@@ -62,7 +63,7 @@ function tasksOn(t: TestContext, client: RedisClient, worker = true) {
   return { tasks, ran, submit: (nth: number) => tasks.submit(work, nth) }
 }
 
-describe('a Redis that becomes a replica behind its address is left:', () => {
+describe('after the Redis behind an address has become a replica', () => {
   const clients: Record<string, (t: TestContext, port: number) => Redis> = {
     'a client that retries each command for ever': (t, port) => clientOf(t, port, { maxRetriesPerRequest: null }),
     'a client with default options': (t, port) => clientOf(t, port),
@@ -114,23 +115,26 @@ describe('a Redis that becomes a replica behind its address is left:', () => {
     await eventually(async () => (await tasks.health()).ok, HEALED_MS, 'it is healthy')
   })
 
-  test('as long as the address leads to the replica, the client of the application reads', async (t) => {
+  test('the client of the application reads as long as the address leads to the replica', async (t) => {
     const { primary, replica } = await siteFor(t)
     const client = clientOf(t, replica.port)
     const store = new RedisStore({ client })
     t.after(() => store.close())
     assert.equal(await say(primary.port, 'SET mine 1'), '+OK\r\n')
     await eventually(async () => await client.get('mine') === '1', HEALED_MS, 'the replica has it')
+    const connections = async (): Promise<number> => (
+      Number(/total_connections_received:(\d+)/.exec(await say(replica.port, 'INFO stats') ?? '')?.[1])
+    )
+    const before = await connections()
     for (let n = 0; n < 200; n++) {
       await assert.rejects(store.increment('count', 1, { ttlMs: 60_000 }), { name: 'StoreUnavailableError' })
       assert.equal(await client.get('mine'), '1')
     }
-    const clients = await say(replica.port, 'INFO stats')
-    const [, connections = ''] = /total_connections_received:(\d+)/.exec(clients ?? '') ?? []
-    assert.ok(Number(connections) < 100, `${connections} connections for 200 errors`)
+    const opened = await connections() - before
+    assert.ok(opened < 100, `${String(opened)} connections for 200 errors`)
   })
 
-  test('a client that would not connect again keeps its connection', async (t) => {
+  test('a client that does not reconnect keeps its connection', async (t) => {
     const { replica } = await siteFor(t)
     const client = clientOf(t, replica.port, { retryStrategy: () => null })
     const never = clientOf(t, replica.port)
@@ -164,7 +168,7 @@ describe('tasks.health on Redis', () => {
     assert.match(await say(port, line) ?? '', /^\+/, line)
   }
 
-  test('is ok, and leaves nothing that anybody sees', async (t) => {
+  test('is ok, and its probe leaves nothing that anybody sees', async (t) => {
     const server = await serverFor(t)
     const { tasks } = tasksOn(t, clientOf(t, server.port))
     for (let n = 0; n < 3; n++) assert.deepEqual(await tasks.health(), { ok: true, running: 0, waiting: 0, pausedPools: [] })
@@ -173,21 +177,22 @@ describe('tasks.health on Redis', () => {
     assert.ok(left > 0, 'the key of the probe expires')
   })
 
-  test('is not ok without the replicas that a write needs', async (t) => {
+  // Before Redis 7, scripts write without them.
+  if (redisVersion() >= 7) test('is not ok without the replicas that a write needs', async (t) => {
     const { port } = await serverFor(t)
     await reports(t, port, /NOREPLICAS/, {
       fault: () => command(port, 'CONFIG SET min-replicas-to-write 1'), end: () => command(port, 'CONFIG SET min-replicas-to-write 0'),
     })
   })
 
-  test('is not ok while its memory is full', async (t) => {
+  test('is not ok while the memory of Redis is full', async (t) => {
     const { port } = await serverFor(t)
     await reports(t, port, /OOM/, {
       fault: () => command(port, 'CONFIG SET maxmemory 1'), end: () => command(port, 'CONFIG SET maxmemory 0'),
     })
   })
 
-  test('is not ok while it cannot save', async (t) => {
+  test('is not ok while Redis cannot save', async (t) => {
     const server = await serverFor(t)
     const { port } = server
     await command(port, 'CONFIG SET save "3600 100000"')
@@ -201,7 +206,8 @@ describe('tasks.health on Redis', () => {
     })
   })
 
-  test('is not ok while it loads the data of a primary', async (t) => {
+  // Before Redis 7, a server that loads so few bytes is silent until the end, as a frozen one.
+  if (redisVersion() >= 7) test('is not ok while Redis loads the data of a primary', async (t) => {
     const [{ port }, primary] = await Promise.all([serverFor(t, ['--loading-process-events-interval-bytes', '1024']), serverFor(t)])
     assert.match(await say(primary.port, 'EVAL "for n = 1, 20000 do redis.call(\'SET\', n, n) end" 0') ?? '', /^\$-1/)
     await reports(t, port, /LOADING|has not responded/, {
@@ -217,7 +223,7 @@ describe('tasks.health on Redis', () => {
     })
   })
 
-  test('is not ok while a cluster has lost the node of its tasks', async (t) => {
+  test('is not ok while a cluster has lost the node of the tasks', async (t) => {
     const servers = await clusterForFile()
     const client = new Cluster(servers.map(({ port }) => ({ host: '127.0.0.1', port })), { clusterRetryStrategy: () => 50 })
     client.on('error', () => undefined)

@@ -44,7 +44,7 @@ async function endInTime(processes: Readonly<Record<string, ServerProcess>>): Pr
 }
 
 for (const [fault, strike] of Object.entries(FAULTS)) {
-  describe(`on SIGTERM, while Redis ${fault},`, () => {
+  describe(`on SIGTERM, while Redis ${fault}`, () => {
     test('idle processes end within their drain time', async () => {
       const redis = await RedisServer.start()
       after(() => redis.stop())

@@ -42,7 +42,7 @@ async function finished(port: number, path: string): Promise<Result> {
   }
 }
 
-describe('many records for a process with a heap of 64 MiB', () => {
+describe('a process with a heap of 64 MiB', () => {
   let server: SmallProcess
   let atStart = 0
   before(async () => {
@@ -59,7 +59,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
     return { status: result.status, answer: JSON.parse(result.body) as Answer, written: (written ?? 0) - had }
   }
 
-  test('SPEC 4.3: reads an array much larger than its heap in the background, although the client has not asked for that', async () => {
+  test('SPEC 4.3: reads an array much larger than its heap in the background, although the client has not requested it', async () => {
     const { status, answer } = await send('/background', users(LARGE, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index))))
     assert.equal(status, 202)
     const { taskId } = answer as unknown as { taskId: string }
@@ -81,14 +81,14 @@ describe('many records for a process with a heap of 64 MiB', () => {
     assert.equal(written, ITEMS - failed)
   })
 
-  test('reports each item if nothing is left out', async () => {
+  test('reports every item if the report is complete', async () => {
     const { status, answer, written } = await send('/users', users(ITEMS))
     assert.deepEqual([status, answer.summary, written], [201, { total: ITEMS, succeeded: ITEMS, failed: 0 }, ITEMS])
     assert.ok(answer.items?.every((item, at) => item.index === at && item.status === 201 && item.id !== undefined))
     assert.equal(answer.items?.length, ITEMS)
   })
 
-  test('reads an array deep in the body, among other members, and reports the items that failed', async () => {
+  test('reads an array deep in the body, among other properties, and reports the items that failed', async () => {
     function* body(): Generator<Buffer> {
       yield Buffer.from(`{"meta":{"of":"crm","tags":[1,2]},"list":"${'x'.repeat(100_000)}","data":{"total":${ITEMS},"users":`)
       yield* users(ITEMS, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index)))
@@ -101,7 +101,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
   })
 
   for (const [name, filling] of [['a text without end', 'a'], ['nesting without end', '[']] as const) {
-    test(`${name} before a deep array is rejected, and nothing is written`, async () => {
+    test(`rejects ${name} before a deep array, and writes nothing`, async () => {
       function* body(): Generator<Uint8Array> {
         yield Buffer.from(filling === 'a' ? '{"meta":"' : '{"meta":')
         yield* repeat(Buffer.alloc(65_536, filling), 200_000_000)
@@ -111,26 +111,26 @@ describe('many records for a process with a heap of 64 MiB', () => {
     })
   }
 
-  test('one malformed item: its position is shown, and nothing is written', async () => {
+  test('writes nothing of a body with one malformed item, and shows its position', async () => {
     const { status, answer, written } = await send('/users', users(100_000, (index) => (index === 70_000 ? '{"name":"User", email:1}' : userText(index))))
     assert.deepEqual([status, answer.code, answer.summary, written], [400, 'malformed_json', undefined, 0])
     assert.deepEqual([answer.position?.item, answer.position?.line, answer.position?.column], [70_000, 70_001, 17])
   })
 
-  test('one item too many, or a body that is too large: nothing is written', async () => {
+  test('writes nothing if there is one item too many, or if the body is too large', async () => {
     for (const count of [100_001, 200_000]) {
       const { status, answer, written } = await send('/default', users(count))
       assert.deepEqual([status, answer.code, answer.summary, written], [413, 'body_too_large', undefined, 0], String(count))
     }
   })
 
-  test('nothing is written of a body that is cut off', async () => {
+  test('writes nothing of a body that is cut off', async () => {
     const { status, answer, written } = await send('/users?only=failed', [...users(50_000)].slice(0, -1))
     assert.deepEqual([status, answer.code, answer.summary, written], [400, 'malformed_json', undefined, 0])
   })
 
   for (const [name, piece] of [['a text of 200 MB', 'a'], ['nesting without end', '[']] as const) {
-    test(`${name} is rejected, and nothing is written`, async () => {
+    test(`rejects ${name}, and writes nothing`, async () => {
       function* pieces(): Generator<Uint8Array> {
         yield Buffer.concat([...users(30_000)]).subarray(0, -1)
         yield Buffer.from(piece === 'a' ? ',{"name":"' : ',')
@@ -141,7 +141,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
     })
   }
 
-  test('clients that stop in the middle of large bodies keep no other client out', async (t) => {
+  test('serves other clients after clients have stopped in the middle of large bodies', async (t) => {
     const stalled: Socket[] = []
     t.after(() => { for (const socket of stalled) socket.destroy() })
     const answers: Promise<string>[] = []
@@ -163,7 +163,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
     assert.match(await Promise.race(answers), /^HTTP\/1.1 (503 [^]*"overloaded"|429 [^]*"too_many_requests")/)
   })
 
-  test('invalid items are reported by their number alone if the client wants no more', async () => {
+  test('reports invalid items by number alone if the client asks for no more', async () => {
     const { status, answer } = await send('/users', [Buffer.from(`[${'1,'.repeat(ITEMS)}1]`)], { prefer: 'return=minimal' })
     assert.deepEqual([status, answer.summary], [422, { total: ITEMS + 1, succeeded: 0, failed: ITEMS + 1 }])
   })
@@ -188,7 +188,7 @@ describe('ten bodies at once for a process with a heap of 256 MiB, default optio
     for (const coded of [false, true]) {
       // The others are refused as they are: their decoded size is more than 250 times as large.
       if (coded && gzipSync(make()).byteLength * 250 < make().byteLength) continue
-      test(`${name}${coded ? ', gzipped' : ''}: each is written or rejected, and the process lives`, async (t) => {
+      test(`${name}${coded ? ', gzipped' : ''}: each body is written or rejected, and the process lives`, async (t) => {
         const server = await SmallProcess.start('bulk-server.ts', { heapMiB: 256 })
         t.after(() => server.stop())
         const plain = make()

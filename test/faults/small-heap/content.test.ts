@@ -39,7 +39,7 @@ describe('a large file from a process with a heap of 64 MiB', () => {
     await rm(folder, { recursive: true, force: true })
   })
 
-  test('SPEC 4.5: a slow client that is cut at 20 random places gets the whole file in the end, and others are answered meanwhile', async () => {
+  test('SPEC 4.5: a slow client that is cut at 20 random places gets the whole file in the end, and other clients are served meanwhile', async () => {
     const cuts = [...Array.from({ length: 20 }, () => randomInt(1, SIZE)).sort((a, b) => a - b), SIZE]
     const hash = createHash('sha256')
     await whilePinging(server.port, (async () => {
@@ -76,7 +76,7 @@ describe('a large file from a process with a heap of 64 MiB', () => {
     assert.equal((await ask(server.port, 'HEAD', '/file')).headers['content-length'], String(SIZE))
   })
 
-  test('used little memory', async () => {
+  test('the process uses little memory', async () => {
     const { maxRss } = await server.memory()
     assert.ok(maxRss < 300 * MIB, `${Math.round(maxRss / MIB)} MiB`)
   })

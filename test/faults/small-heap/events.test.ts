@@ -55,7 +55,7 @@ async function watch(t: TestContext, headers: string): Promise<readonly Reader[]
   return readers
 }
 
-describe(`${String(STREAMS)} clients wait for a result of 0.9 MB, in a process with a heap of 64 MiB`, () => {
+describe(`while ${String(STREAMS)} clients wait for a result of 0.9 MB of a process with a heap of 64 MiB`, () => {
   test('event streams share one buffer of each version, however slow their readers are', async (t) => {
     for (const { tail } of await watch(t, 'Accept: text/event-stream\r\n')) assert.match(tail, /x"\},"createdAt":[^\n]*\}\n\n\r\n0\r\n\r\n$/)
   })

@@ -86,7 +86,7 @@ async function hold(headers: (at: number) => Record<string, string>): Promise<vo
 describe('accepted bodies of 0.25 MiB of empty objects, in a process with a heap of 96 MiB', () => {
   const async = { prefer: 'respond-async' }
 
-  test('waiting tasks are bounded by bytes: more get 503 queue_full, and all accepted tasks end', async () => {
+  test('waiting tasks are bounded by bytes: further tasks get 503 queue_full, and all accepted tasks end', async () => {
     await fill('/once', [async])
   })
 
@@ -102,7 +102,7 @@ describe('accepted bodies of 0.25 MiB of empty objects, in a process with a heap
     await hold(() => ({}))
   })
 
-  test('waiting synchronous responses with a key hold no body in memory', async () => {
+  test('waiting synchronous responses with an Idempotency-Key hold no body in memory', async () => {
     await hold((at) => ({ 'idempotency-key': `"${String(at)}"` }))
   })
 })

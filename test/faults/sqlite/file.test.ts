@@ -51,7 +51,7 @@ test('calls wait for the lock of another process, and this process responds mean
   assert.equal((await task.wait({ timeoutMs: 30_000 }))?.status, 'completed')
 })
 
-test('a call fails as an outage when another process keeps the lock, and health says so', async (t) => {
+test('a call fails as an outage while another process keeps the lock, and health reports it', async (t) => {
   const { path, submit, tasks } = await open(t, 50)
   await submit()
   const other = lock(path)
@@ -84,7 +84,7 @@ test('an open transaction of the application on the same database delays a call'
   assert.equal(database.prepare('SELECT * FROM invoices').all().length, 0)
 })
 
-test('a full file rejects a task as full, takes none by halves, and works again with space', async (t) => {
+test('a full file rejects a task as full, stores no part of it, and works again with space', async (t) => {
   const { database, submit, tasks, parts } = await open(t)
   const first = await submit()
   await first.wait({ timeoutMs: 30_000 })
@@ -100,7 +100,7 @@ test('a full file rejects a task as full, takes none by halves, and works again 
   assert.equal((await task.wait({ timeoutMs: 30_000 }))?.status, 'completed')
 })
 
-test('a read-only database rejects tasks, shows those that are there, and is not healthy', async (t) => {
+test('a read-only database rejects new tasks, shows the existing ones, and is not healthy', async (t) => {
   const { database, submit, tasks } = await open(t)
   const { taskId: id } = await submit()
   await tasks.get(id)
@@ -112,7 +112,7 @@ test('a read-only database rejects tasks, shows those that are there, and is not
   await submit()
 })
 
-test('a file of a later version is refused with both versions', async (t) => {
+test('an error names both versions if a file has a later version', async (t) => {
   const { path, submit, database } = await open(t)
   await submit()
   database.exec('UPDATE longhaul_schema SET version = 99')
@@ -122,7 +122,7 @@ test('a file of a later version is refused with both versions', async (t) => {
   await assert.rejects(async () => engine.now(), /version 99 .* knows up to 1; update longhaul/)
 })
 
-test('a call that SQLite refuses fails alone, and the calls of its turn succeed', async (t) => {
+test('a call that SQLite rejects fails alone, and other calls of the same transaction succeed', async (t) => {
   const { database, parts: { store }, submit } = await open(t)
   await submit()
   database.exec(`CREATE TRIGGER refuse BEFORE INSERT ON longhaul_entries WHEN new.key = 'bad'
@@ -159,7 +159,7 @@ test('another process sees a change of a task, and its run ends when a third one
   await eventually(async () => (await worker.health()).running === 0, 30_000, 'the run ends')
 })
 
-test('runs begin again after SQLite has refused to begin them, and the process does not spin', async (t) => {
+test('runs begin again after SQLite has failed to begin them, and the process does not spin', async (t) => {
   let begins = 0
   const { database, submit, outages } = await open(t, 3000, { concurrency: 1 }, (sql) => {
     if (sql === 'BEGIN IMMEDIATE') begins++
@@ -191,7 +191,7 @@ test('a call waits for a transaction of the application that began before the fi
   assert.equal((await waiting).created, true)
 })
 
-test('calls that wait for a lock are tried again together, every few milliseconds', async (t) => {
+test('calls that wait for a lock are retried together, every few milliseconds', async (t) => {
   let begins = 0
   const { path, parts: { store }, submit } = await open(t, 3000, {}, (sql) => {
     if (sql === 'BEGIN IMMEDIATE') begins++
@@ -228,7 +228,7 @@ test('a watch notices the change of another process although a second watch begi
   await changed
 })
 
-test('two sets of parts on one connection notice the changes of each other', async (t) => {
+test("two longhaul instances on one connection notice each other's changes", async (t) => {
   const { database, parts: { store } } = await open(t)
   const other = sqlite({ database })
   t.after(async () => {
@@ -242,7 +242,7 @@ test('two sets of parts on one connection notice the changes of each other', asy
   await changed
 })
 
-test('entries that expired are removed as fast as others are created', async (t) => {
+test('expired entries are removed as fast as others are created', async (t) => {
   const { database, parts: { store } } = await open(t)
   const ends = Array.from({ length: 1000 }, (_, n) => store.create(`old-${String(n)}`, '1', { ttlMs: 0 }))
   await Promise.all(ends)
@@ -266,7 +266,7 @@ function noting(database: OpenSqlite, note: (sql: string) => void): OpenSqlite {
   return { prepare, exec: (sql) => (note(sql), database.exec(sql)), close: () => { database.close() } }
 }
 
-test('a write of another process lets this one read only 500 of its watched keys in one turn', async (t) => {
+test('a write of another process makes this process read only 500 of its watched keys in one turn', async (t) => {
   const { path, parts: { store: other } } = await open(t)
   let reads = 0
   const database = noting(openSqlite(path), (sql) => { if (sql.startsWith('SELECT revision')) reads++ })
@@ -368,7 +368,7 @@ test('lists at different times use the same statements', async (t) => {
   assert.equal(prepared, before)
 })
 
-test('no statement has a bare parameter, because SQLite 3.49 plans such a statement again for each value', async (t) => {
+test('no statement has a bare parameter, because SQLite 3.49 would plan it again for each value', async (t) => {
   const statements = new Set<string>()
   const database = noting(openSqlite((await sqliteUrl()).slice('sqlite:'.length)), (sql) => { statements.add(sql) })
   const { store, blobs } = sqlite({ database })
@@ -383,7 +383,7 @@ test('no statement has a bare parameter, because SQLite 3.49 plans such a statem
   assert.deepEqual([...statements].filter((sql) => /[^+]\?/.test(sql)), [])
 })
 
-test('a page is of one state of the file, whatever another process removes meanwhile', async (t) => {
+test('a page shows one state of the file, whatever another process removes meanwhile', async (t) => {
   const { path, database: other, submit } = await open(t)
   await submit()
   await submit()

@@ -45,7 +45,7 @@ test('processes that are killed at any moment lose no accepted task', async () =
   await allComplete(url, accepted)
 })
 
-test('a copy of the file of a running process has all accepted tasks, as after a power failure', async () => {
+test('a copy of the file of a running process contains all accepted tasks, as after a power failure', async () => {
   const url = await sqliteUrl()
   const copy = join(sqliteFolder(), 'copy.db')
   const running = start(url, 'submits')

@@ -62,7 +62,7 @@ function atEachMoment(
   assert.ok(moments > ACCEPTED, `${String(moments)} moments`)
 }
 
-test('with full, a disk that loses all writes that were not synced has each acknowledged task', async () => {
+test('a disk that loses all unsynced writes still has each acknowledged task if synchronous is full', async () => {
   let most = 0
   const recorded = await record('full')
   for (const share of [0, 0.5]) {
@@ -74,7 +74,7 @@ test('with full, a disk that loses all writes that were not synced has each ackn
   assert.ok(most > 100, `${String(most)} tasks were acknowledged`)
 })
 
-test('with normal, such a disk may lack the last tasks, and its file is whole', async () => {
+test('a disk that loses all unsynced writes may lack the last tasks if synchronous is normal, and its file is intact', async () => {
   let lost = 0
   atEachMoment(await record('normal'), 0.5, (acknowledged, kept) => {
     lost += acknowledged.filter((id) => !kept.has(id)).length

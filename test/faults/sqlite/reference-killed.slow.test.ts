@@ -24,7 +24,7 @@ function append(client: Client, path: string, at: number, body: string, complete
   return client.ask('PATCH', path, { body, headers })
 }
 
-test('the reference server on SQLite has tasks, files, users and uploads after a kill -9', async () => {
+test('the reference server on SQLite keeps tasks, files, users and uploads after a kill -9', async () => {
   const { server, client } = await start()
   const user = await client.ask('POST', '/api/users', { body: { email: 'kept@example.com', name: 'Kept' } })
   const key = { headers: { 'idempotency-key': '"finished"' } }

@@ -18,7 +18,7 @@ function start(): ServerProcess {
   return new ServerProcess(process.execPath, [...program(file), url], {})
 }
 
-test('processes that share a file obey its limits together, also when one is killed', async () => {
+test('processes that share a file obey its limits together, even if one is killed', async () => {
   const { parts, close } = openSqliteFile(url)
   const ledger = openLedger(path)
   const limited = limitedWork(path, () => undefined)

@@ -29,7 +29,7 @@ function openFront(t: TestContext, url: string, name: string) {
 }
 
 for (const [database, url] of Object.entries({ Redis: await redisUrl(), PostgreSQL: await postgresUrl() })) {
-  test(`on ${database} the task of a worker that was frozen, continued and then died is completed by the other one, with one attempt`, async (t) => {
+  test(`a task on ${database} whose worker freezes, continues and then dies is completed by another worker, in one attempt`, async (t) => {
     const { tasks, work } = openFront(t, url, 'frozen')
     const first = await startWorker(url, 'frozen')
     await tasks.submit(work, { ms: 4000 }, { id: 'task' })

@@ -25,7 +25,7 @@ interface Body {
 
 for (const [database, url] of Object.entries(urls)) {
   describe(`operators on ${database}`, () => {
-    test('read, cancel, retry and forget a task of another owner', async (t) => {
+    test('read, cancel, retry and delete a task of another owner', async (t) => {
       const { tasks, report, slow, site, close } = openRetrying(url, `ops_${process.pid}`, ['default'])
       t.after(async () => {
         await tasks.close({ drainMs: 0 })
@@ -55,7 +55,7 @@ for (const [database, url] of Object.entries(urls)) {
 
 for (const [database, url] of Object.entries(urls)) {
   if (url === undefined) continue
-  test(`on ${database}, 500 failed tasks are retried once each, although workers are killed and drained`, async (t) => {
+  test(`500 failed tasks on ${database} are retried once each, although workers are killed and drained`, async (t) => {
     const name = `retry_${process.pid}`
     const runs = new Map<string, number>()
     let [seconds, kills] = [0, 0]

@@ -15,7 +15,7 @@ for (const { name, url } of databases) {
     for (const reason of ['429', 'shutdown'] as const) {
       // In memory nothing is accepted after a shutdown.
       if (reason === 'shutdown' && url === undefined) continue
-      test(`a request with a key that is slow, one that is rejected (${reason}), and a third one are one task`, async (t) => {
+      test(`three requests with a key make one task, if one is slow and one is rejected (${reason})`, async (t) => {
         const { sites: [slow, other = slow, ...more], ran } = await openSites(t, url, 3, { maxPerOwner: 1 })
         const key = 'one'
         let release = (): void => undefined
@@ -48,7 +48,7 @@ for (const { name, url } of databases) {
       })
     }
 
-    test('one key, or one id, in two processes at once is one run', async (t) => {
+    test('one key, or one id, runs once in two processes at once', async (t) => {
       const { sites, ran } = await openSites(t, url, 2)
       const both = <T>(ask: (site: Site) => Promise<T>): Promise<T[]> => Promise.all([...sites, ...sites].map(ask))
       for (let round = 0; round < 5; round++) {
@@ -63,7 +63,7 @@ for (const { name, url } of databases) {
       assert.equal(ran.length, 10)
     })
 
-    test('a retry with a key whose reply is lost makes one further run', async (t) => {
+    test('a retry with a key makes one further run, even if its reply is lost', async (t) => {
       const { sites: [site], ran } = await openSites(t, url, 1)
       const id = idOf(await site.submit({ fails: 1 }))
       await ends(site, id, 'failed')
@@ -92,7 +92,7 @@ for (const { name, url } of databases) {
       assert.deepEqual(await other.engine.readByKey(task.key ?? ''), task)
     })
 
-    test('a retry at once, while the failed run is cleaned up, keeps the key, the input and the checkpoint as long as the task', async (t) => {
+    test('a retry while the failed run is cleaned up keeps the key, the input and the checkpoint as long as the task', async (t) => {
       const { sites: [site], ran } = await openSites(t, url, 1, { concurrency: 16 })
       await Promise.all(Array.from({ length: 16 }, async (_, n) => {
         const id = idOf(await site.submit({ fails: 1, cleanUpMs: n }, `key-${String(n)}`))
@@ -143,7 +143,7 @@ for (const { name, url } of databases) {
       })
     }
 
-    test('maxPerOwner rejects nothing while no task is unfinished, whichever replies are lost', async (t) => {
+    test('maxPerOwner rejects nothing while the owner has no unfinished task, whichever replies are lost', async (t) => {
       const { sites: [site, other = site] } = await openSites(t, url, 2, { maxPerOwner: 1 })
       for (const call of ['create', 'change'] as const) {
         for (const fault of ['failed', 'lost'] as const) {
@@ -159,7 +159,7 @@ for (const { name, url } of databases) {
       }
     })
 
-    test('a task of an id that is used again is not touched by the old one', async (t) => {
+    test('an old run does not touch a new task with its id', async (t) => {
       const { sites: [site] } = await openSites(t, url, 1)
       for (const end of ['cancelled', 'completed'] as const) {
         const id = `order-${end}`
@@ -182,7 +182,7 @@ for (const { name, url } of databases) {
       }
     })
 
-    test('a task that comes when 40 of another owner wait starts after at most as many as there are places', async (t) => {
+    test('a task of a new owner starts beside 40 waiting tasks of another owner after at most as many as there are places', async (t) => {
       const concurrency = 4
       const { sites: [site], ran } = await openSites(t, url, 1, { concurrency })
       const ann = await Promise.all(Array.from({ length: 40 + concurrency }, () => site.submit({ ms: 100 })))

@@ -88,11 +88,11 @@ async function uploadWithKills(url: string): Promise<void> {
 }
 
 describe('an upload whose processes are killed one after the other', () => {
-  test('a store on Redis, blobs in a folder: identical bytes, and the handler runs once', async () => {
+  test('has identical bytes and runs its handler once, with a store on Redis and blobs in a folder', async () => {
     await uploadWithKills((await redisForFile()).url)
   })
 
-  test('PostgreSQL: identical bytes, and the handler runs once', async () => {
+  test('has identical bytes and runs its handler once, on PostgreSQL', async () => {
     await uploadWithKills((await postgresForFile()).url)
   })
 })

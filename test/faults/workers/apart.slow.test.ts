@@ -21,7 +21,7 @@ for (const [database, url] of Object.entries(databases)) describe(`two web proce
     return headers.get('location') ?? ''
   }
 
-  test('a task that one accepts is visible at the other, and its end answers a long poll there', async () => {
+  test('show a task of one process in the other, where its end completes a long poll', async () => {
     const path = await submit(300)
     const first = await other.client.ask('GET', path)
     assert.equal(first.json.status, 'processing')
@@ -32,7 +32,7 @@ for (const [database, url] of Object.entries(databases)) describe(`two web proce
     assert.ok(answered - Date.parse(final.json.finishedAt) < 2500, 'the change itself wakes the poll')
   })
 
-  test('the other sends its events as they happen', async () => {
+  test('send the events of a task as they happen, from the process that did not accept it', async () => {
     const path = await submit(1500)
     const response = await other.client.open('GET', path, { headers: { accept: 'text/event-stream' } })
     const text = await response.text()
@@ -41,7 +41,7 @@ for (const [database, url] of Object.entries(databases)) describe(`two web proce
     assert.ok(events.filter(({ progress }) => progress).length >= 4, `${String(events.length)} events came`)
   })
 
-  test('a cancel at the other aborts the running function in the worker', async () => {
+  test('abort a running function in the worker when the other process gets the cancel', async () => {
     const path = await submit(60_000)
     while (!(await other.client.ask('GET', path)).json.progress) continue
     assert.equal((await other.client.ask('DELETE', path)).json.status, 'cancelled')
@@ -53,12 +53,12 @@ for (const [database, url] of Object.entries(databases)) describe(`two web proce
     assert.equal((await other.client.ended(await submit(0))).json.status, 'completed')
   })
 
-  test('a direct request is answered by the web process itself', async () => {
+  test('run a synchronous request in the web process itself', async () => {
     const { status, json } = await one.client.ask('POST', '/api/long-running-task', { body: { task: 'wait', data: { ms: 50 } } })
     assert.deepEqual([status, json.ms], [200, 50])
   })
 
-  test('thirty requests with one Idempotency-Key, over both, make one task', async () => {
+  test('make one task of thirty requests with one Idempotency-Key', async () => {
     const answers = await Promise.all(Array.from({ length: 30 }, (_, at) => (
       (at % 2 === 0 ? one : other).client.submit('wait', { ms: 300 }, { headers: { 'idempotency-key': 'thirty' } })
     )))

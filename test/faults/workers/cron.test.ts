@@ -34,7 +34,7 @@ function processOf(t: TestContext, { parts, close }: ReturnType<typeof openDatab
 const secondOf = (line: string): number => Date.parse(String(line.split(' ')[1])) / 1000
 
 for (const [name, open] of Object.entries(ENGINES)) {
-  test(`${name}: each firing runs once, and tells its time`, async (t) => {
+  test(`${name}: each firing runs once, and gets its time`, async (t) => {
     const ran: string[] = []
     const processes = [processOf(t, open(), ran), ...name === 'memory' ? [] : [processOf(t, open(), ran)]]
     await eventually(() => ran.length >= 4, 20_000, 'four firings ran')
@@ -48,7 +48,7 @@ for (const [name, open] of Object.entries(ENGINES)) {
 }
 
 for (const name of ['redis', 'postgres'] as const) {
-  test(`${name}: of the firings that nobody was there for, the next process makes up for the latest`, async (t) => {
+  test(`${name}: the next process catches up on the latest firing that no process was there for`, async (t) => {
     const ran: string[] = []
     const first = processOf(t, ENGINES[name](), ran)
     await eventually(() => ran.length >= 1, 20_000, 'a firing ran')

@@ -29,7 +29,7 @@ async function running(path: string): Promise<void> {
   await eventually(async () => (await client.ask('GET', path)).json.progress !== undefined, 15_000, 'the task runs')
 }
 
-test('a worker on SIGTERM finishes runs within its limit, and starts nothing new', async () => {
+test('a worker on SIGTERM finishes runs within its limit, and starts no new run', async () => {
   const path = await begin()
   const worker = await startWorker({ DRAIN_MS: '15000' })
   await running(path)
@@ -40,7 +40,7 @@ test('a worker on SIGTERM finishes runs within its limit, and starts nothing new
   assert.equal(worker.err, '')
 })
 
-test('a busy worker whose limit is over hands back its runs, and another worker completes them', async () => {
+test('a busy worker gives back its runs when its limit is over, and another worker completes them', async () => {
   const paths = await Promise.all([begin(), begin()])
   const worker = await startWorker({ DRAIN_MS: '200' })
   for (const path of paths) await running(path)

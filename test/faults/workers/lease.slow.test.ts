@@ -49,7 +49,7 @@ for (const [name, server] of Object.entries(servers)) describe(`on ${name}`, () 
     return { tasks, submit: async () => (await tasks.submit(endless, {})).taskId, began, aborted }
   }
 
-  test('a process that lives keeps its lease; once it was killed, its task runs again', async (t) => {
+  test('a living process keeps its lease, and the task of a killed process runs again', async (t) => {
     const { process: holder, id } = await startHolder()
     const { tasks, began } = openHere(t, true)
     await pause(2500)
@@ -59,7 +59,7 @@ for (const [name, server] of Object.entries(servers)) describe(`on ${name}`, () 
     assert.deepEqual([(await tasks.get(id))?.status, (await tasks.get(id))?.attempt], ['processing', 2])
   })
 
-  test('an outage longer than the lease fails no task: its run is aborted, and the task runs again', async (t) => {
+  test('an outage longer than the lease aborts the run but fails no task, and the task runs again', async (t) => {
     const [one, other] = [openHere(t, true), openHere(t, false)]
     const id = await one.submit()
     await eventually(() => one.began.length === 1, 30_000, 'the task runs')
@@ -77,7 +77,7 @@ for (const [name, server] of Object.entries(servers)) describe(`on ${name}`, () 
     assert.equal(one.began.length, 2)
   })
 
-  test('a cancel from another process aborts the run where it is', async (t) => {
+  test('a cancel from another process aborts the run in its process', async (t) => {
     const [one, other] = [openHere(t, true), openHere(t, false)]
     const id = await one.submit()
     await eventually(() => one.began.includes(id), 30_000, 'the task runs')

@@ -8,7 +8,7 @@ import { pause } from '../../kit/wait.js'
 
 stopAfterwards()
 
-test('in memory nothing outlives a killed process: no status, no work, no callback', async (t) => {
+test('an engine in memory keeps no status, no work and no callback when its process is killed', async (t) => {
   const { url: callbackUrl, seen } = await receiver(t)
   const env = { AUTH_TOKENS: 'writer-1=will:writer', CALLBACK_ALLOW: '127.0.0.1' }
   const killed = startProcess(env)

@@ -13,7 +13,7 @@ stopAfterwards()
 const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }
 
 for (const [database, url] of Object.entries(databases)) {
-  test(`on ${database} a task that kills its process ends failed after three runs, and other tasks run`, async (t) => {
+  test(`a task on ${database} that kills its process fails after three runs, and other tasks run`, async (t) => {
     const { parts, close } = openDatabase(url)
     const tasks = createTasks({ ...parts, definitions: [poison, innocent], worker: false })
     let deaths = 0

@@ -14,7 +14,7 @@ function start(worker: 'on' | 'off'): ServerProcess {
   return new ServerProcess(process.execPath, program('examples/postgres/main.ts'), env)
 }
 
-test('the example on PostgreSQL: one process accepts, another one works, and both end by themselves', async () => {
+test('the example on PostgreSQL accepts in one process and works in another, and both end by themselves', async () => {
   const [web, worker] = [start('off'), start('on')]
   const client = new Client(await web.url())
   await worker.url()

@@ -10,7 +10,7 @@ stopAfterwards()
 const { url } = await redisForFile()
 const numbers = Array.from({ length: 20 }, (_, n) => n)
 
-test('in a rolling deploy an old worker gives back tasks that only a new one can run: all 20 tasks complete, and onError receives each once', async (t) => {
+test('an old worker gives back the 20 tasks that only a new one can run: all complete, and onError receives each once', async (t) => {
   const web = webOf(t, url, 'new')
   const old = await startWorker(t, url, 'old')
   const ids = await Promise.all(numbers.map((n) => (n % 2 === 0 ? web.submit('audit', {}) : web.submit('report', { year: n, currency: 'EUR' }))))
@@ -24,7 +24,7 @@ test('in a rolling deploy an old worker gives back tasks that only a new one can
   await completed(web, [both], ['old', 'new'])
 })
 
-test('two applications on one Redis: a worker of the other one runs none of the tasks, and all 40 complete', async (t) => {
+test('a worker runs no task of another application on the same Redis, and all 40 tasks complete', async (t) => {
   const [shop, blog] = [webOf(t, url, 'shop'), webOf(t, url, 'blog')]
   const theirs = await startWorker(t, url, 'blog')
   const shops = await Promise.all(numbers.map((n) => shop.submit('report', { year: n })))

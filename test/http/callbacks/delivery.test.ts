@@ -46,7 +46,7 @@ describe('a callback', () => {
     assert.throws(() => new Webhook(SECRET).verify(`${first.body} `, first.headers), 'other bytes must not verify')
   })
 
-  test('of a failed task has the masked error, of a cancelled one its state', async (t) => {
+  test('has the masked error of a failed task, and the status of a cancelled task', async (t) => {
     const { url, seen } = await receiver(t)
     const { submit, settled, tasks } = site(t)
     await settled(await submit(url, { fail: true }))
@@ -75,7 +75,7 @@ describe('a callback', () => {
     assert.throws(() => new Webhook(SECRET).verify(bob.body, bob.headers), 'one receiver must not forge for another')
   })
 
-  test('keeps its id and its bytes over retries and redelivery, and shows how often it was tried', async (t) => {
+  test('keeps its id and its bytes over retries and redelivery, and shows its number of attempts', async (t) => {
     const { url, seen } = await receiver(t, (res, nth) => { res.writeHead(nth < 3 ? 500 : 204).end() })
     const { submit, settled, tasks } = site(t)
     const id = await submit(url)
@@ -91,7 +91,7 @@ describe('a callback', () => {
     assert.equal(await tasks.redeliver('nobody'), false)
   })
 
-  test('is given up after its attempts, and can be made again by code', async (t) => {
+  test('is given up after its attempts, and can be repeated by code', async (t) => {
     let status = 500
     const { url, seen } = await receiver(t, (res) => { res.writeHead(status).end() })
     const { submit, settled, tasks } = site(t)
@@ -104,7 +104,7 @@ describe('a callback', () => {
     assert.equal(seen.length, 4)
   })
 
-  test('a new ETag comes with every change of it, though the task has ended', async (t) => {
+  test('changes the ETag of its task at each step, even after the task has ended', async (t) => {
     const { url } = await receiver(t)
     const { submit, settled, tasks } = site(t)
     const id = await submit(url)
@@ -119,9 +119,9 @@ describe('a callback', () => {
   })
 })
 
-describe('without callbacks', () => {
+describe('tasks without callbacks', () => {
   const work = defineTask({ name: 'work', run: () => 1 })
-  test('a callback URL is an error, and is never dropped', async (t) => {
+  test('reject a callback URL, and never ignore it', async (t) => {
     const { engine, store } = memory()
     const tasks = createTasks({ engine, store, definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
@@ -134,7 +134,7 @@ describe('without callbacks', () => {
     assert.throws(() => submit(work, { callback: '' }), /callback/)
   })
 
-  test('a submission for an owner without a usable secret is rejected', async (t) => {
+  test('reject a submission for an owner without a usable secret', async (t) => {
     for (const secrets of [[], ['whsec_%%%'], ['']]) {
       const { submit } = site(t, { secrets: () => secrets })
       await assert.rejects(submit('http://127.0.0.1:1/'), TypeError, secrets.join())

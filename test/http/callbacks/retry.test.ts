@@ -18,7 +18,7 @@ function endpointOf(tasks: Parameters<typeof taskEndpoints>[0]) {
 }
 
 describe('a retried task', () => {
-  test('calls back at each end, with another message id, so that no receiver drops it as a repetition', async (t) => {
+  test('calls back at each end with a new message id, so that no receiver drops it as a repetition', async (t) => {
     const { url, seen } = await receiver(t)
     const { submit, settled, tasks } = site(t)
     const id = await submit(url, { fail: true }, 'ann')
@@ -34,7 +34,7 @@ describe('a retried task', () => {
     assert.equal(seen[2]?.headers['webhook-id'], ids[1], 'the same message again')
   })
 
-  test('no longer tells how the delivery of its earlier end went', async (t) => {
+  test('no longer shows the delivery of its earlier end', async (t) => {
     const answers: ServerResponse[] = []
     const { url, seen } = await receiver(t, (answer) => { answers.push(answer) })
     const { submit, settled, tasks } = site(t, { timeoutMs: 60_000 })
@@ -52,7 +52,7 @@ describe('a retried task', () => {
 })
 
 describe('POST {status}/callback', () => {
-  test('that a page of another site sends gets a 403, also of a browser that says so in Origin alone', async (t) => {
+  test('gets a 403 if a page of another site sends it, even if the browser shows this in Origin alone', async (t) => {
     const { url, seen } = await receiver(t)
     const { submit, settled, tasks } = site(t)
     const post = endpointOf(tasks)
@@ -103,7 +103,7 @@ describe('POST {status}/callback', () => {
     assert.equal((await endpointOf(others)('unknown')).status, 404)
   })
 
-  test('twice at once starts one round', async (t) => {
+  test('starts one round of attempts if it is sent twice at once', async (t) => {
     const { url, seen } = await receiver(t)
     const { submit, settled, tasks } = site(t)
     const post = endpointOf(tasks)

@@ -74,10 +74,10 @@ function assertOnce(written: readonly number[], count: number) {
   assert.equal(new Set(written).size, count)
 }
 
-describe('bulk with our handlers', () => {
+describe('client.bulk with our handlers', () => {
   for (const [method, items] of [['POST', ''], ['PATCH', '/updates']] as const) {
     for (const background of [false, true]) {
-      test(`${method}${background ? ' in the background' : ''}: after a lost response the client asks, sends it again with its key, and each item is written once`, async (t) => {
+      test(`${method}${background ? ' in the background' : ''}: the client repeats the request with its key after a lost response, and each item is written once`, async (t) => {
         for (const lost of [[0], [0, 1], [1], [0, 2, 3]]) {
           const { client, written } = await ours(t, { lost })
           const report = await client.bulk('/keyed', itemsOf(30), { method, items, maxItems: 10, background })
@@ -88,7 +88,7 @@ describe('bulk with our handlers', () => {
     }
   }
 
-  test('an endpoint without keys: the client sends none, and does not repeat a lost request', async (t) => {
+  test('sends no keys to an endpoint without keys, and does not repeat a lost request', async (t) => {
     const good = await ours(t)
     assert.equal((await good.client.bulk('/plain', itemsOf(30), { maxItems: 10 })).summary.succeeded, 30)
     assertOnce(good.written, 30)
@@ -107,7 +107,7 @@ describe('bulk with our handlers', () => {
   })
 
   for (const path of ['/plain', '/keyed']) {
-    test(`${path}: 5,000 items beyond maxItems, and one of 2 MiB among 4,000, are each written at most once`, async (t) => {
+    test(`${path}: writes 5,000 items beyond maxItems, and an item of 2 MiB among 4,000, at most once each`, async (t) => {
       const many = await ours(t, { maxItems: 2000 })
       assert.deepEqual((await many.client.bulk(path, itemsOf(5000), { maxItems: 5000 })).summary, { total: 5000, succeeded: 5000, failed: 0 })
       assertOnce(many.written, 5000)
@@ -140,9 +140,9 @@ function partial(written: number[], room: number, status: number, only: 'all' | 
   }
 }
 
-describe('bulk with other servers', () => {
+describe('client.bulk with other servers', () => {
   for (const only of ['all', 'failed'] as const) {
-    test(`a 413 with a report of ${only} items: only those without an outcome are sent again`, async (t) => {
+    test(`sends only the items without an outcome again after a 413 with a report of ${only} items`, async (t) => {
       const written: number[] = []
       const client = await foreign(t, partial(written, 7, 413, only))
       const { summary, items } = await client.bulk('/items', itemsOf(100), { maxItems: 30 })
@@ -152,7 +152,7 @@ describe('bulk with other servers', () => {
     })
 
     for (const status of [400, 500, 503]) {
-      test(`a ${status} with a report of ${only} items is not repeated, and the report is in the error`, async (t) => {
+      test(`does not repeat a ${status} with a report of ${only} items, and has the report in the error`, async (t) => {
         const written: number[] = []
         const client = await foreign(t, partial(written, 7, status, only))
         const error = await client.bulk('/items', itemsOf(20), { maxItems: 10 }).then((report: BulkReport) => assert.fail(JSON.stringify(report.summary)), (error: unknown) => error)
@@ -165,7 +165,7 @@ describe('bulk with other servers', () => {
   }
 
   for (const lost of [0, 1]) {
-    test(`a server that ignores keys, and response ${lost} is lost: nothing is sent twice`, async (t) => {
+    test(`sends nothing twice to a server that ignores keys, if response ${lost} is lost`, async (t) => {
       const written: number[] = []
       const client = await foreign(t, partial(written, 100, 413, 'all'), [lost])
       const error = await client.bulk('/items', itemsOf(30), { maxItems: 10, idempotencyKey: 'mine' }).then(() => assert.fail(), (error: unknown) => error)
@@ -176,7 +176,7 @@ describe('bulk with other servers', () => {
     })
   }
 
-  test('a request that was rejected before any work is sent again, with or without keys', async (t) => {
+  test('repeats a request that was rejected before any work, with or without keys', async (t) => {
     const written: number[] = []
     let busy = 2
     const serve = partial(written, 100, 413, 'all')
@@ -189,7 +189,7 @@ describe('bulk with other servers', () => {
   })
 })
 
-test('a lost PUT is not repeated, and no PUT without items is sent, because it may delete all', async (t) => {
+test('client.bulk neither repeats a lost PUT nor sends a PUT without items, because it may delete all', async (t) => {
   const bodies: string[] = []
   const client = await foreign(t, (request, response) => {
     let body = ''
@@ -202,8 +202,8 @@ test('a lost PUT is not repeated, and no PUT without items is sent, because it m
   assert.deepEqual(bodies, [JSON.stringify(itemsOf(3))])
 })
 
-describe('upload and submit with a server that ignores keys', () => {
-  test('upload in the background: a lost request is not sent again, and the question has no records', async (t) => {
+describe('the client and a server that ignores keys', () => {
+  test('upload in the background does not repeat a lost request, and asks about keys without records', async (t) => {
     const bodies: string[] = []
     const client = await foreign(t, (request, response) => {
       let text = ''
@@ -216,7 +216,7 @@ describe('upload and submit with a server that ignores keys', () => {
     assert.deepEqual(bodies.map((body) => body.length > 0), [true, false])
   })
 
-  test('upload: a 503 with Retry-After that reports written records is not sent again', async (t) => {
+  test('upload does not repeat a request after a 503 with Retry-After that reports written records', async (t) => {
     let requests = 0
     const client = await foreign(t, (request, response) => {
       requests++
@@ -228,7 +228,7 @@ describe('upload and submit with a server that ignores keys', () => {
     assert.equal(requests, 1)
   })
 
-  test('submit: a response without the acknowledgement tells that a later lost request must not be repeated', async (t) => {
+  test('submit does not repeat a lost request after a response without the acknowledgement of its key', async (t) => {
     let requests = 0
     const client = await foreign(t, (request, response) => {
       requests++

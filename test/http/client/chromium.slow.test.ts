@@ -34,8 +34,8 @@ after(async () => {
   await browser.close()
 })
 
-describe('in a browser', () => {
-  test('follows a task by events, resumes and cancels it', async () => {
+describe('the client in a browser', () => {
+  test('follows a task by events, resumes it and cancels it', async () => {
     const seen = await page.evaluate(async () => {
       const done: number[] = []
       const task = await client.submit<{ ms: number }>('/api/long-running-task', { task: 'wait', data: { ms: 1500 } })
@@ -62,7 +62,7 @@ describe('in a browser', () => {
     assert.deepEqual([seen.statuses.at(-1), seen.code], ['completed', 'invalid_input'])
   })
 
-  test('sends and reads records', async () => {
+  test('sends records and reads records', async () => {
     const seen = await page.evaluate(async () => {
       let count = 0
       for await (const user of client.records<{ id: number }>('/bulk-data')) if (user.id > 0) count++
@@ -74,7 +74,7 @@ describe('in a browser', () => {
     assert.equal(seen.background.summary?.total, 2000)
   })
 
-  test('pauses and resumes a download, with the same bytes', async () => {
+  test('pauses and resumes a download, which has the same bytes', async () => {
     const seen = await page.evaluate(async () => {
       const parts: Uint8Array[] = []
       const first = client.download('/api/files/large-file')

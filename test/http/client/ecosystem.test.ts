@@ -14,7 +14,7 @@ import { deferred, eventually, within } from '../../kit/wait.js'
 const PATIENCE_MS = 30_000
 
 describe('the eventsource package', () => {
-  test('SPEC 6.2: a connection that is cut is made again, with Last-Event-ID: no event twice, none lost, and no more after the end', async (t) => {
+  test('SPEC 6.2: reconnects a cut connection with Last-Event-ID, gets each event once, and stops after the end', async (t) => {
     const steps = [deferred(), deferred(), deferred()]
     const work = defineTask({
       name: 'stepped', run: async (_, { progress }) => {
@@ -82,7 +82,7 @@ describe('the eventsource package', () => {
 describe('jq', () => {
   const client = useReference()
 
-  test('SPEC 4.9, 4.9.format.2: reads GET /bulk-data as records, one a line', async () => {
+  test('SPEC 4.9, 4.9.format.2: reads GET /bulk-data as records, one per line', async () => {
     const { text } = await client.ask('GET', '/bulk-data', { token: 'reader-1' })
     const lines = text.split('\n').length - 1
     assert.ok(lines >= 1000)
@@ -90,7 +90,7 @@ describe('jq', () => {
     assert.equal(await jq(text, '[inputs | fromjson | objects] | length', '-n', '-R'), String(lines))
   })
 
-  test('SPEC 4.9: its output is accepted, and it reads the report', async () => {
+  test('SPEC 4.9: sends output that the server accepts, and reads the report', async () => {
     const { text } = await client.ask('GET', '/bulk-data')
     const changed = await jq(text, 'select(.id <= 3) | {id, name: ("Dr. " + .name)}')
     const answer = await client.ask('POST', '/upload-ndjson', {

@@ -11,7 +11,7 @@ declare const longhaul: typeof Longhaul
 
 const CORS = { 'access-control-allow-origin': '*', 'access-control-allow-headers': '*, authorization', 'access-control-allow-methods': '*' }
 
-test('a request without secrets is followed; one with a body or headers of the application is not', async (t) => {
+test('a request without secrets is redirected, and one with a body or with headers of the application is not', async (t) => {
   const script = await bundled("import * as longhaul from 'longhaul/client'\nglobalThis.__name = (named) => named\nglobalThis.longhaul = longhaul", 'iife')
   const received: { readonly method: string | undefined, readonly headers: IncomingHttpHeaders }[] = []
   const other = await listen(createServer(({ method, headers }, response) => {

@@ -61,7 +61,7 @@ const writes: Readonly<Record<string, (client: Client) => Promise<unknown>>> = {
 describe('a redirect to another origin', () => {
   for (const status of [307, 308]) {
     for (const [name, write] of Object.entries(writes)) {
-      test(`${status} for ${name}: nothing is sent there, and the error says why`, async (t) => {
+      test(`${status} for ${name} is not followed: nothing is sent to the other origin, and the error says why`, async (t) => {
         const { home, other, client } = await origins(t, status)
         const failure = await write(client).then(() => assert.fail(), (error: unknown) => error as { cause?: ClientError } & ClientError)
         const { code, message } = name === 'bulk' ? failure.cause as ClientError : failure
@@ -75,7 +75,7 @@ describe('a redirect to another origin', () => {
   }
 
   for (const status of [301, 302, 303]) {
-    test(`${status} for a POST: the other origin gets a GET without body and credentials`, async (t) => {
+    test(`${status} for a POST is followed by a GET without body and credentials`, async (t) => {
       const { other, client } = await origins(t, status)
       await client.submit('/work', { secret: 's3cret' }, { headers: { 'x-call': 's3cret' }, idempotencyKey: 's3cret' })
       assert.deepEqual(other.received.map(({ method }) => method), ['GET'])
@@ -84,7 +84,7 @@ describe('a redirect to another origin', () => {
   }
 
   for (const status of [301, 302, 303, 307, 308]) {
-    test(`${status} for reads: followed without credentials`, async (t) => {
+    test(`${status} for reads is followed without credentials`, async (t) => {
       const { other, client } = await origins(t, status)
       await client.resume({ statusUrl: '/status' }).status()
       await client.resume({ statusUrl: '/status' }).result()
@@ -97,7 +97,7 @@ describe('a redirect to another origin', () => {
       assert.equal(other.received.at(-1)?.headers['range'], 'bytes=0-')
     })
 
-    test(`${status} for DELETE: a request that changes something stays`, async (t) => {
+    test(`${status} for DELETE is not followed, because the request changes something`, async (t) => {
       const { other, client } = await origins(t, status)
       const forgetting = client.resume({ statusUrl: '/status' }).forget()
       // After a 303 the answer is that of a GET, so nothing was deleted.
@@ -108,7 +108,7 @@ describe('a redirect to another origin', () => {
     })
   }
 
-  test('and back: the credentials are not sent to a target that the other origin has chosen', async (t) => {
+  test('to a URL of its own origin sends no credentials, because the other origin has chosen the URL', async (t) => {
     const other = await site(t, (_, response) => { respond(response, 302, { location: `${home.url}/back` }) })
     const home = await site(t, ({ path }, response) => {
       if (path === '/back') respond(response, 200, {}, { status: 'completed', result: {} })
@@ -120,7 +120,7 @@ describe('a redirect to another origin', () => {
     assert.equal(home.received.length, 2)
   })
 
-  test('credentials in a Location are not sent, and a user name in our own URLs is a TypeError', async (t) => {
+  test("with credentials in its Location is followed without them, and a user name in the client's own URLs is a TypeError", async (t) => {
     const other = await site(t, (_, response) => { respond(response, 200, {}, { status: 'completed', result: {} }) })
     const { port } = new URL(other.url)
     const home = await site(t, (_, response) => { respond(response, 302, { location: `http://ann:s3cret@127.0.0.1:${port}/` }) })
@@ -134,7 +134,7 @@ describe('a redirect to another origin', () => {
 })
 
 describe('a redirect within the origin', () => {
-  test('keeps the body and the credentials after 307 and 308, as HTTP asks', async (t) => {
+  test('keeps the body and the credentials after 307 and 308, as HTTP requires', async (t) => {
     for (const status of [307, 308]) {
       const { home, client } = await origins(t, status, { own: true })
       assert.deepEqual(await client.run('/work', { a: 1 }), { message: 'own', method: 'POST' })
@@ -143,7 +143,7 @@ describe('a redirect within the origin', () => {
     }
   })
 
-  test('makes a POST a GET after 301, 302 and 303', async (t) => {
+  test('turns a POST into a GET after 301, 302 and 303', async (t) => {
     for (const status of [301, 302, 303]) {
       const { home, client } = await origins(t, status, { own: true })
       assert.deepEqual(await client.run('/work', { a: 1 }), { message: 'own', method: 'GET' })
@@ -152,7 +152,7 @@ describe('a redirect within the origin', () => {
     }
   })
 
-  test('ends after 20, and does not send a stream twice', async (t) => {
+  test('is followed at most 20 times, and does not send a stream twice', async (t) => {
     const home = await site(t, (_, response) => { respond(response, 307, { location: '/again' }) })
     const client = createClient({ baseUrl: home.url, headers: SECRETS })
     await assert.rejects(client.submit('/work', {}), { code: 'redirect_not_followed', status: 307 })
@@ -161,7 +161,7 @@ describe('a redirect within the origin', () => {
     assert.equal(home.received.length, 22)
   })
 
-  test('relative URLs of the response are relative to the last URL', async (t) => {
+  test('makes relative URLs of the response relative to the last URL', async (t) => {
     const home = await site(t, ({ path }, response) => {
       if (path === '/v2/work') respond(response, 202, { location: 'status/1' }, { taskId: '1' })
       else respond(response, 308, { location: '/v2/work' })
@@ -172,7 +172,7 @@ describe('a redirect within the origin', () => {
 })
 
 describe('a URL at another origin that the server names', () => {
-  test('Location of a 202, a file, the next page: no credentials, no fields of the call', async (t) => {
+  test('gets no credentials and no fields of the call as Location of a 202, as file and as next page', async (t) => {
     const other = await site(t, ({ path }, response) => {
       if (path === '/list') respond(response, 200, {}, { items: [] })
       else respond(response, 200, {}, { status: 'completed', result: {}, files: [] })
@@ -192,7 +192,7 @@ describe('a URL at another origin that the server names', () => {
     assertNoSecret(other.received)
   })
 
-  test('an upload: the content is not sent there, whether the server or `from` names it', async (t) => {
+  test('gets no content of an upload, whether the server or `from` names it', async (t) => {
     const other = await site(t, (_, response) => { respond(response, 204, { 'upload-offset': '0' }) })
     const home = await site(t, (_, response) => { respond(response, 201, { 'location': `${other.url}/upload`, 'upload-complete': '?0' }) })
     const client = createClient({ baseUrl: home.url, headers: SECRETS, retry: { attempts: 1 } })

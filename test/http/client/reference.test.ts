@@ -33,7 +33,7 @@ after(async () => {
 
 const waiting = (from: Client) => from.task<typeof wait>('/api/long-running-task', { body: (data) => ({ task: 'wait', data }) })
 
-describe('tasks', () => {
+describe('tasks of the reference server', () => {
   test('are followed by events, with progress', async () => {
     const task = await waiting(client).submit({ ms: 1500 })
     const done: number[] = []
@@ -70,12 +70,12 @@ describe('tasks', () => {
     }
   })
 
-  test('are one task for one key', async () => {
+  test('run once for one key', async () => {
     const ids = await Promise.all([1, 2].map(async () => (await waiting(client).submit({ ms: 10 }, { idempotencyKey: 'twice' })).taskId))
     assert.equal(ids[0], ids[1])
   })
 
-  test('are resumed and cancelled by another client, which the first one notices', async () => {
+  test('are resumed and cancelled by another client, and the first client notices the cancel', async () => {
     const task = await waiting(client).submit({ ms: 60_000 })
     const failed = task.result().then(() => assert.fail(), (error: unknown) => error)
     const other = createClient({ baseUrl: server.url, headers }).resume(JSON.stringify(task))
@@ -97,14 +97,14 @@ describe('tasks', () => {
     await assert.rejects(other.resume(task.toJSON()).result(), { status: 404, code: 'task_not_found' })
   })
 
-  test('a job', async () => {
+  test('can be followed in job format', async () => {
     const job = await client.submit<{ bytes: number }>('/start-job', { ms: 50 })
     assert.match(job.statusUrl ?? '', /\/job-status\//)
     assert.equal((await job.result()).bytes, 9)
     assert.equal((await job.status()).status, 'completed')
   })
 
-  test('a callback is verified', async (t) => {
+  test('send a callback that the client verifies', async (t) => {
     const { url, seen } = await receiver(t)
     const task = await client.submit('/start-task', { taskData: 'some words', callbackUrl: url })
     await task.result()
@@ -120,7 +120,7 @@ describe('tasks', () => {
   })
 })
 
-describe('records', () => {
+describe('records of the reference server', () => {
   const users = (count: number) => Array.from({ length: count }, (_, at) => ({ name: `Newcomer ${at}`, email: `newcomer${at}-${count}@example.com` }))
 
   test('are downloaded and uploaded', async () => {
@@ -138,7 +138,7 @@ describe('records', () => {
   })
 })
 
-describe('the large file', () => {
+describe('the large file of the reference server', () => {
   const expected = createHash('sha256')
   for (const bytes of largeFile()) expected.update(bytes)
   const checksum = expected.digest('hex')

@@ -20,8 +20,8 @@ async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
   return found
 }
 
-describe('the client on a server that knows no more than SPEC', () => {
-  test('a task', async () => {
+describe('the client on a server that implements only SPEC', () => {
+  test('follows a task', async () => {
     const task = await client.submit('/api/long-running-task', { task: 'x', data: { polls: 3 } })
     assert.equal(task.taskId, 'task-1')
     const statuses: string[] = []
@@ -30,11 +30,11 @@ describe('the client on a server that knows no more than SPEC', () => {
     assert.equal(server.seen.filter((line) => line.startsWith('GET')).length, 4)
   })
 
-  test('a synchronous response', async () => {
+  test('gets a synchronous response', async () => {
     assert.deepEqual(await client.run('/api/long-running-task', { task: 'x', data: {} }, { background: false }), { message: 'Task completed.' })
   })
 
-  test('a job', async () => {
+  test('follows a job', async () => {
     const job = await client.submit('/start-job', {})
     assert.match(job.statusUrl ?? '', /\/job-status\/\d+$/)
     const status = await job.status()
@@ -42,7 +42,7 @@ describe('the client on a server that knows no more than SPEC', () => {
     assert.deepEqual(await job.result(), { message: '' })
   })
 
-  test('a task taken up by another client', async () => {
+  test('follows a task that another client has started', async () => {
     const saved = JSON.stringify(await client.submit('/api/long-running-task', { task: 'x', data: { polls: 1 } }))
     const other = createClient({ baseUrl: server.url, poll: { baseMs: 5 } })
     assert.deepEqual(await other.resume(saved).result(), { message: 'Task completed.' })
@@ -55,7 +55,7 @@ describe('the client on a server that knows no more than SPEC', () => {
   })
 })
 
-describe('faults', () => {
+describe('the client', () => {
   test('survives a connection that is reset while it submits, and while it polls', async () => {
     let faults = 0
     server.intercept = (request) => {
@@ -123,7 +123,7 @@ describe('faults', () => {
     assert.deepEqual(found, [{ id: 1 }, { id: 2 }])
   })
 
-  test('leaving a download of records closes its connection', async () => {
+  test('closes the connection of a download of records when its reader leaves', async () => {
     let closed: Promise<unknown> | undefined
     server.intercept = (request, response) => {
       closed = new Promise((resolve) => { request.socket.once('close', resolve) })

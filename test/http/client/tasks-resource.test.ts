@@ -59,7 +59,7 @@ after(async () => {
 })
 
 describe('client.tasks on real handlers', () => {
-  test('finds what was submitted, page by page, with a filter', async () => {
+  test('finds submitted tasks, page by page, with a filter', async () => {
     const ann = clientOf('ann')
     const submitted: (string | undefined)[] = []
     for (const year of [2021, 1999, 2022, 1998, 2023]) {
@@ -129,7 +129,7 @@ describe('a handle on real handlers', () => {
     await task.forget()
   })
 
-  test('a retry with a lost response runs once', async () => {
+  test('a retry whose response is lost runs once', async () => {
     const dora = clientOf('dora')
     const task = await dora.submit('/flaky', {})
     await assert.rejects(task.result(), { code: 'no_paper' })
@@ -149,7 +149,7 @@ describe('a handle on real handlers', () => {
 })
 
 describe('the files of a task', () => {
-  test('are downloaded by name or entry, and a cut connection does not start them over', async () => {
+  test('are downloaded by name or entry, and are not started over after a cut connection', async () => {
     const ann = clientOf('ann')
     const task = await ann.submit('/csv', { rows: 200_000 })
     await task.result()

@@ -25,7 +25,7 @@ async function* inChunks(all: Uint8Array, size: number): AsyncGenerator<Uint8Arr
 }
 
 describe('client.uploadFile', () => {
-  test('a Blob: one PATCH, its type, and progress', async (t) => {
+  test('sends a Blob in one PATCH with its type, and reports progress', async (t) => {
     const { api, seen } = await start(t)
     const progress: FileUploadProgress[] = []
     const sending = api.uploadFile('/files', new Blob([bytes], { type: 'video/mp4' }), {
@@ -38,7 +38,7 @@ describe('client.uploadFile', () => {
     assert.match(String(sending.url), /\/api\/uploads\//)
   })
 
-  test('bytes, streams of unknown length, and nothing at all, in small requests', async (t) => {
+  test('sends bytes, streams of unknown length and empty content in small requests', async (t) => {
     const { api, seen } = await start(t, { maxAppendBytes: 60_000 })
     const contents = [bytes, inChunks(bytes, 7001), new Blob([bytes]).stream(), inChunks(bytes, 60_000)]
     for (const content of contents) assert.deepEqual(await api.uploadFile('/files', content).result(), answer)
@@ -48,7 +48,7 @@ describe('client.uploadFile', () => {
     assert.equal(seen.length, 6)
   })
 
-  test('connections that break, of a file and of a stream: identical bytes, and the handler runs once', async (t) => {
+  test('sends identical bytes of a file and of a stream over broken connections, and the handler runs once', async (t) => {
     const { port, seen } = await start(t, { partBytes: 16_384 })
     for (const content of [new Blob([bytes]), inChunks(bytes, 7001)]) {
       const proxy = await CuttingProxy.to(port, [100, 5000, 60_000, 100, 20_000, 90_000, 100, 50_000])
@@ -60,7 +60,7 @@ describe('client.uploadFile', () => {
     assert.equal(seen.length, 2)
   })
 
-  test('a lost response is fetched again', async (t) => {
+  test('requests a lost response again', async (t) => {
     const { base, seen } = await start(t)
     let lost = 0
     const fetch: typeof globalThis.fetch = async (input, init) => {
@@ -75,7 +75,7 @@ describe('client.uploadFile', () => {
     assert.equal(seen.length, 1)
   })
 
-  test('pause and resume; another client continues from what was saved', async (t) => {
+  test('pauses and resumes, and another client continues from what was saved', async (t) => {
     const { api, seen, base } = await start(t)
     const options = { chunkBytes: 100_000 }
     const first = api.uploadFile('/files', bytes, {
@@ -108,7 +108,7 @@ describe('client.uploadFile', () => {
     assert.equal(seen.length, 2)
   })
 
-  test('cancel deletes the bytes; an abort leaves them', async (t) => {
+  test('deletes the bytes after a cancel, and keeps them after an abort', async (t) => {
     const { api, blobsInUse } = await start(t)
     const options = { chunkBytes: 100_000 }
     const cancelled = api.uploadFile('/files', bytes, {
@@ -129,7 +129,7 @@ describe('client.uploadFile', () => {
     assert.ok(blobsInUse() > 0)
   })
 
-  test('content that is shorter than what the server has never completes the upload', async (t) => {
+  test('never completes an upload whose content is shorter than what the server has', async (t) => {
     const { api, seen } = await start(t)
     const first = api.uploadFile('/files', inChunks(bytes, 9000), {
       chunkBytes: 100_000, onProgress: ({ sent }) => { if (sent === 200_000) first.pause() },
@@ -144,7 +144,7 @@ describe('client.uploadFile', () => {
     assert.equal(seen.length, 0)
   })
 
-  test('nothing follows a cancel, even at the very start', async (t) => {
+  test('sends nothing after a cancel, even at the very start', async (t) => {
     const { api, seen, blobsInUse } = await start(t)
     const first = api.uploadFile('/files', bytes, {
       chunkBytes: 100_000, onProgress: ({ sent }) => { if (sent === 200_000) first.pause() },
@@ -156,7 +156,7 @@ describe('client.uploadFile', () => {
     assert.deepEqual([seen.length, blobsInUse()], [0, 0])
   })
 
-  test('a 202 gives the task; an error of the handler is not tried again; a busy handler is', async (t) => {
+  test('returns the task of a 202, and retries if the handler is busy but not after its error', async (t) => {
     let runs = 0
     const handler: Handler = () => {
       runs++
@@ -175,7 +175,7 @@ describe('client.uploadFile', () => {
     assert.equal(runs, 3)
   })
 
-  test('an upload that has expired, and a server that creates none', async (t) => {
+  test('rejects if the upload has expired, or if the server creates no uploads', async (t) => {
     const { api, base } = await start(t)
     const from = { url: `${base}/api/uploads/AAAAAAAAAAAAAAAAAAAAAA` }
     await assert.rejects(api.uploadFile('/files', bytes, { from }).result(), { status: 404 })
@@ -183,7 +183,7 @@ describe('client.uploadFile', () => {
     await assert.rejects(plain.uploadFile('/files', bytes).result(), { code: 'not_resumable' })
   })
 
-  test('an endpoint without resumable uploads says so, even if it requires a body', async (t) => {
+  test('says that an endpoint has no resumable uploads, even if it requires a body', async (t) => {
     const seen: string[] = []
     for (const [status, options] of [[400, 204], [411, 405], [415, 404], [422, 501]] as const) {
       const fetch: typeof globalThis.fetch = async (_, init) => {

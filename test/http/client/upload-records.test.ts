@@ -31,7 +31,7 @@ describe('client.upload with resumable', () => {
     'a generator that can be read once': () => records.values() as unknown as Iterable<object>,
   }
   for (const [name, source] of Object.entries(sources)) {
-    test(`${name}: each record is written once, and the report is that of the whole`, async (t) => {
+    test(`${name}: each record is written once, and the report covers all records`, async (t) => {
       const { written, proxy, client } = await start(t, [1_900_000, 1000, 700_000])
       const { summary } = await client.upload('/api/files', source(), { resumable: true })
       assert.deepEqual(summary, { total: COUNT, succeeded: COUNT, failed: 0 })

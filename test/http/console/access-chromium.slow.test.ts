@@ -60,7 +60,7 @@ async function violations(page: Page): Promise<string[]> {
 
 const overflow = (page: Page): Promise<number> => page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 
-describe('accessibility', () => {
+describe('accessibility of the console', () => {
   test('axe-core finds no fault in light and dark mode and in a window of 320 pixels, and nothing overflows', async () => {
     // Colours that are on their way to others would be judged.
     const page = await filled({ reducedMotion: 'reduce' })
@@ -86,7 +86,7 @@ describe('accessibility', () => {
   })
 })
 
-describe('by keyboard alone', () => {
+describe('the console by keyboard alone', () => {
   /** Presses Tab until the focus is on what `selector` names; each stop has to be visible. */
   async function tabTo(page: Page, selector: string, key = 'Tab'): Promise<void> {
     for (let presses = 0; presses < 120; presses++) {
@@ -102,7 +102,7 @@ describe('by keyboard alone', () => {
     assert.fail(`no way to ${selector}`)
   }
 
-  test('from the skip link to a task that is cancelled, retried and forgotten, and a page of users', async () => {
+  test('leads from the skip link to a task that is cancelled, retried and deleted, and to a page of users', async () => {
     const page = await kit.open({ token: null })
     await page.keyboard.press('Tab')
     assert.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to the panels')
@@ -140,7 +140,7 @@ describe('by keyboard alone', () => {
     await page.locator('#users-state', { hasText: '1 to 10 of' }).waitFor()
   })
 
-  test('the skip link skips what comes before the panels', async () => {
+  test('skips what comes before the panels with the skip link', async () => {
     const page = await kit.open({ token: null })
     await page.keyboard.press('Tab')
     await page.keyboard.press('Enter')

@@ -8,7 +8,7 @@ import { between, hashOfFile, share, useConsole } from '../kit/console.js'
 
 const kit = useConsole()
 
-describe('download', () => {
+describe('the download of the console', () => {
   test('is paused and resumed, and has the bytes of the server', async () => {
     const page = await kit.open()
     const asked: Request[] = []
@@ -57,7 +57,7 @@ describe('download', () => {
     assert.deepEqual(await page.locator('#download-verdict .hash').allInnerTexts(), [otherHash, hashOfFile()])
   })
 
-  test('a reader gets the file; only the checksum is rejected', async () => {
+  test('is allowed for a reader, except for the checksum', async () => {
     const page = await kit.open({ token: 'demo-reader' })
     await page.route('**/api/files/large-file', (route) => route.fulfill(OTHER))
     await page.getByRole('button', { name: 'Start', exact: true }).click()

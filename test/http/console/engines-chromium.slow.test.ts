@@ -10,14 +10,14 @@ let postgres: PostgresServer
 before(async () => { [redis, postgres] = await Promise.all([RedisServer.start(), startPostgres()]) })
 after(async () => { await Promise.all([redis.stop(), postgres.stop()]) })
 
-describe('over Redis', () => {
+describe('the console over Redis', () => {
   const kit = useConsole(() => ({ redisUrl: redis.url }))
-  test('tasks are listed, paged, followed, retried and forgotten', () => walk(kit))
+  test('lists, pages, follows, retries and deletes tasks', () => walk(kit))
 })
 
-describe('over PostgreSQL', () => {
+describe('the console over PostgreSQL', () => {
   const kit = useConsole(() => ({ database: postgres.url }))
-  test('tasks are listed, paged, followed, retried and forgotten', () => walk(kit))
+  test('lists, pages, follows, retries and deletes tasks', () => walk(kit))
 })
 
 async function walk(kit: ConsoleKit): Promise<void> {

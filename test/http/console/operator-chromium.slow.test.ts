@@ -14,7 +14,7 @@ const counts = (page: Page): Promise<Record<string, string>> => page.locator('#o
 ))
 
 describe('the view of the operator', () => {
-  test('shows the tasks of all owners in figures and pages, filtered by status and owner', async () => {
+  test('shows the tasks of all owners as figures and pages, filtered by status and owner', async () => {
     const [ann, bob] = [kit.newToken(), kit.newToken()]
     for (let at = 0; at < 9; at++) await kit.submitAndWait(ann, 'wait', { ms: 0 })
     await kit.submitAndWait(bob, 'wait', { ms: 0, fail: true })
@@ -63,7 +63,7 @@ describe('the view of the operator', () => {
     }
   })
 
-  test('cancels, retries and forgets tasks of other owners, and retries all failed ones of a kind', async () => {
+  test('cancels, retries and deletes tasks of other owners, and retries all failed tasks of a kind', async () => {
     const [ann, bob] = [kit.newToken(), kit.newToken()]
     const [owner, other] = [ann.replace('own', 'owner'), bob.replace('own', 'owner')]
     const running = await kit.submit(ann, 'wait', { ms: 60_000 })

@@ -5,8 +5,8 @@ import { useConsole } from '../kit/console.js'
 
 const kit = useConsole()
 
-describe('tokens', () => {
-  test('are kept for the tab, required before anything is sent, and deleted', async () => {
+describe('tokens of the console', () => {
+  test('are kept for the tab, are required before anything is sent, and can be deleted', async () => {
     const page = await kit.open({ token: null })
     const sent: string[] = []
     page.on('request', (request) => { sent.push(request.url()) })
@@ -35,8 +35,8 @@ describe('tokens', () => {
   })
 })
 
-describe('the policy of the page', () => {
-  test('is in force: nothing inline, nothing from other origins, no markup from texts', async () => {
+describe('the content security policy of the page', () => {
+  test('allows nothing inline, nothing from other origins, and no markup from texts', async () => {
     const page = await kit.open({ token: null })
     const blocked = await page.evaluate<string[]>(`(async () => {
       const seen = []
@@ -57,7 +57,7 @@ describe('the policy of the page', () => {
     assert.deepEqual(expected.filter((problem) => !about.test(problem)), [])
   })
 
-  test('texts of other users stay texts', async () => {
+  test('leaves texts of other users as texts', async () => {
     const page = await kit.open()
     await page.getByLabel('Lines').fill('{"id": 4, "name": "<img src=x onerror=alert(1)>"}\n<b>bold</b>\n')
     await page.getByRole('button', { name: 'Upload the lines' }).click()

@@ -14,8 +14,8 @@ async function failedLines(page: Page): Promise<string[][]> {
   return page.locator('#upload-lines tbody tr').evaluateAll((rows) => rows.map((row) => [row.querySelector('td')?.textContent ?? '', row.querySelector('code')?.textContent ?? '']))
 }
 
-describe('NDJSON upload', () => {
-  test('pasted lines are sent: failed ones are in a table, and the list of users is up to date', async () => {
+describe('the NDJSON upload of the console', () => {
+  test('sends pasted lines, shows failed ones in a table, and updates the list of users', async () => {
     const page = await kit.open()
     await page.getByLabel('Lines').fill(LINES)
     await page.getByRole('button', { name: 'Upload the lines' }).click()
@@ -28,7 +28,7 @@ describe('NDJSON upload', () => {
     await page.locator('#users-table', { hasText: 'Changed here' }).waitFor()
   })
 
-  test('a file is picked or dropped', async () => {
+  test('takes a file that is picked or dropped', async () => {
     const page = await kit.open()
     await page.getByLabel('NDJSON file').setInputFiles({ name: 'users.ndjson', mimeType: 'application/x-ndjson', buffer: Buffer.from(LINES) })
     assert.deepEqual(await failedLines(page), FAILED)
@@ -46,7 +46,7 @@ describe('NDJSON upload', () => {
     assert.equal(kept, true)
   })
 
-  test('in the background the server reads it as a task', async () => {
+  test('in the background is a task in which the server reads it', async () => {
     const page = await kit.open()
     await page.getByLabel('In the background').check()
     await page.getByLabel('Lines').fill(LINES)
@@ -59,7 +59,7 @@ describe('NDJSON upload', () => {
     assert.deepEqual(await failedLines(page), FAILED)
   })
 
-  test('an upload is cancelled, and the focus is kept', async () => {
+  test('is cancelled, and the focus is kept', async () => {
     const page = await kit.open()
     // Never answered.
     await page.route('**/upload-ndjson', () => undefined)
@@ -71,7 +71,7 @@ describe('NDJSON upload', () => {
     assert.equal(await page.evaluate('document.activeElement.textContent'), 'Upload the lines')
   })
 
-  test('a rejection has its code', async () => {
+  test('shows the code of a rejection', async () => {
     const page = await kit.open({ token: 'demo-reader' })
     await page.getByRole('button', { name: 'Example with mistakes' }).first().click()
     await page.getByRole('button', { name: 'Upload the lines' }).click()
@@ -83,8 +83,8 @@ describe('NDJSON upload', () => {
 
 const marks = (page: Page): Promise<string[]> => page.locator('.mark').evaluateAll((all) => all.map((mark) => mark.textContent ?? ''))
 
-describe('bulk create', () => {
-  test('each item has its mark, and created items are not sent again', async () => {
+describe('the bulk create of the console', () => {
+  test('marks each item, and does not send created items again', async () => {
     const page = await kit.open()
     const bodies: unknown[] = []
     page.on('request', (request) => { if (request.url().endsWith('/api/users/bulk')) bodies.push(request.postDataJSON()) })
@@ -120,7 +120,7 @@ describe('bulk create', () => {
     await page.locator('#requests-table', { hasText: '207 Multi-Status' }).waitFor()
   })
 
-  test('a rejection of all of it has its code', async () => {
+  test('shows the code if all of it is rejected', async () => {
     const page = await kit.open({ token: 'demo-reader' })
     await page.locator('#bulk-example').click()
     await page.getByRole('button', { name: 'Create them' }).click()
@@ -129,7 +129,7 @@ describe('bulk create', () => {
   })
 })
 
-describe('users', () => {
+describe('the users of the console', () => {
   test('are paged forwards and backwards by the links of the server', async () => {
     const page = await kit.open({ token: 'demo-reader' })
     const now = page.locator('#users-state')
@@ -155,7 +155,7 @@ describe('users', () => {
   })
 })
 
-describe('versions', () => {
+describe('the versions of the console', () => {
   test('are listed with the dates of the server', async () => {
     const page = await kit.open({ token: 'demo-reader', locale: 'en-GB', timezoneId: 'Pacific/Auckland' })
     const rows = page.locator('#versions-table tbody tr')

@@ -26,7 +26,7 @@ async function raw(path: string, headers: Record<string, string> = {}): Promise<
 const FILES = readdirSync(CONSOLE_FOLDER).filter((name) => /\.(?:js|css|svg)$/.test(name))
 
 describe('the front page', () => {
-  test('a browser gets the console, a client that accepts text an overview, and others a 406', async () => {
+  test('is the console for a browser, an overview for a client that accepts text, and a 406 for others', async () => {
     const [browser, anything, text, json] = await Promise.all([BROWSER, '*/*', 'text/plain', 'application/json'].map((accept) => open('GET', '/', { accept })))
     assert.equal(browser?.headers.get('content-type'), 'text/html; charset=utf-8')
     assert.match(browser.text, /^<!doctype html>/)
@@ -48,7 +48,7 @@ describe('the front page', () => {
     }
   })
 
-  test('it may load its own files only, nothing inline, and in no frame', async () => {
+  test('may load only its own files and nothing inline, and may be in no frame', async () => {
     const { headers, text } = await open('GET', '/', { accept: BROWSER })
     assert.equal(headers.get('content-security-policy'), "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
       + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
@@ -57,7 +57,7 @@ describe('the front page', () => {
     assert.doesNotMatch(text, /<style|<script>| on[a-z]+=| style=|(?:src|href)="(?:https?:)?\/\//)
   })
 
-  test('it is sent again only if it has changed; HEAD, OPTIONS, 405 and ranges work', async () => {
+  test('is sent again only if it has changed, and works with HEAD, OPTIONS, 405 and ranges', async () => {
     const whole = await open('GET', '/', { 'accept': BROWSER, 'accept-encoding': 'identity' })
     const etag = whole.headers.get('etag') ?? ''
     assert.match(etag, /^"[\w-]{22}"$/)
@@ -80,7 +80,7 @@ describe('the front page', () => {
     assert.equal((await open('POST', '/')).status, 405)
   })
 
-  test('the Host field of a client cannot inject anything into the page', async () => {
+  test('contains nothing that a client puts into the Host field', async () => {
     assert.match((await raw('/', { host: 'api.example:8080' })).text, / http:\/\/api\.example:8080\/api\/long-running-task</)
     for (const host of ['x"><script>alert(1)</script>', "a' b", '$&', '\xe9']) {
       const { status, text } = await raw('/', { accept: BROWSER, host })
@@ -91,7 +91,7 @@ describe('the front page', () => {
 })
 
 describe('the files of the console', () => {
-  test('each is public, has its type, and is cached', async () => {
+  test('are public, and each has its type and is cached', async () => {
     assert.ok(FILES.length > 10)
     for (const name of [...FILES, 'longhaul-client.js']) {
       const { status, headers, text } = await open('GET', `/console/${name}`, { 'accept-encoding': 'identity' })
@@ -106,7 +106,7 @@ describe('the files of the console', () => {
     assert.equal((await open('HEAD', '/console/longhaul-client.js')).status, 200)
   })
 
-  test('every file that the page names exists, and no script names another host', async () => {
+  test('exist if the page names them, and no script names another host', async () => {
     const { text } = await open('GET', '/', { accept: BROWSER })
     const named = [...text.matchAll(/(?:src|href)="(\/console\/[^"]+)"/g)].map(([, path]) => path ?? '')
     assert.ok(named.length >= 5)
@@ -118,7 +118,7 @@ describe('the files of the console', () => {
     }
   })
 
-  test('nothing else is served, and no path leads outside', async () => {
+  test('are the only ones that are served, and no path leads outside', async () => {
     for (const name of ['index.html', 'overview.txt', 'none.js', '..%2fauth.ts', '%2e%2e', '.git', 'Dom.js', 'dom.js.map', '../auth.ts', '..', 'style.css%00.js', '']) {
       const { status, text } = await raw(`/console/${name}`)
       assert.ok(status === 404 || status === 400, `${name}: ${status}`)
@@ -141,7 +141,7 @@ describe('demo tokens', () => {
     assert.equal(await offered(DEMO_TOKENS), 'demo-reader demo-writer demo-admin')
   })
 
-  test('are offered nowhere else, nor tokens that only begin like one', async () => {
+  test('are offered nowhere else, and neither are tokens that only begin like one', async () => {
     assert.equal(await offered('s3cret=ann:writer,demo-of-ours=bob:admin,demo-reader=eve:reader'), 'demo-reader')
     assert.match((await open('GET', '/')).text, /data-tokens=""/)
     assert.deepEqual(publicTokens(parseTokens('demo-writer-2=x:writer')), [])

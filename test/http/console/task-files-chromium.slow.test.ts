@@ -18,7 +18,7 @@ async function exported(): Promise<{ readonly page: Page, readonly row: Locator 
   return { page, row }
 }
 
-describe('files of a task', () => {
+describe('the files of a task in the console', () => {
   test('are downloaded by keyboard, with the bytes and the digest of the server', async () => {
     const { page, row } = await exported()
     await row.getByRole('button', { name: 'Download users.ndjson' }).focus()
@@ -36,7 +36,7 @@ describe('files of a task', () => {
     kit.forgiveBlobs()
   })
 
-  test('show a progress bar; a stopped download is offered again, and the focus is kept', async () => {
+  test('show a progress bar, and can be downloaded again after a stop, with the focus kept', async () => {
     const { page, row } = await exported()
     let asked = (): void => undefined
     const isAsked = new Promise<void>((resolve) => { asked = resolve })
@@ -56,7 +56,7 @@ describe('files of a task', () => {
     kit.forgiveBlobs()
   })
 
-  test('whose bytes were changed on the way are rejected', async () => {
+  test('are rejected if their bytes were changed on the way', async () => {
     const { page, row } = await exported()
     await page.route(FILE, async (route) => {
       const response = await route.fetch()
@@ -68,7 +68,7 @@ describe('files of a task', () => {
     assert.equal(await row.getByRole('link').count(), 0)
   })
 
-  test('are gone with the task: a download says so', async () => {
+  test('are deleted with the task, and a download says so', async () => {
     const { page, row } = await exported()
     const token = await page.getByLabel('Bearer token').inputValue()
     const id = await row.getAttribute('data-id')

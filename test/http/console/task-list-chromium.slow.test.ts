@@ -16,7 +16,7 @@ const namesOf = (page: Page): Promise<string[]> => page.locator('.task h3').eval
   headings.map((heading) => heading.firstChild?.textContent ?? '')
 ))
 
-describe('pages', () => {
+describe('the pages of the task list', () => {
   test('show all tasks of the owner, ten at a time, and none of others', async () => {
     const token = kit.newToken()
     const ids: string[] = []
@@ -45,7 +45,7 @@ describe('pages', () => {
     assert.deepEqual(await shown(), ids.slice(0, 10))
   })
 
-  test('of a token that the server does not know show its error, and no tasks of the token before', async () => {
+  test('show the error of an unknown token, and no tasks of the previous token', async () => {
     const token = kit.newToken()
     await kit.submitAndWait(token, 'wait', { ms: 0 })
     const page = await kit.open({ token })
@@ -57,7 +57,7 @@ describe('pages', () => {
   })
 })
 
-describe('filters', () => {
+describe('the filters of the task list', () => {
   test('choose tasks by status, kind and time', async () => {
     const token = kit.newToken()
     await kit.submitAndWait(token, 'wait', { ms: 0 })
@@ -101,8 +101,8 @@ describe('filters', () => {
   })
 })
 
-describe('a refresh', () => {
-  test('shows what another client has changed, and leaves the focus where it is', async () => {
+describe('a refresh of the task list', () => {
+  test('shows what another client has changed, and keeps the focus', async () => {
     const token = kit.newToken()
     const page = await kit.open({ token })
     const first = await submitWait(page, 0)
@@ -115,7 +115,7 @@ describe('a refresh', () => {
   })
 })
 
-describe('retry', () => {
+describe('a retry in the console', () => {
   test('runs a failed task again under its id, and the history shows each attempt', async () => {
     const token = kit.newToken()
     const id = await kit.submitAndWait(token, 'wait', { ms: 50, fail: true })
@@ -134,7 +134,7 @@ describe('retry', () => {
     assert.equal(await row.evaluate((node) => node.contains(node.ownerDocument.activeElement)), true)
   })
 
-  test('of a cancelled task is watched to its end', async () => {
+  test('runs a cancelled task again, and is watched to its end', async () => {
     const page = await kit.open()
     const row = await submitWait(page, 3)
     await state(row, 'running')
@@ -145,7 +145,7 @@ describe('retry', () => {
     await row.getByText('Waited for 3000 ms.', { exact: true }).waitFor()
   })
 
-  test('that another tab was faster with changes nothing, and the row shows the task as it is', async () => {
+  test('changes nothing if another tab was faster, and the row shows the current task', async () => {
     const token = kit.newToken()
     const id = await kit.submit(token, 'wait', { ms: 60_000 })
     await kit.ask(token, 'DELETE', `/api/status/${id}`)
@@ -161,8 +161,8 @@ describe('retry', () => {
   })
 })
 
-describe('forget', () => {
-  test('deletes the task on the server; the focus moves to its neighbour, at last to the heading', async () => {
+describe('the forget button of the console', () => {
+  test('deletes the task on the server, and moves the focus to its neighbour or at last to the heading', async () => {
     const token = kit.newToken()
     const older = await kit.submitAndWait(token, 'wait', { ms: 0 })
     const newer = await kit.submitAndWait(token, 'wait', { ms: 0 })
@@ -180,7 +180,7 @@ describe('forget', () => {
     assert.equal(await isFocused(page.locator('#task-list-title')), true)
   })
 
-  test('by another client: the row says so and offers nothing', async () => {
+  test('shows in the row that another client has deleted the task, and offers nothing', async () => {
     const token = kit.newToken()
     const id = await kit.submitAndWait(token, 'wait', { ms: 0, fail: true })
     const page = await kit.open({ token })

@@ -5,8 +5,8 @@ import { between, hashOfFile, share, state, submitWait, useConsole } from '../ki
 
 const kit = useConsole()
 
-describe('tasks', () => {
-  test('a task shows its progress by events, and its result', async () => {
+describe('tasks in the console', () => {
+  test('show their progress by events, and their result', async () => {
     const page = await kit.open()
     const asked: (string | undefined)[] = []
     page.on('request', (request) => { if (request.url().includes('/api/status/')) asked.push(request.headers()['accept']) })
@@ -20,7 +20,7 @@ describe('tasks', () => {
     await page.locator('#announcer', { hasText: 'The task wait is completed.' }).waitFor({ state: 'attached' })
   })
 
-  test('a task is cancelled; the focus stays with it', async () => {
+  test('can be cancelled, and keep the focus', async () => {
     const page = await kit.open()
     const row = await submitWait(page, 60)
     await state(row, 'running')
@@ -31,7 +31,7 @@ describe('tasks', () => {
     assert.equal(await row.locator('h3').evaluate((heading) => heading === heading.ownerDocument.activeElement), true)
   })
 
-  test('a task for later says when it starts; after a cancel, a retry runs it at once', async () => {
+  test('show when a later start is due, and run at once after a cancel and a retry', async () => {
     const page = await kit.open()
     await page.getByLabel('Start', { exact: true }).selectOption('in an hour')
     const row = await submitWait(page, 1)
@@ -43,7 +43,7 @@ describe('tasks', () => {
     await state(row, 'completed')
   })
 
-  test('a failure and a rejection have their code and their words', async () => {
+  test('show the code and the message of a failure and of a rejection', async () => {
     const page = await kit.open()
     await page.getByLabel('Fail in the end').check()
     const row = await submitWait(page, 0.1)
@@ -63,7 +63,7 @@ describe('tasks', () => {
     assert.equal(await refused.count(), 0, 'what was refused is gone from the page')
   })
 
-  test('a story appears word by word, goes on after a reload, and is the result', async () => {
+  test('show a story word by word, continue it after a reload, and end with it as the result', async () => {
     const page = await kit.open()
     await page.getByLabel('Task', { exact: true }).selectOption('tell')
     await page.getByRole('button', { name: 'Submit the task' }).click()
@@ -78,7 +78,7 @@ describe('tasks', () => {
     assert.equal(await row.locator('.words').isVisible(), false)
   })
 
-  test('a story of a task that is watched again appears once', async () => {
+  test('show a story once if it is watched again', async () => {
     const page = await kit.open()
     await page.route('**/api/status/*', (route) => route.fulfill({ status: 400, contentType: 'application/json', body: '{"error": "Not like this.", "code": "made_up"}' }))
     await page.getByLabel('Task', { exact: true }).selectOption('tell')
@@ -93,7 +93,7 @@ describe('tasks', () => {
     assert.equal(await row.locator('.words').isVisible(), false)
   })
 
-  test('the checksum of the large file is a task, too', async () => {
+  test('include the checksum of the large file', async () => {
     const page = await kit.open()
     await page.getByLabel('Task', { exact: true }).selectOption('checksum')
     await page.getByRole('button', { name: 'Submit the task' }).click()

@@ -54,7 +54,7 @@ async function holding(page: Page, number: number) {
 
 const offsets = (patches: readonly Request[]): number[] => patches.map((each) => Number(each.headers()['upload-offset']))
 
-describe('the upload of a file', () => {
+describe('the upload of a file in the console', () => {
   test('is paused and resumed from the keyboard, at the byte that the server has', async () => {
     const page = await kit.open()
     const { patches, held, release } = await holding(page, 4)
@@ -75,7 +75,7 @@ describe('the upload of a file', () => {
     assert.equal(await page.evaluate('document.activeElement.id || document.activeElement.outerHTML'), 'upload-file')
   })
 
-  test('goes on after a reload, when the same file is chosen again', async () => {
+  test('continues after a reload when the same file is chosen again', async () => {
     const page = await kit.open()
     const { held } = await holding(page, 4)
     await page.getByLabel('In the background').check()
@@ -91,7 +91,7 @@ describe('the upload of a file', () => {
     assert.ok((offsets(rest.patches)[0] ?? 0) > 0)
   })
 
-  test('an unfinished upload is forgotten, and its bytes are deleted', async () => {
+  test('is forgotten if it is unfinished, and its bytes are deleted', async () => {
     const page = await kit.open()
     const { held } = await holding(page, 2)
     await choose(page)
@@ -105,7 +105,7 @@ describe('the upload of a file', () => {
     assert.equal(await page.locator('#sending').isVisible(), false)
   })
 
-  test('is cancelled, and a rejection has its code', async () => {
+  test('is cancelled, and shows the code of a rejection', async () => {
     const page = await kit.open()
     const { held } = await holding(page, 2)
     await choose(page)
@@ -119,7 +119,7 @@ describe('the upload of a file', () => {
     await button(reader, 'Cancel the upload').click()
   })
 
-  test('axe-core finds no fault while it runs, in light and dark and in a narrow window', async () => {
+  test('has no fault for axe-core while it runs, in light and dark mode and in a narrow window', async () => {
     const page = await kit.open({ reducedMotion: 'reduce' })
     const { held, release } = await holding(page, 3)
     await choose(page)
@@ -187,7 +187,7 @@ async function breakingProxy(t: TestContext) {
   }
 }
 
-test('the plug is pulled: the server dies in the middle, and another process completes the upload', async (t) => {
+test('another process completes an upload whose server dies in the middle', async (t) => {
   const postgres = await startPostgres()
   t.after(() => postgres.stop())
   const env = { DATABASE: postgres.url, AUTH_TOKENS: 'plug=pia:writer', RATE_LIMIT: '1000000' }

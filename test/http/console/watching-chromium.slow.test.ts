@@ -7,7 +7,7 @@ import { listen } from '../../kit/listen.js'
 
 const kit = useConsole()
 
-describe('following tasks', () => {
+describe('following tasks in the console', () => {
   test('a callback is shown until it is delivered, or rejected', async () => {
     const got: string[] = []
     const receiver = createServer((req, res) => {

@@ -32,7 +32,7 @@ const apps = {
 for (const [name, start] of Object.entries(apps)) {
   describe(name, () => {
     for (const range of ['bytes=1000-30999', 'bytes=0-9999, 20000-29999']) {
-      test(`${range} is sent as it is, with no-transform`, async (t) => {
+      test(`${range} is sent without compression, with no-transform`, async (t) => {
         const server = await listen(start('public, max-age=60'))
         t.after(() => server.close())
         const part = await fetch(server.url, { headers: { range, 'accept-encoding': 'gzip' } })
@@ -45,7 +45,7 @@ for (const [name, start] of Object.entries(apps)) {
       })
     }
 
-    test('a whole is still compressed', async (t) => {
+    test('a whole response is still compressed', async (t) => {
       const server = await listen(start('public, max-age=60'))
       t.after(() => server.close())
       const whole = await fetch(server.url, { headers: { 'accept-encoding': 'gzip' } })
@@ -54,7 +54,7 @@ for (const [name, start] of Object.entries(apps)) {
       assert.deepEqual(Buffer.from(await whole.arrayBuffer()), text)
     })
 
-    test('no-transform of your own is not repeated', async (t) => {
+    test('no-transform of the application is not repeated', async (t) => {
       const server = await listen(start('No-Transform, private'))
       t.after(() => server.close())
       const part = await fetch(server.url, { headers: { range: 'bytes=0-9' } })

@@ -52,31 +52,31 @@ describe('Content-Digest', () => {
   }
 
   for (const [name, upload] of Object.entries(uploads('bad'))) {
-    test(`of ${name} gets a 400 digest_mismatch if it is wrong`, async () => {
+    test(`gets a 400 digest_mismatch if it is wrong for ${name}`, async () => {
       const { status, json } = await send(upload, digestOf('something else'))
       assert.deepEqual([status, json.code], [400, 'digest_mismatch'])
     })
   }
   for (const [name, upload] of Object.entries(uploads('good'))) {
-    test(`of ${name} is fine when it is right`, async () => {
+    test(`is accepted if it is right for ${name}`, async () => {
       const { status } = await send(upload, `${digestOf(upload.body, 'sha-512')}, ${digestOf(upload.body)}`)
       assert.ok(status >= 200 && status < 300, String(status))
     })
   }
 
-  test('a rejected body writes nothing', async () => {
+  test('is checked before anything of a body is written', async () => {
     const all = await (await client.open('GET', '/bulk-data')).text()
     for (const tag of ['bad-post', 'bad-put', 'bad-bulk', 'bad-later', 'bad-lines', 'bad-coded', 'bad-spooled']) assert.ok(!all.includes(`"${tag}-`), tag)
     assert.ok(all.includes('good-lines-1@digest.example'))
   })
 
-  test('of an upload that was written in part gets a 400 that lists the written records', async () => {
+  test('is wrong for an upload that was written in part: a 400 lists the written records', async () => {
     const body = lines(users(600, 'part'))
     const { status, json } = await send({ method: 'POST', path: '/upload-ndjson', type: NDJSON, body }, digestOf('other'))
     assert.deepEqual([status, json.code, json.summary], [400, 'digest_mismatch', { total: 500, succeeded: 500, failed: 0 }])
   })
 
-  test('one of several that is wrong is wrong, of a name given twice the last counts, and other algorithms are ignored', async () => {
+  test('is wrong if one of several digests is wrong, and an unknown algorithm is ignored', async () => {
     const job: Upload = { method: 'POST', path: '/start-job', type: JSON_TYPE, body: '{"ms":1}' }
     assert.equal((await send(job, `${digestOf(job.body)}, ${digestOf('x', 'sha-512')}`)).json.code, 'digest_mismatch')
     assert.equal((await send(job, `${digestOf('x')}, ${digestOf(job.body)}`)).status, 202)
@@ -85,7 +85,7 @@ describe('Content-Digest', () => {
     assert.equal((await send(job, `${digestOf(job.body)};p=1`)).status, 202)
   })
 
-  test('that is malformed gets a 400 invalid_header, before anything is read', async () => {
+  test('gets a 400 invalid_header if it is malformed, before anything is read', async () => {
     for (const field of ['sha-256', 'sha-256=abc', 'sha-256=:abc:', 'sha-256=::', `sha-512=${digestOf('{}').slice(8)}`, 'sha-256=":x:"']) {
       const { status, json } = await send({ method: 'POST', path: '/start-job', type: JSON_TYPE, body: '{}' }, field)
       assert.deepEqual([field, status, json.code], [field, 400, 'invalid_header'])
@@ -93,14 +93,14 @@ describe('Content-Digest', () => {
   })
 })
 
-describe('Content-Digest elsewhere', () => {
+describe('Content-Digest in the bindings', () => {
   const made: object[] = []
   const handlers: Record<string, Handler> = {
     'application/json': collection({ repository: { create: (draft: object) => { made.push(draft); return { id: 'a', ...draft } } }, schema: { '~standard': { version: 1, vendor: 'x', validate: (value: unknown) => ({ value: value as object }) } } }),
     'application/x-ndjson': ndjsonUpload({ write: (records) => { made.push(...records) } }),
   }
 
-  test('is checked by the fetch binding, of a body at once and of a stream', async () => {
+  test('is checked by the fetch binding, for a body at once and for a stream', async () => {
     for (const [type, handler] of Object.entries(handlers)) {
       const handle = toFetch(handler)
       const ask = (digest: string, headers: Record<string, string> = {}) =>
@@ -114,7 +114,7 @@ describe('Content-Digest elsewhere', () => {
     }
   })
 
-  test('is checked of bytes that express.raw left, by what reads them as a stream, and not where it undid a coding', async (t) => {
+  test('is checked for a stream of the bytes that express.raw left, but not if express.raw has decoded them', async (t) => {
     const written: object[] = []
     const app = express()
     app.use(express.raw({ type: () => true }))
@@ -149,7 +149,7 @@ describe('Content-Digest elsewhere', () => {
     }
   })
 
-  test('is checked if the framework\'s parser left the bytes as they were sent, but not if it decoded them', async () => {
+  test("is checked if the framework's parser kept the sent bytes, but not if it decoded them", async () => {
     const value = Buffer.from('{"a":1}')
     const read = async (work: typeof readJson | typeof readBytes, digest: string, headers: Record<string, string> = {}): Promise<string> => {
       try {

@@ -37,7 +37,7 @@ async function tree(t: TestContext, options: FolderSourceOptions = {}): Promise<
 }
 
 describe('a folder', () => {
-  test('serves what lies in it, with its type, its tag and its date', async (t) => {
+  test('serves its files with their type, their tag and their date', async (t) => {
     const { port, root } = await tree(t)
     await utimes(join(root, 'a.txt'), 1_700_000_000, 1_700_000_000)
     const answer = await ask(port, 'GET', '/files/a.txt?v=1')
@@ -89,7 +89,7 @@ describe('a folder', () => {
     assert.throws(() => folderSource('.', { symlinks: 'yes' as 'follow' }), /refuse/)
   })
 
-  test('may be a link itself, and lead elsewhere tomorrow', async (t) => {
+  test('may itself be a link, which may lead elsewhere later', async (t) => {
     const base = await folder(t)
     for (const version of ['1', '2']) {
       await mkdir(join(base, version))
@@ -103,14 +103,14 @@ describe('a folder', () => {
     assert.equal((await ask(port, 'GET', '/a.txt')).body, 'version 2')
   })
 
-  test('serves regular files only: a pipe gets a 404', async (t) => {
+  test('serves regular files only, and responds with 404 for a pipe', async (t) => {
     const { root, status } = await tree(t)
     execFileSync('mkfifo', [join(root, 'pipe')])
     assert.ok(lstatSync(join(root, 'pipe')).isFIFO())
     assert.equal(await status('/files/pipe'), 404)
   })
 
-  test('throws at construction if it is no folder', async (t) => {
+  test('throws at construction if it is not a folder', async (t) => {
     const base = await folder(t)
     assert.throws(() => folderSource(join(base, 'none')), /is no folder/)
     await writeFile(join(base, 'file'), '')
@@ -130,7 +130,7 @@ describe('a folder', () => {
     assert.equal((await ask(port, 'GET', '/files/')).status, 404)
   })
 
-  test('never serves a file outside if a name is replaced by a link all the time', async (t) => {
+  test('never serves a file outside of it while a name is replaced by a link again and again', async (t) => {
     const { port, root, outside } = await tree(t, { symlinks: 'refuse' })
     const good = join(root, 'flip')
     await mkdir(join(root, 'good'))
@@ -179,7 +179,7 @@ describe('a file', () => {
     assert.equal((await ask(port, 'GET', '/')).status, 404)
   })
 
-  test('has another tag after any change: same size, same time, same name', async (t) => {
+  test('has another tag after any change, even with the same size, time and name', async (t) => {
     const path = join(await folder(t), 'x.bin')
     const { port } = await serve(t, content(fileSource(path)))
     const tags = new Set<string>()
@@ -195,7 +195,7 @@ describe('a file', () => {
     assert.equal(tags.size, 10)
   })
 
-  test('that was changed since is sent as a whole, by tag or by date', async (t) => {
+  test('is sent as a whole if it has changed since the tag or the date of the request', async (t) => {
     const path = join(await folder(t), 'x.bin')
     const { port } = await serve(t, content(fileSource(path)))
     await writeFile(path, 'old content')
@@ -209,7 +209,7 @@ describe('a file', () => {
   })
 })
 
-test('has positions beyond 2^32: a sparse file of 6 GiB', async (t) => {
+test('a sparse file of 6 GiB is served at positions beyond 2^32', async (t) => {
   const path = join(await folder(t), 'x.bin')
   const size = 6 * 1024 ** 3
   const file = await openFile(path, 'w')
@@ -225,7 +225,7 @@ test('has positions beyond 2^32: a sparse file of 6 GiB', async (t) => {
   assert.equal((await ask(port, 'HEAD', '/')).headers['content-length'], String(size))
 })
 
-test('is served in the same way by a fetch-style server', async (t) => {
+test('a fetch-style server serves a folder', async (t) => {
   const base = await folder(t)
   await writeFile(join(base, 'a.txt'), '0123456789')
   const handle = toFetch(content(folderSource(base)), { mountPath: '/files' })

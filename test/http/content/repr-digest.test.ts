@@ -29,7 +29,7 @@ async function ask(port: number, path: string, headers: Record<string, string> =
 }
 
 describe('Repr-Digest of files', () => {
-  test('is there for clients that want it, whole and in parts, and for curl', async (t) => {
+  test('is sent to clients that want it, whole and in parts, and to curl', async (t) => {
     const path = await folder(t)
     await writeFile(join(path, 'a.txt'), bytesOf(1))
     const { port } = await serve(t, content(folderSource(path, { digests: {} })))
@@ -48,7 +48,7 @@ describe('Repr-Digest of files', () => {
     assert.equal(Buffer.from(sent ?? '', 'base64').toString('hex'), sum.slice(0, 64))
   })
 
-  test('is that of the new bytes once a file is replaced', async (t) => {
+  test('is the digest of the new bytes once a file is replaced', async (t) => {
     const path = await folder(t)
     const name = join(path, 'a.txt')
     await writeFile(name, bytesOf(1))
@@ -98,7 +98,7 @@ describe('Repr-Digest of files', () => {
   })
 })
 
-describe('the digests that are kept', () => {
+describe('the cached digests of files', () => {
   test('are computed once for all waiting requests, and again only after they were dropped', async (t) => {
     const path = await folder(t)
     const files = await Promise.all([1, 2, 3].map(async (seed) => {

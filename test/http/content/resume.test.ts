@@ -75,7 +75,7 @@ test('parts that several clients request at the same time come from one version'
   await closed(path)
 })
 
-test('multipart/byteranges of a file: each part where it says', async (t) => {
+test('each part of multipart/byteranges of a file has the bytes of its range', async (t) => {
   const { port, bytes } = await large(t)
   const answer = await piece(port, '/', { range: 'bytes=2000000-2100000,0-99,-100' })
   assert.equal(answer.status, 206)

@@ -1,4 +1,4 @@
-// What docs/guide/production.md says of Fastify: tasks are drained in `preClose`.
+// What docs/guide/deploy.md says of Fastify: tasks are drained in `preClose`.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fastify } from 'fastify'
@@ -7,7 +7,7 @@ import { toFastify } from 'longhaul/fastify'
 import { memory } from 'longhaul/memory'
 import { deferred } from '../../kit/wait.js'
 
-test('app.close of Fastify ends event streams and gives running tasks time to finish, if preClose drains the tasks', async () => {
+test('app.close of Fastify ends event streams and lets running tasks finish, if preClose drains the tasks', async () => {
   const gate = deferred()
   const slow = defineTask({ name: 'slow', run: async () => { await gate.promise } })
   const tasks = createTasks({ ...memory(), definitions: [slow] })

@@ -48,11 +48,11 @@ describe('the commands of the guide', () => {
     .filter(([, commands]) => commands.length > 0)
 
   for (const [name, commands] of pages) {
-    test(`those of ${name} work`, async () => {
+    test(`work in ${name}`, async () => {
       const text = await paste(commands.join(''))
       assert.doesNotMatch(text, /"code":"(?:unauthorized|forbidden|not_found|internal_error)"/)
       for (const each of EXPECTED[name] ?? assert.fail(`say in this file what the commands of ${name} write`)) assert.match(text, each)
     })
   }
-  test('there are some', () => { assert.ok(pages.length >= 2) })
+  test('exist', () => { assert.ok(pages.length >= 2) })
 })

@@ -105,7 +105,7 @@ describe('the user of the application is the owner of the task', () => {
   })
 })
 
-test('one place for errors', async () => {
+test('one error handler serves all routes', async () => {
   const captured: unknown[] = []
   const Sentry = { captureException: (error: unknown, _more: object) => { captured.push(error) } }
   // #region errors

@@ -51,7 +51,7 @@ test('a report without a year is rejected', async () => {
 // #endregion
 
 // #region work
-test('the work by itself', async () => {
+test('the work returns its result', async () => {
   const context = testContext(report)
   const result = await report.run({ year: 2024 }, context)
   assert.deepEqual(result, { message: 'The report of 2024 is ready.' })
@@ -98,10 +98,9 @@ test('a failed run is retried after ten minutes', async () => {
 })
 // #endregion
 
-// #region partial
 import { partialResults } from 'longhaul/partial'
 
-test('what a task emits', async () => {
+test('readers get what a task emits', async () => {
   const { engine, store } = memory()
   const words = partialResults<string>({ store })
   const speak = defineTask({
@@ -124,10 +123,9 @@ test('what a task emits', async () => {
   assert.deepEqual(results.map(({ value }) => value), ['Hello', 'world'])
   await tasks.close()
 })
-// #endregion
 
 // #region failures
-test('what clients see of a failure', async () => {
+test('clients see no details of a failure', async () => {
   const broken = defineTask({ name: 'broken', run: () => { throw new Error('password=123') } })
   const errors: unknown[] = []
   const tasks = createTasks({

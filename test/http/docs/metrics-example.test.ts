@@ -12,7 +12,7 @@ import { program } from '../../servers/program.js'
 
 stopAfterwards()
 
-test('the metrics example counts what is done through its endpoints', async () => {
+test('the metrics example counts what its endpoints do', async () => {
   const client = new Client(await new ServerProcess(process.execPath, program('examples/metrics/main.ts'), { PORT: '0' }).url())
   const begun = await client.ask('POST', '/reports', { body: { year: 2025 }, headers: { prefer: 'respond-async' } })
   await client.ask('DELETE', begun.headers.get('location') ?? '')
@@ -24,7 +24,7 @@ test('the metrics example counts what is done through its endpoints', async () =
   ]) assert.ok(text.includes(`${line}\n`), `${line} is missing in\n${text}`)
 })
 
-test('callbacks and store calls have their series', () => {
+test('callbacks and store calls have their own series', () => {
   const registry = new Registry()
   observe(registry)
   channel('longhaul:callback').publish({

@@ -9,7 +9,7 @@ stopAfterwards()
 const prefer = 'respond-async'
 const ann = { 'x-demo-user': 'ann' }
 
-test('NestJS: the guard decides who the owner is, and Nest drains the tasks when it stops', async () => {
+test('the guard of NestJS decides who the owner is, and Nest drains the tasks when it stops', async () => {
   const server = new ServerProcess(process.execPath, program('examples/nest/main.ts'), { PORT: '0' })
   const client = new Client(await server.url())
 

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { createTasks, defineTask, empty, httpError, router, taskEndpoints } from 'longhaul'
-import { verifyCallback } from 'longhaul/client'
+import { verifyCallback } from 'longhaul/callbacks'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
 import { partialResults } from 'longhaul/partial'
@@ -19,7 +19,7 @@ import { blocks, section } from '../kit/doc-page.js'
 import { root } from '../kit/process.js'
 
 const guide = (name: string) => readFileSync(join(root, 'docs/guide', name), 'utf8')
-const page = guide('protocol.md')
+const page = guide('protocol.md') + guide('protocol-more.md')
 const ID = '8TzN2cVbQ1uVYk3hJb0a5w'
 const CSV = 'month,total\n2026-01,10000\n'
 
@@ -193,26 +193,26 @@ describe('the server responds as docs/guide/protocol.md shows', () => {
   })
 })
 
-describe('what docs/guide/protocol.md says beside its examples', () => {
+describe('the server of docs/guide/protocol.md', () => {
   const ask = async (method: string, path: string, headers: Record<string, string> = {}, body?: string | Uint8Array<ArrayBuffer>) => {
     const response = await fetch(url + path, { method, headers, ...body !== undefined && { body } })
     return { status: response.status, headers: response.headers, text: await response.text() }
   }
   const json = { 'content-type': 'application/json' }
 
-  test('the wait is at most 30 seconds, and Preference-Applied shows it', async () => {
+  test('limits a wait to 30 seconds, and shows it in Preference-Applied', async () => {
     const id = await submit('/reports', { year: 2002 })
     assert.equal((await ask('GET', `/tasks/${id}`, { prefer: 'wait=600' })).headers.get('preference-applied'), 'wait=30')
   })
 
-  test('with If-None-Match, the wait ends at the first change', async () => {
+  test('ends a wait with If-None-Match at the first change', async () => {
     const id = await submit('/reports', { year: 2026 })
     const { status, text } = await ask('GET', `/tasks/${id}`, { 'prefer': 'wait=20', 'if-none-match': '"1-1"' })
     assert.equal(status, 200)
     assert.match(text, /"status":"processing"/)
   })
 
-  test('a stream of the status that continues after its end gets a 204, and its status after another id', async () => {
+  test('responds with 204 to a stream of the status that continues after its end, and with the status after another id', async () => {
     const id = await submit('/reports', { year: 2001 })
     const accept = 'text/event-stream'
     const { text } = await ask('GET', `/tasks/${id}`, { accept })
@@ -223,7 +223,7 @@ describe('what docs/guide/protocol.md says beside its examples', () => {
     assert.match(again.text, /^retry: 2000\n\nid: .+\ndata: \{.*"status":"failed".*\}\n\n$/)
   })
 
-  test('a stream of partial results: 204 after the end, the end after the last result, 400, and a gap', async () => {
+  test('ends a stream of partial results after the last result, rejects a bad position with 400, and shows a gap', async () => {
     const path = `/answers/${await submit('/answers', {})}/partial-results`
     const accept = 'text/event-stream'
     const all = await ask('GET', path, { accept })
@@ -235,7 +235,7 @@ describe('what docs/guide/protocol.md says beside its examples', () => {
     assert.match((await ask('GET', `${path}?after=x-1`)).text, /"gap":true,"results":\[\{.*"Hello".*"World"/)
   })
 
-  test('a cancel: 412 with an old ETag, 200 with * and again, 400 with a key', async () => {
+  test('responds to a cancel with 412 for an old ETag, with 200 for * and for a repetition, and with 400 for a key', async () => {
     const path = `/tasks/${await begun()}`
     assert.equal((await ask('DELETE', path, { 'if-match': '"1-1"' })).status, 412)
     assert.match((await ask('DELETE', path, { 'idempotency-key': 'k' })).text, /"code":"idempotency_not_supported"/)
@@ -243,12 +243,12 @@ describe('what docs/guide/protocol.md says beside its examples', () => {
     assert.equal((await ask('DELETE', path)).status, 200)
   })
 
-  test('a rejected retry has no Location', async () => {
+  test('sends no Location with a rejected retry', async () => {
     const { status, headers } = await ask('POST', `/tasks/${await begun()}/retry`, { prefer: 'wait=20' })
     assert.deepEqual([status, headers.get('location')], [409, null])
   })
 
-  test('submit and retry: 415 for gzip', async () => {
+  test('responds with 415 to a submit or a retry with gzip', async () => {
     const id = await begun()
     for (const path of ['/reports', `/tasks/${id}/retry`]) {
       const { status, headers } = await ask('POST', path, { ...json, 'content-encoding': 'gzip' }, new Uint8Array(gzipSync('{}')))
@@ -256,7 +256,7 @@ describe('what docs/guide/protocol.md says beside its examples', () => {
     }
   })
 
-  test('HTTP/1.0: the end of the connection is the end of a stream', async () => {
+  test('ends a stream of HTTP/1.0 by closing the connection', async () => {
     const id = await submit('/reports', { year: 2001 })
     const socket = connect(Number(new URL(url).port), '127.0.0.1')
     socket.write(`GET /tasks/${id} HTTP/1.0\r\nAccept: text/event-stream\r\n\r\n`)
@@ -265,7 +265,7 @@ describe('what docs/guide/protocol.md says beside its examples', () => {
     assert.match(text, /\r\n\r\nretry: 2000\n\n[^]*"status":"failed".*\}\n\n$/)
   })
 
-  test('a chunked body', async () => {
+  test('reads a chunked body', async () => {
     const socket = connect(Number(new URL(url).port), '127.0.0.1')
     socket.write('POST /reports HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n'
       + 'Prefer: respond-async\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{"year":\r\n5\r\n2002}\r\n0\r\n\r\n')
@@ -275,7 +275,7 @@ describe('what docs/guide/protocol.md says beside its examples', () => {
   })
 })
 
-test('docs/guide/uploads.md: a GET of an upload ends a running PATCH; there is no 104 without Upload-Draft-Interop-Version', async () => {
+test('a GET of an upload ends a running PATCH, as docs/guide/uploads.md says, and 104 needs Upload-Draft-Interop-Version', async () => {
   const created = await fetch(`${url}/films`, { method: 'POST', headers: { 'upload-complete': '?0' } })
   const path = created.headers.get('location') ?? ''
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
@@ -294,7 +294,7 @@ test('docs/guide/uploads.md: a GET of an upload ends a running PATCH; there is n
   assert.match(text, /^HTTP\/1\.1 204 /)
 })
 
-describe('docs/guide/synchronous-requests.md: what a repeat with an Idempotency-Key gets', () => {
+describe('a repeat with an Idempotency-Key, as docs/guide/synchronous-requests.md says', () => {
   const send = (key: string, prefer: string | undefined, year: number, signal?: AbortSignal) => fetch(`${url}/reports`, {
     method: 'POST', body: JSON.stringify({ year }), ...signal && { signal },
     headers: { 'content-type': 'application/json', 'idempotency-key': key, ...prefer !== undefined && { prefer } },
@@ -309,7 +309,7 @@ describe('docs/guide/synchronous-requests.md: what a repeat with an Idempotency-
     return all
   }
 
-  test('after a 202: the result only with respond-async and wait', async () => {
+  test('gets the result after a 202 only with respond-async and wait', async () => {
     await (await send('first-202', 'respond-async', 2002)).text()
     assert.deepEqual(await statuses('first-202', 2002), [202, 200, 202])
     await (await send('first-202-running', 'respond-async', 2026)).text()
@@ -318,12 +318,12 @@ describe('docs/guide/synchronous-requests.md: what a repeat with an Idempotency-
     assert.deepEqual(await statuses('first-202-failed', 2001), [202, 422, 202])
   })
 
-  test('after a synchronous request that has ended: the result', async () => {
+  test('gets the result after a synchronous request that has ended', async () => {
     await (await send('first-sync', undefined, 2002)).text()
     assert.deepEqual(await statuses('first-sync', 2002), [200, 200, 200])
   })
 
-  test('after a synchronous request that is running: 409 with respond-async', async () => {
+  test('gets a 409 with respond-async while the synchronous request runs', async () => {
     await assert.rejects(send('first-running', undefined, 2026, AbortSignal.timeout(300)))
     for (const prefer of ['respond-async', 'respond-async, wait=1']) {
       const response = await send('first-running', prefer, 2026)
@@ -334,7 +334,7 @@ describe('docs/guide/synchronous-requests.md: what a repeat with an Idempotency-
   })
 })
 
-describe('docs/guide/callbacks.md: the signed request', () => {
+describe('the signed request of docs/guide/callbacks.md', () => {
   const callbacks = guide('callbacks.md')
   const secrets = [...callbacks.matchAll(/: '(whsec_[^']+)',$/gm)].slice(0, 2).map(([, secret = '']) => secret)
   const [block = ''] = blocks(section(callbacks, 'Verify a signature'), 'http')
@@ -352,7 +352,7 @@ describe('docs/guide/callbacks.md: the signed request', () => {
     }
   })
 
-  test('is valid for the lines of Python', (t) => {
+  test('is accepted by the lines of Python', (t) => {
     const [code = ''] = blocks(callbacks, 'python')
     const run = spawnSync('python3', ['-c', `${code}
 import json, sys

@@ -36,7 +36,7 @@ describe('the examples run as they stand', () => {
 
 describe('the examples of Express and Fastify', () => {
   for (const [name, prefix] of [['express', '/api'], ['fastify', '']] as const) {
-    test(`${name}: a task is listed, retried and forgotten, and its file is downloaded, by its owner only`, async () => {
+    test(`${name}: only its owner lists, retries and deletes a task, and downloads its file`, async () => {
       const server = new ServerProcess(process.execPath, program(`examples/${name}/main.ts`), { PORT: '0' })
       const client = new Client(await server.url())
       const bob = { 'x-user': 'bob' }

@@ -42,22 +42,27 @@ describe('the first screen of README.md', () => {
     assert.ok(screen.includes(`\n**${description}**\n`))
   })
 
-  test('shows a 202 and its result, an Express app whose own user is the owner of tasks, and a picture', () => {
-    assert.match(blocks(screen, 'console').join(''), /202 Accepted[^]*"result"/)
+  test('asks the question of clients, shows the picture, and then an Express app with progress and its own users', () => {
+    const picture = screen.search(/^!\[[^\]]{40,}\]\(docs\/flow\.svg\)$/m)
     const [app = ''] = blocks(screen, 'ts')
+    assert.ok(screen.indexOf('> How do I give the result of a job back to the client?') < picture && picture < screen.indexOf(app))
     assert.match(app, /^import express from 'express'$/m)
-    assert.match(app, /owner: \(\{ context \}: HttpRequest<Context>\) => context\.user\?\.id/)
-    assert.match(screen, /^!\[[^\]]{40,}\]\(docs\/flow\.svg\)$/m)
+    assert.match(app, /progress\(month, 12\)/)
+    assert.match(app, /owner: \(\{ context \}: HttpRequest<.+>\) => context\.user\?\.id/)
+  })
+
+  test('has the commands of its clone, and at most 130 lines', () => {
     assert.ok(blocks(readme, 'sh').includes('npm ci && npm start\nnpm ci && npm test\n'))
+    assert.ok(readme.split('\n').length <= 131)
   })
 })
 
-describe('Try it, in the guide of the reference server', () => {
+describe('the guide of the reference server', () => {
   test('starts with npm ci && npm start', () => {
     assert.equal(blocks(section(reference, 'Try it'), 'sh')[0], 'npm ci && npm start\n')
   })
 
-  test('SPEC 4.6: its commands do what it says', async () => {
+  test('SPEC 4.6: has commands that do what it says', async () => {
     const commands = blocks(section(reference, 'Try it'), 'sh').slice(1)
     assert.equal(commands.length, 8)
     const [
@@ -92,7 +97,7 @@ describe('the links of the pages', () => {
   const below = (folder: string) => readdirSync(join(root, folder)).map((name) => `${folder}/${name}`)
   const top = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs/README.md', 'docs/guarantees.md', 'docs/errors.md', 'docs/benchmarks.md']
   for (const page of [...top, ...below('docs/guide'), ...below('docs/adr')]) {
-    test(`${page} leads to what is there`, () => {
+    test(`${page} leads to existing pages`, () => {
       const links = [...readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!\w+:)([^)#]*)(?:#([^)]+))?\)/g)]
       const dead = links.filter(([, target = '', anchor]) => {
         const path = target === '' ? join(root, page) : join(root, dirname(page), target)
@@ -107,7 +112,7 @@ describe('the links of the pages', () => {
     assert.deepEqual(readdirSync(join(root, 'docs/guide')).filter((name) => !front.includes(`(guide/${name})`)), [])
   })
 
-  test('the site has every page of the guide', () => {
+  test('the site contains every page of the guide', () => {
     const site = JSON.parse(readFileSync(join(root, 'typedoc.json'), 'utf8')) as { projectDocuments: string[] }
     const pages = below('docs/guide')
     assert.deepEqual(pages.filter((page) => !site.projectDocuments.includes(page)), [])

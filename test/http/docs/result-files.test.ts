@@ -88,7 +88,7 @@ test('a task writes a file, and its owner downloads it, whole and in parts', asy
   assert.equal(foreign.status, 404)
 })
 
-test('a request without Prefer: respond-async is answered with the result, and Location leads to the file', async () => {
+test('a request without Prefer: respond-async gets the result, and Location leads to the file', async () => {
   const context = { user: { id: 'ann' } }
   const answer = await inject(handler, { method: 'POST', path: '/totals', body: { year: 2026 }, context })
   assert.equal(answer.status, 200)

@@ -39,7 +39,7 @@ for (const host of HOSTS) {
         assert.deepEqual(JSON.parse((await ask(port, 'GET', '/api/x')).body), { user: { name: 'ann' } })
       }))
 
-    test('read a body that nobody read', () =>
+    test('read a body that no parser has read', () =>
       running(host, async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 })), async (port) => {
         const sent = { body: '{"a":[1]}', headers: { 'content-type': 'application/json' } }
         assert.deepEqual(await ask(port, 'POST', '/api/x', sent).then(({ body }) => JSON.parse(body)), { a: [1] })
@@ -86,7 +86,7 @@ for (const host of HOSTS) {
         }
       }))
 
-    test("take what the application's parser made of the body", () =>
+    test("use what the application's parser made of the body", () =>
       running(host, { parse: true, handler: async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 })) }, async (port) => {
         const sent = { body: '{"a":[2]}', headers: { 'content-type': 'application/json' } }
         assert.deepEqual(JSON.parse((await ask(port, 'POST', '/api/x', sent)).body), { a: [2] })
@@ -127,7 +127,7 @@ for (const host of HOSTS) {
         }
       }))
 
-    test('send a list of values as that many lines', () =>
+    test('send a list of values as that many header lines', () =>
       running(host, () => ({ status: 200, headers: { 'set-cookie': ['a=1', 'b=2'], link: ['</a>', '</b>'] }, body: '' }), async (port) => {
         const { headers } = await ask(port, 'GET', '/api/x')
         assert.deepEqual(headers['set-cookie']?.filter((line) => !line.startsWith('host')), ['a=1', 'b=2'])
@@ -241,7 +241,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('answer an error of their own when a source fails before its first chunk', () => {
+    test('respond with an error of their own when a source fails before its first chunk', () => {
       const seen: unknown[] = []
       return running(host, {
         onError: (error) => seen.push(error),
@@ -303,7 +303,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('answer a broken body with 400, which is not reported', () => {
+    test('respond with 400 to a broken body, and do not report it', () => {
       const seen: unknown[] = []
       const caught: unknown[] = []
       const { promise: asked, resolve: arrived } = gate()
@@ -328,7 +328,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('may answer without reading a large body, and the response arrives', { timeout: 15_000 }, () =>
+    test('may respond without reading a large body, and the response arrives', { timeout: 15_000 }, () =>
       running(host, async (request) => {
         if (await request.body.bytes(1_000_000) === undefined) throw httpError('body_too_large')
         return json(200, {})
@@ -341,7 +341,7 @@ for (const host of HOSTS) {
       }))
 
     if (host.middleware) {
-      test('leave the headers that the application has set, and join the lists', () =>
+      test('keep the headers that the application has set, and join list headers', () =>
         running(host, ({ path }) => ({
           status: 200,
           headers: { 'vary': 'Accept, origin', 'set-cookie': 'ours=2', 'content-type': 'text/plain' },

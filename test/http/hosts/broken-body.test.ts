@@ -87,7 +87,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
     for (const [how, send, request] of [
       ['half closed', halfClosed, cut], ['with a broken chunk', untilClosed, broken],
     ] as const) {
-      test(`an NDJSON upload ${how}, read ${what}: 400 incomplete_body counts what was written`, async () => {
+      test(`gets a 400 incomplete_body that counts what was written, in an NDJSON upload ${how}, read ${what}`, async () => {
         let written = 0
         const upload = ndjsonUpload({ write: (records) => { written += records.length } })
         await serving(compose(...policies, upload), async (port) => {
@@ -101,7 +101,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
     }
   }
 
-  test('streamed results end with the error, and the connection closes', () =>
+  test('ends streamed results with the error, and the connection closes', () =>
     serving(ndjsonUpload({ write: () => {} }), async (port) => {
       const fields = { ...NDJSON, 'Accept': 'application/x-ndjson' }
       for (const [send, request] of [
@@ -115,7 +115,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
       }
     }))
 
-  test('bytes behind a broken chunk are not read as a request', async () => {
+  test('bytes after a broken chunk are not read as a request', async () => {
     const paths: string[] = []
     const upload = ndjsonUpload({ write: () => {} })
     await serving((request) => {
@@ -131,7 +131,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
     })
   })
 
-  test('a body that is read as a whole gets incomplete_body', () =>
+  test('gets incomplete_body if it is read as a whole', () =>
     serving(async (request) => json(200, (await readBytes(request, { maxBodyBytes: 10_000 })).byteLength), async (port) => {
       const short = head('POST', '/', { 'Content-Length': '10' }) + 'abc'
       for (const received of [
@@ -143,14 +143,14 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
       }
     }))
 
-  test('an upload that is too slow for the server gets 408 with the report', () =>
+  test('gets a 408 with the report if the upload is too slow for the server', () =>
     serving(ndjsonUpload({ write: () => {} }), async (port) => {
       const { status, body } = await untilClosed(port, cut)
       assert.deepEqual([status, body.code], [408, 'request_timeout'])
       assert.ok((body.summary?.succeeded ?? 0) >= RECORDS - 1)
     }, createServer({ headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 20 })))
 
-  test('a task is not created, and its client gets incomplete_body', async () => {
+  test('creates no task, and its client gets incomplete_body', async () => {
     const engine = memory()
     const task = defineTask({ name: 'report', run: () => 'done' })
     const tasks = createTasks({ ...engine, definitions: [task] })
@@ -163,7 +163,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
     await tasks.close()
   })
 
-  test('a PATCH of an upload keeps the bytes that arrived', async () => {
+  test('adds the bytes that arrived to its resumable upload', async () => {
     const { store, blobs } = memory()
     const films = resumableUpload(() => json(200, {}), { blobs, store, owner: 'anyone', uploadPath: '/uploads/{id}' })
     const api = router({
@@ -188,7 +188,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
     })
   })
 
-  test('a handler that has stopped reading before: its response', async () => {
+  test('does not replace the response of a handler that has stopped reading before', async () => {
     const server = createServer()
     const { promise: begun, resolve: begin } = deferred()
     const { promise: failed, resolve: fail } = deferred()
@@ -209,7 +209,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
   })
 
   for (const passesOn of [false, true]) {
-    test(`a handler that would begin after the 400 has read nothing${passesOn ? ', after another one has declined' : ''}`, async () => {
+    test(`prevents that a later handler reads anything after the 400${passesOn ? ', even if an earlier handler has declined' : ''}`, async () => {
       let written = 0
       const upload = ndjsonUpload({ write: (records) => { written += records.length } })
       const { promise: responded, resolve: go } = deferred()
@@ -235,7 +235,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
     })
   }
 
-  test('a handler that does not read the body: 400, and its signal aborts', async () => {
+  test('gets a 400 and aborts the signal of a handler that does not read the body', async () => {
     let aborted = false
     await serving(untilAborted(() => { aborted = true }), async (port) => {
       const { status, body } = await halfClosed(port, head('POST', '/', { 'Content-Length': '10' }) + 'abc')
@@ -247,7 +247,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
   for (const [how, send, request] of [
     ['half closed', halfClosed, cut], ['with a broken chunk', untilClosed, broken],
   ] as const) {
-    test(`an upload ${how}, which another handler has declined meanwhile: the response of the second one`, async () => {
+    test(`gets the response of the second handler if the first one has declined an upload ${how}`, async () => {
       const server = createServer(toNode(ndjsonUpload({ write: () => {} })))
       await serving(compose(slowly, () => undefined), async (port) => {
         const { status, body } = await send(port, request)
@@ -258,7 +258,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
   }
 })
 
-describe('bytes behind a complete request', () => {
+describe('bytes after a complete request', () => {
   const { promise: work, resolve: finish } = deferred()
   const handler: Handler = async (request) => {
     const { byteLength } = await readBytes(request, { maxBodyBytes: 100 })
@@ -305,7 +305,7 @@ describe('bytes behind a complete request', () => {
     })
   })
 
-  test('that are the rest of a body, whose Content-Length counts characters: the upload has its report', () =>
+  test('are rejected with the report of the upload if they are the rest of a body whose Content-Length counts characters', () =>
     serving(ndjsonUpload({ write: () => new Promise((resolve) => { setTimeout(resolve, 50) }) }), async (port) => {
       const text = '{"name":"ä"}\n'.repeat(3)
       const fields = { ...NDJSON, 'Content-Length': String(text.length) }
@@ -313,7 +313,7 @@ describe('bytes behind a complete request', () => {
     }))
 })
 
-describe('a body of HTTP/2 that ends early is not taken for a whole one', () => {
+describe('a body of HTTP/2 that ends early is not taken for a complete body', () => {
   const ends: readonly (readonly [how: string, length: string | undefined, end: (frames: Frames) => void])[] = [
     ['whose stream is reset', undefined, (frames) => { frames.reset() }],
     ['whose connection is closed', undefined, (frames) => { frames.socket.destroy() }],

@@ -152,7 +152,7 @@ describe('closeOnSignal', () => {
     await closed
   })
 
-  test('ends although a client has connected that sends nothing', async () => {
+  test('ends although a client that sends nothing is connected', async () => {
     const server = createServer(() => {})
     const { port } = await listen(server)
     const close = closeOnSignal({ server, drainMs: Infinity })
@@ -172,7 +172,7 @@ describe('closeOnSignal', () => {
     assert.equal(await wire.end(), '')
   })
 
-  test('sends the whole response to a slow reader, and Connection: close with a response under way', async () => {
+  test('sends the whole response to a slow reader, with Connection: close', async () => {
     const body = Buffer.alloc(32 * 1024 * 1024, 'x')
     const server = createServer((_req, res) => { setImmediate(() => res.end(body)) })
     const { port } = await listen(server)

@@ -90,7 +90,7 @@ describe('reportErrorsTo receives every masked error of all handlers', () => {
     })
   }
 
-  test('tasks, with the attempt, also beside an onError of theirs', async (t) => {
+  test('tasks, with the attempt, even beside an onError of their own', async (t) => {
     for (const own of [[], ['own', 'own']]) {
       const heard = report()
       const seen = warnings(t)

@@ -62,8 +62,8 @@ async function listening(app: FastifyInstance): Promise<(path: string, headers?:
   }
 }
 
-describe('hooks of Fastify', () => {
-  test('onSend sees each response of a plugin: its status, its headers and its body', async () => {
+describe('the hooks of Fastify', () => {
+  test('see each response of a plugin in onSend: its status, its headers and its body', async () => {
     const { app, seen } = appWithHooks()
     await app.register(fastifyLonghaul, { prefix: '/api', handler: api })
     const { statusCode, headers, body } = await app.inject('/api/task')
@@ -82,7 +82,7 @@ describe('hooks of Fastify', () => {
     await app.close()
   })
 
-  test('a hook may compress what is whole and what is streamed', async () => {
+  test('may compress whole and streamed responses', async () => {
     const { app } = appWithHooks()
     await app.register(fastifyLonghaul, { handler: api })
     const get = await listening(app)
@@ -95,7 +95,7 @@ describe('hooks of Fastify', () => {
     await app.close()
   })
 
-  test('onSend sees the response of a single route, and an error of it', async () => {
+  test('see the response of a single route in onSend, and its error', async () => {
     const { app, seen } = appWithHooks()
     app.post('/echo', toFastify(async (call) => json(200, await readJson(call, { maxBodyBytes: 100 }))))
     app.get('/bad-header', toFastify(() => ({ status: 200, headers: { 'x-name': 'a\nb', 'vary': 'Accept' } })))
@@ -107,7 +107,7 @@ describe('hooks of Fastify', () => {
     await app.close()
   })
 
-  test('a rejection while a large body is sent reaches the client, and closes the connection', async () => {
+  test('send a rejection to the client while a large body is sent, and close the connection', async () => {
     const { app, seen } = appWithHooks()
     await app.register(fastifyLonghaul, { handler: api })
     await app.listen({ port: 0, host: '127.0.0.1' })
@@ -124,8 +124,8 @@ describe('hooks of Fastify', () => {
   })
 })
 
-describe('responses that cannot be sent', () => {
-  test('the error response has no headers of the response that it replaces', async () => {
+describe('a response that cannot be sent in Fastify', () => {
+  test('is replaced by an error response that has none of its headers', async () => {
     const bad: Record<string, string | string[]>[] = [{ 'x-name': 'a\nb' }, { 'bad name': 'a' }]
     const headers = { 'etag': '"1"', 'content-encoding': 'gzip', 'set-cookie': 'a=1' }
     const app = fastify()
@@ -139,7 +139,7 @@ describe('responses that cannot be sent', () => {
     await app.close()
   })
 
-  test('a stream that contradicts its Content-Length at once gives an error response', async () => {
+  test('is replaced by an error response if its stream contradicts its Content-Length at once', async () => {
     const app = fastify()
     for (const length of ['1', '10000']) {
       const body = length === '1' ? lines(1) : lines(0)
@@ -149,7 +149,7 @@ describe('responses that cannot be sent', () => {
     await app.close()
   })
 
-  test('a 304 with a body is sent without it', async () => {
+  test('is sent without its body if it is a 304', async () => {
     const app = fastify()
     app.get('/', toFastify(() => ({ status: 304, headers: { etag: '"1"' }, body: 'abc' })))
     const { statusCode, headers } = await app.inject('/')
@@ -157,7 +157,7 @@ describe('responses that cannot be sent', () => {
     await app.close()
   })
 
-  test('a response that a hook has begun on the connection stays as it is', async () => {
+  test('stays as a hook has begun it on the connection', async () => {
     const app = fastify()
     app.addHook('onRequest', async (_request, { raw }) => {
       raw.writeHead(202).write('by ')
@@ -170,7 +170,7 @@ describe('responses that cannot be sent', () => {
     await app.close()
   })
 
-  test('an error handler may return an object after a hook has failed', async () => {
+  test('may be an object that an error handler returns after a hook has failed', async () => {
     const app = fastify()
     app.setErrorHandler((error, _request, reply) => {
       reply.code(418)
@@ -187,7 +187,7 @@ describe('responses that cannot be sent', () => {
     await app.close()
   })
 
-  test('a chunk that is no text and no bytes, behind a slow reader, cuts the connection', async () => {
+  test('cuts the connection at a chunk that is neither text nor bytes, behind a slow reader', async () => {
     const failures: string[] = []
     async function* wrong(): AsyncGenerator<string> {
       yield 'x'.repeat(20_000_000)
@@ -203,7 +203,7 @@ describe('responses that cannot be sent', () => {
     await app.close()
   })
 
-  test('HTTP/2: a source that fails later resets the stream', async () => {
+  test('resets the stream of HTTP/2 if its source fails later', async () => {
     const app = fastify({ http2: true })
     async function* failing(): AsyncGenerator<string> {
       yield 'a'
@@ -242,7 +242,7 @@ describe('streams in Fastify', () => {
     await app.close()
   })
 
-  test('a source that fails before its first chunk gives an error response, and later cuts the connection', async () => {
+  test('a source that fails before its first chunk gives an error response, and one that fails later cuts the connection', async () => {
     const failures: unknown[] = []
     async function* failing(after: number): AsyncGenerator<string> {
       for (let n = 0; n < after; n++) yield `${n}\n`
@@ -287,7 +287,7 @@ describe('streams in Fastify', () => {
   })
 })
 
-describe('the plugin without a prefix', () => {
+describe('the Fastify plugin without a prefix', () => {
   test('works beside routes for the root, and for all paths of one method', async () => {
     const app = fastify()
     app.register(fastifyLonghaul, { handler: api })

@@ -48,14 +48,14 @@ describe('the log of Fastify', () => {
     assert.deepEqual(lines.map(({ err }) => err?.stack), ['HttpError: 503 queue_full: Too much work is waiting already.'])
   })
 
-  test('does not have the failure of a task again, which its listener has got with its cause', async (t) => {
+  test('does not repeat the failure of a task that its listener has received with its cause', async (t) => {
     const { post, lines, reported } = await site(t)
     for (let n = 0; n < 2; n++) assert.deepEqual(await post('/fail', { 'idempotency-key': 'k' }), [500, 'task_failed'])
     assert.deepEqual(reported.map((error) => (error as Error).message), ['the disk is broken'])
     assert.deepEqual(lines, [])
   })
 
-  test('has each bug once, and none if reportErrorsTo has a listener', async (t) => {
+  test('has each bug once, and has none if reportErrorsTo has a listener', async (t) => {
     const { post, lines } = await site(t)
     assert.deepEqual(await post('/broken'), [500, 'internal_error'])
     assert.deepEqual(lines.map(({ err }) => err?.message), ['a bug'])

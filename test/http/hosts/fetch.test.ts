@@ -11,14 +11,14 @@ const place: Handler = ({ method, path, mountPath, params, query, context, peerA
   json(200, { method, path, mountPath, params, query: [...query], context, peerAddress, accept: headers['accept'] })
 
 describe('toFetch: requests', () => {
-  test('are independent values', async () => {
+  test('requests are independent values', async () => {
     const response = await toFetch(place)(new Request('http://h/a%20b/?x=1&x=2#y?z', { headers: { Accept: 'a/b' } }))
     assert.deepEqual(await response.json(), {
       method: 'GET', path: '/a%20b/', mountPath: '', params: {}, query: [['x', '1'], ['x', '2']], context: {}, accept: 'a/b'
     })
   })
 
-  test('have the facts that the application passes', async () => {
+  test('requests have the facts that the application passes', async () => {
     const handle = toFetch(place, { mountPath: '/api', context: (request) => ({ url: request.url }) })
     assert.deepEqual(await (await handle(new Request('http://h/x#y'))).json(),
       { method: 'GET', path: '/api/x', mountPath: '/api', params: {}, query: [], context: { url: 'http://h/x#y' } })
@@ -35,7 +35,7 @@ describe('toFetch: requests', () => {
     assert.deepEqual([response.status, errors.length], [500, 1])
   })
 
-  test('the signal is the one of the request', async () => {
+  test('the signal is the signal of the request', async () => {
     const controller = new AbortController()
     let aborted = false
     const answer = toFetch((request) => new Promise((resolve) => {
@@ -59,7 +59,7 @@ describe('toFetch: bodies', () => {
   const post = (body: string | ReadableStream<Uint8Array>, headers: Record<string, string> = {}): Request =>
     new Request('http://h/', { method: 'POST', body, headers, duplex: 'half' })
 
-  test('are read whole, up to a limit', async () => {
+  test('bodies are read whole, up to a limit', async () => {
     const handle = toFetch(async ({ body }) => json(200, await size(body, 10) ?? 'more'))
     for (const headers of [{}, { 'content-length': '10' }] as Record<string, string>[]) {
       assert.equal(await (await handle(post('0123456789', headers))).json(), 10)
@@ -70,7 +70,7 @@ describe('toFetch: bodies', () => {
     assert.equal(await (await handle(new Request('http://h/'))).json(), 0)
   })
 
-  test('that do not end are not read to the end', async () => {
+  test('endless bodies are not read to the end', async () => {
     const { body, pulled } = endless()
     const request = post(body)
     assert.equal(await (await toFetch(async ({ body }) => json(200, await size(body, 5000) ?? 'more'))(request)).json(), 'more')
@@ -78,7 +78,7 @@ describe('toFetch: bodies', () => {
     assert.equal(request.body?.locked, false)
   })
 
-  test('are streamed on request, and released', async () => {
+  test('bodies are streamed on request, and released', async () => {
     const { body, pulled } = endless()
     const request = post(body)
     await toFetch(async (request) => {
@@ -90,14 +90,14 @@ describe('toFetch: bodies', () => {
     assert.equal(request.body?.locked, false)
   })
 
-  test('that break off get 400', async () => {
+  test('bodies that break off get a 400', async () => {
     const errors: unknown[] = []
     const broken = new ReadableStream<Uint8Array>({ pull(controller) { controller.error(new Error('reset')) } })
     const response = await toFetch(async ({ body }) => json(200, await size(body, 10)), { onError: (error) => errors.push(error) })(post(broken))
     assert.deepEqual([response.status, (await response.json() as { code: string }).code, errors], [400, 'incomplete_body', []])
   })
 
-  test('that were read before are taken from the application; without its value an error says what to do', async () => {
+  test('bodies that were read before come from the application, and without its value an error says what to do', async () => {
     const errors: unknown[] = []
     const handle = toFetch(async (request) => json(200, await readJson(request, { maxBodyBytes: 100 })), { onError: (error) => errors.push(error) })
     const used = async (): Promise<Request> => {
@@ -113,7 +113,7 @@ describe('toFetch: bodies', () => {
     assert.deepEqual(await (await handle(post('{"a":3}', { 'content-type': 'application/json' }), { body: {} })).json(), { a: 3 })
   })
 
-  test('can be read once', async () => {
+  test('a body can be read once', async () => {
     const errors: unknown[] = []
     await toFetch(async ({ body }) => json(200, [await size(body, 10), await size(body, 10)]), { onError: (error) => errors.push(error) })(post('x'))
     assert.match(String(errors[0]), /only once/)
@@ -134,12 +134,12 @@ describe('toFetch: responses', () => {
     await assert.rejects(toFetch(() => undefined)(new Request('http://h/'), { next: () => { throw new Error('host') } }), /^Error: host$/)
   })
 
-  test('a text gets its length and no made-up content type', async () => {
+  test('text gets its length and no invented content type', async () => {
     const response = await toFetch(() => ({ status: 200, headers: {}, body: 'größer' }))(new Request('http://h/'))
     assert.deepEqual([response.headers.get('content-length'), response.headers.get('content-type'), await response.text()], ['8', null, 'größer'])
   })
 
-  test('HEAD, 204, 205 and 304 have no body at all', async () => {
+  test('HEAD, 204, 205 and 304 have no body', async () => {
     for (const [method, status] of [['HEAD', 200], ['GET', 204], ['GET', 205], ['GET', 304]] as const) {
       for (const body of ['text', (async function * () { yield 'x' })()]) {
         const response = await toFetch(() => ({ status, headers: {}, body }))(new Request('http://h/', { method }))
@@ -148,7 +148,7 @@ describe('toFetch: responses', () => {
     }
   })
 
-  test('errors are masked; so is a status that cannot be sent', async () => {
+  test('errors are masked, and so is a status that cannot be sent', async () => {
     const errors: unknown[] = []
     for (const handler of [
       () => { throw new Error('secret') }, () => ({ status: 99, headers: {} }), () => ({ status: 200, headers: { 'x y': 'z' } })
@@ -160,7 +160,7 @@ describe('toFetch: responses', () => {
     assert.equal((await toFetch(() => { throw httpError('gone') })(new Request('http://h/'))).status, 410)
   })
 
-  test('a stream is pulled by its reader only', async () => {
+  test('a stream is read only at the pace of its reader', async () => {
     let produced = 0
     let closed = false
     const response = await toFetch(() => ({

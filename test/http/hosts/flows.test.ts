@@ -49,9 +49,9 @@ async function site(host: Host, setup: Partial<Setup> = {}) {
 }
 
 for (const host of HOSTS) {
-  describe(`the flows under ${host.name}`, () => {
+  describe(`the handlers under ${host.name}`, () => {
     for (const parse of [false, true]) {
-      test(`202, the status below the mount path, the application's user as the owner${parse ? ', from a body that is parsed already' : ''}`, async (t) => {
+      test(`respond with 202 and a status below the mount path for the application's user${parse ? ', from a body that is parsed already' : ''}`, async (t) => {
         const { port, tasks, end } = await site(host, { parse })
         t.after(end)
         const accepted = await ask(port, 'POST', '/api/greet', { body: '{"name":"Ann"}', headers: { ...JSON_TYPE, prefer: 'respond-async' } })
@@ -69,7 +69,7 @@ for (const host of HOSTS) {
       })
     }
 
-    test('the synchronous response, and a rejection with its pointer', async (t) => {
+    test('respond synchronously, and reject with a pointer', async (t) => {
       const { port, end } = await site(host)
       t.after(end)
       const done = await ask(port, 'POST', '/api/greet', { body: '{"name":"Ann"}', headers: JSON_TYPE })
@@ -79,7 +79,7 @@ for (const host of HOSTS) {
       assert.deepEqual((JSON.parse(refused.body) as Body)['details'], [{ pointer: '/name', message: 'is required' }])
     })
 
-    test('a client that disconnects aborts direct work, and not a task', async (t) => {
+    test('abort a synchronous request when the client disconnects, but not a task', async (t) => {
       const { port, begun, end } = await site(host)
       t.after(end)
       const wire = new Wire(port, 'POST /api/wait HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}')
@@ -89,7 +89,7 @@ for (const host of HOSTS) {
       await within(aborted, 20_000)
     })
 
-    test('NDJSON in, chunked, with a bad line', async (t) => {
+    test('read chunked NDJSON with a bad line', async (t) => {
       const { port, written, end } = await site(host)
       t.after(end)
       const answer = await ask(port, 'POST', '/api/upload', {
@@ -99,7 +99,7 @@ for (const host of HOSTS) {
       assert.deepEqual(written, [{ id: 1 }, { id: 2 }])
     })
 
-    test('ranges', async (t) => {
+    test('send ranges', async (t) => {
       const { port, end } = await site(host)
       t.after(end)
       const part = await ask(port, 'GET', '/api/file', { headers: { range: 'bytes=10-12' } })

@@ -18,7 +18,7 @@ const api = router<{ user?: { name: string } }>({
 })
 
 describe('longhaul/fastify', () => {
-  test('a plugin beside routes of its own: prefixes with parameters, its 404, its hooks', async () => {
+  test('serves a plugin beside its own routes, with prefixes with parameters, its 404 and its hooks', async () => {
     const app = fastify()
     const sent: string[] = []
     app.addHook('onResponse', (request, reply, done) => { sent.push(`${request.url} ${reply.statusCode}`); done() })
@@ -35,7 +35,7 @@ describe('longhaul/fastify', () => {
     assert.ok(sent.includes('/t/acme/me/7 200'), 'onResponse hooks hear of our answers')
   })
 
-  test('a failure is masked for the client, and complete in the log', async () => {
+  test('masks a failure for the client, and logs it completely', async () => {
     const lines: string[] = []
     const app = fastify({ logger: { level: 'error', stream: { write: (line: string) => { lines.push(line) } } } })
     app.register(fastifyLonghaul, { handler: api })
@@ -45,7 +45,7 @@ describe('longhaul/fastify', () => {
     await app.close()
   })
 
-  test('a single route uses the body that Fastify has parsed', async () => {
+  test('uses the body that Fastify has parsed in a single route', async () => {
     const app = fastify()
     app.post('/echo', toFastify(async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 }))))
     app.get('/refuses', toFastify(() => { throw httpError('conflict') }))
@@ -55,7 +55,7 @@ describe('longhaul/fastify', () => {
     await app.close()
   })
 
-  test('an invalid handler fails when the app becomes ready', async () => {
+  test('fails for an invalid handler when the app becomes ready', async () => {
     const app = fastify()
     app.register(fastifyLonghaul, { handler: undefined as never })
     await assert.rejects(async () => { await app.ready() }, /the option handler is missing/)
@@ -63,7 +63,7 @@ describe('longhaul/fastify', () => {
 })
 
 describe('longhaul/koa', () => {
-  test('middleware in front continues after the response, and failures reach the app', async () => {
+  test('lets middleware in front continue after the response, and passes failures to the app', async () => {
     const app = new Koa()
     const seen: unknown[] = []
     app.on('error', (error: Error, ctx: Koa.Context) => { seen.push(error.message, ctx.path) })
@@ -83,7 +83,7 @@ describe('longhaul/koa', () => {
     assert.deepEqual(seen, ['secret', '/fails', 500, true, 404, false])
   })
 
-  test('in a route of @koa/router the handler knows the prefix', async () => {
+  test('knows the prefix in a route of @koa/router', async () => {
     const router = new Router({ prefix: '/api' })
     const shows: Handler = ({ path, mountPath, params }) => json(200, { path, mountPath, params })
     router.get('/things/:id', toKoa(shows, { mountPath: '/api/' }))

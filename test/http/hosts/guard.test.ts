@@ -158,7 +158,7 @@ async function ask(port: number, target: string): Promise<string> {
 
 describe('a guard of the framework at /internal', () => {
   for (const [name, start] of Object.entries(hosts)) {
-    test(`${name}: no target reaches a route behind it`, async () => {
+    test(`${name}: no request target reaches a route behind the guard`, async () => {
       const running = await start()
       const reached: string[] = []
       try {

@@ -75,7 +75,7 @@ describe('a stream tells proxies to forward it as it arrives', () => {
     'partial results as lines': { below: '/partial-results', accept: 'application/jsonl', ends: /"end":/ },
   }
   for (const [name, { below, accept, ends }] of Object.entries(streams)) {
-    test(`${name} has Incremental, and ends a connection that the client closes`, async (t) => {
+    test(`${name} has Incremental, and ends when the client closes the connection`, async (t) => {
       const { port, gate, status } = await start(t)
       const wire = new Wire(port, request(status + below, `Accept: ${accept}`, 'Connection: close'))
       await wire.until(below === '' ? /data:/ : /hello/)
@@ -88,7 +88,7 @@ describe('a stream tells proxies to forward it as it arrives', () => {
     })
   }
   for (const accept of ['*/*', 'application/json']) {
-    test(`a download of ${accept} has Incremental, and ends a connection that the client closes`, async (t) => {
+    test(`a download of ${accept} has Incremental, and ends when the client closes the connection`, async (t) => {
       const { port } = await start(t)
       const text = await new Wire(port, request('/users', `Accept: ${accept}`, 'Connection: close')).end()
       assertIncremental(text)
@@ -134,14 +134,14 @@ describe('a stream tells proxies to forward it as it arrives', () => {
 })
 
 describe('Incremental in requests of the client', () => {
-  test('a streamed upload has it, and an upload of a Blob does not', async (t) => {
+  test('is in a streamed upload, and not in an upload of a Blob', async (t) => {
     const { port, seen } = await start(t)
     const api = createClient({ baseUrl: `http://127.0.0.1:${String(port)}` })
     await api.upload('/users', (async function* () { yield* PEOPLE })())
     await api.upload('/users', new Blob(['{"id":1}\n']))
     assert.deepEqual(seen.map(({ headers }) => headers['incremental']), ['?1', undefined])
   })
-  test('each part of a resumable upload has it, and the handler does not get it', async (t) => {
+  test('is in each part of a resumable upload, and does not reach the handler', async (t) => {
     const { listener, seen: handled } = site()
     const sent: IncomingMessage[] = []
     const { port, close } = await listen(createServer((req, res) => {
@@ -154,7 +154,7 @@ describe('Incremental in requests of the client', () => {
     assert.deepEqual(sent.map(({ method, headers }) => [method, headers['incremental']]), [['POST', undefined], ['PATCH', '?1']])
     assert.deepEqual(handled.map(({ headers }) => headers['incremental']), [undefined])
   })
-  test('the handler of a resumable upload does not get that of its creation', async (t) => {
+  test('does not reach the handler from the creation of a resumable upload', async (t) => {
     const { listener, seen: handled } = site()
     const { port, close } = await listen(createServer((req, res) => { listener(req, res) }))
     t.after(close)
@@ -163,7 +163,7 @@ describe('Incremental in requests of the client', () => {
     assert.equal(status, 200)
     assert.deepEqual(handled.map(({ headers }) => headers['incremental']), [undefined])
   })
-  test('a browser does not send it, because another origin would have to allow it', async (t) => {
+  test('is not sent by a browser, because another origin would have to allow it', async (t) => {
     const { port, seen } = await start(t)
     Object.assign(globalThis, { document: {} })
     t.after(() => { Reflect.deleteProperty(globalThis, 'document') })

@@ -39,14 +39,14 @@ async function post(parsers: readonly (() => unknown)[], body: string): Promise<
 const VALUES = ['12345678901234567890', '1e400', '-1e999', '"\\ud800"']
 
 for (const [name, parsers] of Object.entries({ 'no parser': [], 'express.json of Express 5': [express.json], 'express.json of Express 4': [express4.json], 'express.raw': [() => express.raw({ type: '*/*' })] })) {
-  describe(`with ${name}`, () => {
-    test('a value that is not kept is an inexact_value for tasks, synchronous requests and readJson', async () => {
+  describe(`behind ${name}`, () => {
+    test('a value that JavaScript cannot keep gets an inexact_value in tasks, synchronous requests and readJson', async () => {
       for (const value of VALUES) {
         const rejected = [400, 'inexact_value', '/a/0/n']
         assert.deepEqual(await post(parsers, `{"a":[{"n":${value}}]}`), [rejected, rejected, rejected], value)
       }
     })
-    test('other values are accepted', async () => {
+    test('are accepted if they are exact', async () => {
       const accepted = await post(parsers, '{"n":[9007199254740991,0.1,1.5e10,-0,"12345678901234567890"]}')
       assert.deepEqual(accepted.map((each) => (each as unknown[])[0]), [200, 202, 200])
     })

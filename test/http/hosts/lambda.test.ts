@@ -60,7 +60,7 @@ for (const [name, invoke] of Object.entries(hosts)) {
       assert.deepEqual([part.statusCode, part.body.length], [206, 99_999])
     })
 
-    test('a body is read, and a response without stream is sent', async () => {
+    test('a body is read, and a response without a stream is sent', async () => {
       const headers = { 'content-type': 'application/json', 'content-length': '7' }
       const { statusCode, body } = await ask('/echo', 'POST', { headers, body: '{"a":1}' })
       assert.deepEqual([statusCode, body], [200, '{"a":1}'])

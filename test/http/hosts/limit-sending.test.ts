@@ -29,7 +29,7 @@ class FakeSocket extends EventEmitter {
   taken(bytes: number): void { this.writableLength -= bytes }
 }
 
-describe('limitSending: the rule', () => {
+describe('limitSending: which connections are cut', () => {
   const serving = (event = 'connection') => {
     const server = new EventEmitter()
     const stop = limitSending(server as Server, 1000)
@@ -114,7 +114,7 @@ describe('limitSending: the rule', () => {
 describe('slow clients', () => {
   const megabyte = Buffer.alloc(1024 * 1024)
 
-  test('SPEC 8.3: a client that stops reading is cut, its source is closed, and others are not delayed; a client that waits for its response is not cut', async () => {
+  test('SPEC 8.3: a client that stops reading is cut, its source is closed, and other clients are not delayed', async () => {
     let closed: () => void = () => {}
     const sourceClosed = new Promise<void>((resolve) => { closed = resolve })
     let answerLate: (() => void) | undefined

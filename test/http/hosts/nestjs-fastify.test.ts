@@ -63,7 +63,7 @@ async function start(t: TestContext): Promise<string> {
   return app.getUrl()
 }
 
-test('NestJS on Fastify: the user of a guard owns the task, in a controller with a router', async (t) => {
+test('NestJS on Fastify runs a task for the user of a guard, in a controller with a router', async (t) => {
   const base = await start(t)
   const ann = { 'x-user': 'ann' }
   const body = { method: 'POST', body: '{"year":2025}' }
@@ -79,7 +79,7 @@ test('NestJS on Fastify: the user of a guard owns the task, in a controller with
   assert.deepEqual([direct.status, await direct.json()], [200, { message: 'The report of 2025' }])
 })
 
-test('NestJS on Fastify: a handler reads NDJSON itself, behind the guard', async (t) => {
+test('NestJS on Fastify lets a handler read NDJSON itself, behind the guard', async (t) => {
   const base = await start(t)
   const upload = { method: 'POST', body: '{"id":1}\n{"id":2}\n' }
   const type = { 'content-type': 'application/x-ndjson' }

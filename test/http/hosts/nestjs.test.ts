@@ -103,7 +103,7 @@ describe('LonghaulModule', () => {
     await assert.rejects(tasks.submit(report, { ms: 0 }), { code: 'shutting_down' })
   })
 
-  test('a wrong option fails when the application is created, and says where', async () => {
+  test('a wrong option fails when the application is created, and the error names it', async () => {
     const options = { tasks: { ...memory(), definitions: [report] }, drainMS: 5 }
     await assert.rejects(app(LonghaulModule.forRoot(options), {}), /LonghaulModule: there is no option "drainMS"; did you mean "drainMs"\?/)
     await assert.rejects(app(LonghaulModule.forRoot({} as never), {}), /LonghaulModule: the option tasks is missing/)
@@ -128,7 +128,7 @@ describe('LonghaulModule', () => {
     }
   })
 
-  test('a provider of a task that injects the tasks is a circular dependency, and not a start that never ends', async () => {
+  test('a provider of a task that injects the tasks fails as a circular dependency, and does not hang the start', async () => {
     @Injectable()
     class Circular {
       constructor(@Inject(TASKS) readonly tasks: Tasks) {}
@@ -178,7 +178,7 @@ describe('LonghaulModule', () => {
     for (const nest of both) await nest.close()
   })
 
-  test('a controller that needs endpoints says so, if there are none', async () => {
+  test('a controller that needs endpoints fails with a message if there are none', async () => {
     const module = LonghaulModule.forRoot({ tasks: { ...memory(), definitions: [report] } })
     await assert.rejects(app(module, { controllers: [Reports] }), /TASK_ENDPOINTS: pass the option endpoints to LonghaulModule/)
   })

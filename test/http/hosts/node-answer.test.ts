@@ -17,7 +17,7 @@ async function * pieces(...values: string[]): AsyncGenerator<string> {
 }
 
 describe('toNode: whole responses', () => {
-  test('the length is counted in bytes, and a wrong one is corrected', () =>
+  test('the length is counted in bytes, and a wrong length is corrected', () =>
     serving(toNode(({ path }) => path === '/text' ? text('größer', { 'content-length': '3' }) : text(new Uint8Array([65, 66]))), async (port) => {
       const first = await ask(port, 'GET', '/text')
       assert.deepEqual([first.headers['content-length'], first.body], ['8', 'größer'])
@@ -25,13 +25,13 @@ describe('toNode: whole responses', () => {
       assert.deepEqual([second.headers['content-length'], second.body], ['2', 'AB'])
     }))
 
-  test('a response without a body has the length 0, but HEAD leaves open what GET says', () =>
+  test('a response without a body has the length 0, but a response to HEAD has no invented length', () =>
     serving(toNode(() => ({ status: 200, headers: {} })), async (port) => {
       assert.equal((await ask(port, 'GET', '/')).headers['content-length'], '0')
       assert.equal((await ask(port, 'HEAD', '/')).headers['content-length'], undefined)
     }))
 
-  test("HEAD keeps the handler's own length for a body that it did not make", () =>
+  test("HEAD keeps the handler's length of a body that it did not create", () =>
     serving(toNode(() => ({ status: 200, headers: { 'content-length': '1234' } })), async (port) => {
       assert.equal((await ask(port, 'HEAD', '/')).headers['content-length'], '1234')
     }))
@@ -60,7 +60,7 @@ describe('toNode: whole responses', () => {
   })
 
   for (const name of ['end', 'write'] as const) {
-    test(`an application that has put its own ${name} in place gets the text in one call, by end`, () => {
+    test(`an application that has replaced ${name} gets the text in one call of end`, () => {
       const calls: unknown[][] = []
       const handle = toNode(() => text('größer'))
       return serving((req, res) => {
@@ -76,7 +76,7 @@ describe('toNode: whole responses', () => {
     })
   }
 
-  test('a short answer goes out at once, in one piece, and is over then', () => {
+  test('a short response is sent at once, in one piece', () => {
     const sent: unknown[] = []
     return serving((req, res) => {
       const { socket } = req
@@ -90,7 +90,7 @@ describe('toNode: whole responses', () => {
     })
   })
 
-  test("a length that the application has set does not outlive the handler's answer", () => {
+  test("a length that the application has set does not apply to the handler's response", () => {
     const handle = toNode(({ path }) => path === '/stream' ? text(pieces('a', 'b')) : text('abc'))
     return serving((req, res) => {
       res.setHeader('Content-Length', 1)
@@ -101,7 +101,7 @@ describe('toNode: whole responses', () => {
     })
   })
 
-  test('a response that comes after the application has answered is dropped, and its source closed', () => {
+  test('a response is dropped and its source closed if the application has responded before', () => {
     let closed = false
     const source = { [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true as const, value: undefined }), return: async () => { closed = true; return { done: true as const, value: undefined } } }) }
     const errors: unknown[] = []
@@ -117,7 +117,7 @@ describe('toNode: whole responses', () => {
     })
   })
 
-  test('the result of a handler that has answered by itself is ignored', () => {
+  test('the result of a handler that has responded by itself is ignored', () => {
     const handle = toNode((request) => {
       (request.raw as NodeRaw).res.end('mine')
       return undefined
@@ -127,7 +127,7 @@ describe('toNode: whole responses', () => {
     })
   })
 
-  test('pipelined requests are answered in order', () => {
+  test('pipelined requests get their responses in order', () => {
     const handle = toNode(async ({ path }) => {
       if (path === '/1') await new Promise((resolve) => setTimeout(resolve, 30))
       return path === '/2' ? text(pieces('two', '.')) : text(path)
@@ -188,7 +188,7 @@ describe('toNode: streamed responses', () => {
     })
   })
 
-  test('a source that fails because the client left is not reported', () => {
+  test('a source that fails because the client has left is not reported', () => {
     const errors: unknown[] = []
     let failed = false
     const handle: Handler = (request) => text((async function * () {
@@ -219,7 +219,7 @@ describe('toNode: streamed responses', () => {
     })
   }
 
-  test('a source of the promised length goes without chunks, and the connection stays in use', () =>
+  test('a source of the promised length is sent without chunks, and the connection stays in use', () =>
     serving(toNode(() => text(pieces('abc', 'de'), { 'content-length': '5' })), async (port) => {
       const wire = new Wire(port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
       await wire.until(/\r\n\r\nabcde$/)
@@ -235,7 +235,7 @@ describe('toNode: streamed responses', () => {
       assert.deepEqual([answer.status, answer.body], [200, ''])
     }))
 
-  test('a stream that breaks under HTTP/1.0 ends with a reset, since its end is the end of the connection', () => {
+  test('a stream that breaks under HTTP/1.0 ends with a reset, because a plain end would look complete', () => {
     const handle = toNode(({ path }) => text((async function * () {
       yield 'abc'
       await new Promise((resolve) => setTimeout(resolve, 20))
@@ -266,7 +266,7 @@ describe('toNode: streamed responses', () => {
     })
   })
 
-  test('no listener stays behind on a connection that is used again', () => {
+  test('no listener stays behind on a reused connection', () => {
     let listeners = -1
     const handle = toNode((request) => {
       const { req } = request.raw as NodeRaw

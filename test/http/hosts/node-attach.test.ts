@@ -43,7 +43,7 @@ const refused: [string, string, number, string][] = [
   ['two lengths', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400, 'bad_request']
 ]
 
-describe('attach: what Node rejects', () => {
+describe('attach: requests that Node rejects', () => {
   for (const [what, text, status, code] of refused) {
     test(`${status === 501 ? 'SPEC 7: ' : ''}${what} gets ${status} with the error body`, () =>
       serving(hello, {}, async (port) => {
@@ -116,7 +116,7 @@ describe('attach: what Node rejects', () => {
   })
 })
 
-describe('attach: Expect', () => {
+describe('attach: unknown expectations', () => {
   test('an unknown expectation gets 417 with the error body, and the connection stays open', () =>
     serving(hello, {}, async (port) => {
       const wire = new Wire(port, 'GET / HTTP/1.1\r\nHost: a\r\nExpect: a-cup-of-tea\r\n\r\n')
@@ -129,7 +129,7 @@ describe('attach: Expect', () => {
       wire.socket.destroy()
     }))
 
-  test("the application's own listener stays in charge", () => {
+  test("the application's own checkExpectation listener stays in charge", () => {
     const server = createServer()
     server.on('checkExpectation', (_req, res) => res.writeHead(418, { connection: 'close' }).end())
     return serving(hello, {}, async (port) => {
@@ -141,19 +141,19 @@ describe('attach: Expect', () => {
 describe('attach: CONNECT', () => {
   const ask501 = 'CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n'
 
-  test('SPEC 7.501: without a tunnel it gets 501 with the error body', () =>
+  test('SPEC 7.501: CONNECT without a tunnel gets 501 with the error body', () =>
     serving(hello, {}, async (port) => {
       const answer = parse(await new Wire(port, ask501).end())
       assert.deepEqual([answer.status, answer.body.code], [501, 'not_implemented'])
     }))
 
-  test('a client that asks for it gets the 501 as a problem', () =>
+  test('a client that accepts problems gets the 501 as a problem', () =>
     serving(hello, {}, async (port) => {
       const answer = parse(await new Wire(port, ask501.replace('\r\n\r\n', '\r\nAccept: application/problem+json\r\n\r\n')).end())
       assert.match(answer.head, /application\/problem\+json/)
     }))
 
-  test('a listener for connect that the server has gets the socket', () => {
+  test("the server's own listener for connect gets the socket", () => {
     const server = createServer().on('connect', (req, socket, head) => {
       socket.write(`HTTP/1.1 200 Connection Established\r\n\r\n${req.url}:${String(head)}`)
       socket.on('data', (chunk: Buffer) => socket.end(chunk))
@@ -170,7 +170,7 @@ describe('attach: CONNECT', () => {
 describe('attach: Expect: 100-continue', () => {
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n'
 
-  test('100 is sent once the body is asked for, and once', () =>
+  test('100 is sent once the body is asked for, and only once', () =>
     serving(async (request) => {
       const bytes = await request.body.bytes(10)
       return json(200, { got: String(Buffer.from(bytes ?? [])) })
@@ -199,7 +199,7 @@ describe('attach: Expect: 100-continue', () => {
       assert.equal(parse(await new Wire(port, head).end()).status, 413)
     }))
 
-  test("what the handler declines goes to the application's listener, which gets its body", () => {
+  test("a request that the handler declines goes to the application's listener, which gets its body", () => {
     const server = createServer((req, res) => {
       req.on('data', (chunk: Buffer) => res.end(chunk))
     })
@@ -220,7 +220,7 @@ describe('attach: listeners of the application', () => {
       assert.equal((await ask(port, 'GET', '/theirs')).body, 'theirs')
     }, createServer((_req, res) => { res.end('theirs') })))
 
-  test('without such listeners it gets a 404', () =>
+  test('a declined request without such listeners gets a 404', () =>
     serving(() => undefined, {}, async (port) => {
       const answer = await ask(port, 'GET', '/')
       assert.deepEqual([answer.status, JSON.parse(answer.body).code], [404, 'not_found'])

@@ -30,7 +30,7 @@ async function post(port: number, type: string, body: string): Promise<unknown> 
   return JSON.parse((await ask(port, 'POST', '/', { body, headers: { 'content-type': type } })).body)
 }
 
-describe('toNode: bodies that a parser saw first', () => {
+describe('toNode: bodies that a parser has seen', () => {
   for (const [name, make] of [['Express 4', express4], ['Express 5', express]] as const) {
     test(`a body that ${name}'s parser left alone is read from the connection`, async () => {
       await serving(make().use(make.json(), toNode(show)) as RequestListener, async (port) => {
@@ -56,7 +56,7 @@ describe('toNode: bodies that a parser saw first', () => {
   }
 
   for (const [how, handler] of [['bytes', show], ['stream', streamed]] as const) {
-    test(`${how}: a body that is gone fails with an error that says what to do`, () => {
+    test(`${how}: a body that was consumed fails with an error that says what to do`, () => {
       const errors: unknown[] = []
       const handle = toNode(handler, { onError: (error) => errors.push(error) })
       return serving((req, res) => {
@@ -68,7 +68,7 @@ describe('toNode: bodies that a parser saw first', () => {
       })
     })
 
-    test(`${how}: a value that was parsed has no bytes any more`, () => {
+    test(`${how}: a parsed value has no bytes`, () => {
       const errors: unknown[] = []
       const app = express().use(express.json(), toNode(handler, { onError: (error) => errors.push(error) }))
       return serving(app as RequestListener, async (port) => {
@@ -78,7 +78,7 @@ describe('toNode: bodies that a parser saw first', () => {
     })
   }
 
-  test('a body can be asked for once', () => {
+  test('a body can be requested once', () => {
     const errors: unknown[] = []
     const handle = toNode(async (request) => {
       await request.body.bytes(10)
@@ -205,7 +205,7 @@ describe('toNode: bodies that are not wanted', () => {
     }
   }
 
-  test('a client that wants the connection closed gets all of a streamed response, too', { timeout: 20_000 }, () => {
+  test('a client that wants the connection closed still gets all of a streamed response', { timeout: 20_000 }, () => {
     const long: Handler = async (request) => {
       for await (const _ of request.body.stream()) break
       return { status: 202, headers: {}, body: (async function* () { for (let at = 0; at < 40; at++) yield 'y'.repeat(50_000) })() }
@@ -246,7 +246,7 @@ describe('toNode: bodies that are not wanted', () => {
       }))
   }
 
-  test('the listeners of a reader that gave up are gone', async () => {
+  test('the listeners of a reader that gave up are removed', async () => {
     let counts: number[] = []
     const handle = toNode(async (request) => {
       const { req } = request.raw as NodeRaw

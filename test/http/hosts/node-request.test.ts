@@ -19,23 +19,23 @@ async function seen(port: number, path: string): Promise<unknown> {
   return JSON.parse((await ask(port, 'GET', path)).body)
 }
 
-describe('toNode: where a request is', () => {
-  test('at the root', () => serving(toNode(place), async (port) => {
+describe('toNode: the location of a request', () => {
+  test('is known at the root', () => serving(toNode(place), async (port) => {
     assert.deepEqual(await seen(port, '/'), { path: '/', mountPath: '', params: {}, query: [] })
     assert.deepEqual(await seen(port, '/a?b=1&b=2?'), { path: '/a', mountPath: '', params: {}, query: [['b', '1'], ['b', '2?']] })
   }))
 
-  test('in absolute form, as for a proxy', () => serving(toNode(place), async (port) => {
+  test('is known in absolute form, as for a proxy', () => serving(toNode(place), async (port) => {
     assert.deepEqual(await seen(port, 'http://example.org/a/b?c=1'), { path: '/a/b', mountPath: '', params: {}, query: [['c', '1']] })
     assert.deepEqual(await seen(port, 'http://example.org?c=1'), { path: '/', mountPath: '', params: {}, query: [['c', '1']] })
     assert.deepEqual(await seen(port, 'http://example.org'), { path: '/', mountPath: '', params: {}, query: [] })
   }))
 
-  test('OPTIONS * has the path *', () => serving(toNode(place), async (port) => {
+  test('has the path * for OPTIONS *', () => serving(toNode(place), async (port) => {
     assert.deepEqual(JSON.parse((await ask(port, 'OPTIONS', '*')).body).path, '*')
   }))
 
-  test('below nested Express routers, with their parameters', () => {
+  test('is known below nested Express routers, with their parameters', () => {
     const app = express()
     const router = express.Router({ mergeParams: true })
     router.use('/inner', toNode(place))
@@ -52,7 +52,7 @@ describe('toNode: where a request is', () => {
     })
   })
 
-  test('below nested Connect apps', () => {
+  test('is known below nested Connect apps', () => {
     const inner = connect().use('/b', toNode(place))
     return serving(connect().use('/a', inner), async (port) => {
       for (const [path, rest] of [['/a/b/c', ''], ['/a/b', ''], ['/a/b/', ''], ['/a/b?x=/a', '/a']]) {
@@ -62,7 +62,7 @@ describe('toNode: where a request is', () => {
     })
   })
 
-  test('behind a proxy that removes a prefix', async () => {
+  test('is known behind a proxy that removes a prefix', async () => {
     await serving(toNode(place, { mountPath: '/ext/' }), async (port) => {
       assert.deepEqual(await seen(port, '/x'), { path: '/ext/x', mountPath: '/ext', params: {}, query: [] })
       assert.deepEqual(await seen(port, '/ext/x'), { path: '/ext/x', mountPath: '/ext', params: {}, query: [] })
@@ -75,7 +75,7 @@ describe('toNode: where a request is', () => {
     })
   })
 
-  test('a mount path function that fails gets a masked 500', () => {
+  test('gets a masked 500 if the mount path function fails', () => {
     const errors: unknown[] = []
     const handle = toNode(place, { mountPath: () => { throw new Error('secret') }, onError: (error) => errors.push(error) })
     return serving(handle, async (port) => {
@@ -84,7 +84,7 @@ describe('toNode: where a request is', () => {
     })
   })
 
-  test('the facts of one call take precedence', () => {
+  test('has the facts of one call before those of the binding', () => {
     const handle = toNode<{ a: number }>(({ path, mountPath, params, context }) => json(200, { path, mountPath, params, context }), { context: () => ({ a: 0 }) })
     return serving((req, res) => handle(req, res, { mountPath: '/m', params: { id: '1', gone: undefined }, context: { a: 1 } }), async (port) => {
       assert.deepEqual(await seen(port, '/x'), { path: '/m/x', mountPath: '/m', params: { id: '1' }, context: { a: 1 } })
@@ -92,8 +92,8 @@ describe('toNode: where a request is', () => {
   })
 })
 
-describe('toNode: what a request carries', () => {
-  test('the context is made once, when asked for, and its failure is masked', () => {
+describe('toNode: the contents of a request', () => {
+  test('the context is created once, on demand, and its failure is masked', () => {
     let made = 0
     const errors: unknown[] = []
     const handle = toNode<{ n: number }>((request) => {
@@ -115,7 +115,7 @@ describe('toNode: what a request carries', () => {
     })
   })
 
-  test('it has the peer, the headers and the objects of the application', () => {
+  test('the request has the peer, the headers and the objects of the application', () => {
     let same = false
     const listener: RequestListener = (req, res) => toNode((request) => {
       const raw = request.raw as NodeRaw
@@ -128,7 +128,7 @@ describe('toNode: what a request carries', () => {
     })
   })
 
-  test('a request behind a response of the application does not run when the connection closes before its turn', () => {
+  test('a request behind a response of the application does not run if the connection closes before its turn', () => {
     let runs = 0
     let closed = false
     const handle = toNode(() => { runs++; return json(200, {}) })
@@ -145,7 +145,7 @@ describe('toNode: what a request carries', () => {
     })
   })
 
-  test('a signal that is first asked for after the client left is aborted already', () => {
+  test('a signal that is first requested after the client has left is already aborted', () => {
     let late: unknown
     const handle = toNode(async (request) => {
       const { res } = request.raw as NodeRaw
@@ -165,7 +165,7 @@ describe('toNode: what a request carries', () => {
     })
   })
 
-  test('a derived request with a signal of its own is gone when that signal aborts', async () => {
+  test('a derived request with its own signal is aborted with that signal', async () => {
     const controller = new AbortController()
     const request = { signal: new AbortController().signal, gone: false } as HttpRequest
     const derived = new DerivedRequest(request, { signal: () => controller.signal })
@@ -174,7 +174,7 @@ describe('toNode: what a request carries', () => {
     assert.deepEqual([derived.gone, new DerivedRequest(derived, {}).gone, request.gone], [true, true, false])
   })
 
-  test('the compatibility API of node:http2 is served too', async () => {
+  test('a server of the compatibility API of node:http2 is supported', async () => {
     const handle = toNode(async (request) => {
       const bytes = await request.body.bytes(100)
       return request.path === '/stream'

@@ -92,7 +92,7 @@ const summaryOf = ([status, body]: readonly [number, unknown]): unknown[] => [st
 
 for (const parseAs of ['buffer', 'string'] as const) {
   describe(`behind a parser of Fastify with parseAs: '${parseAs}'`, () => {
-    test('a body that is not compressed is read as JSON, lines and bytes', async () => {
+    test('an uncompressed body is read as JSON, lines and bytes', async () => {
       await served(withFastify(parseAs), async (send) => {
         assert.deepEqual(inputOf(await send('task', JSON_TYPE, '{"a":1}')), [200, { a: 1 }])
         assert.deepEqual(summaryOf(await send('bulk', JSON_TYPE, ITEMS)), [201, 2])
@@ -122,7 +122,7 @@ for (const parseAs of ['buffer', 'string'] as const) {
   })
 }
 
-test('a JSON string that the own parser of Fastify has parsed is a value', async () => {
+test("a JSON string that Fastify's own parser has parsed is a value", async () => {
   await served(withFastify(), async (send) => {
     assert.deepEqual(inputOf(await send('task', JSON_TYPE, '"123"')), [200, '123'])
     assert.deepEqual(codeOf(await send('task', JSON_TYPE, chunked('"123"'))), [400, 'invalid_header'])
@@ -150,7 +150,7 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
       })
     })
 
-    test('text of unknown length may be a string that was JSON, so it gets a 4xx', async () => {
+    test('text of unknown length gets a 4xx, because it may be a string that was JSON', async () => {
       await served(withExpress(make, make.text({ type: '*/*' })), async (send, errors) => {
         assert.deepEqual(codeOf(await send('task', JSON_TYPE, chunked('{"a":1}'))), [400, 'invalid_header'])
         assert.deepEqual(codeOf(await send('task', JSON_TYPE, gzipSync('{"a":1}'), { 'content-encoding': 'gzip' })), [415, 'unsupported_content_coding'])
@@ -182,7 +182,7 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
       }
     })
 
-    test('bytes that express.raw decoded keep their values, also if they are not text', async () => {
+    test('bytes that express.raw decoded keep their values, even if they are not text', async () => {
       await served(withExpress(make, make.raw({ type: '*/*' })), async (send) => {
         assert.deepEqual(await send('bytes', 'image/png', gzipSync(Buffer.from('\x89PNG\xff\xfe', 'latin1')), { 'content-encoding': 'gzip' }), [200, { bytes: '\x89PNG\xff\xfe' }])
         assert.deepEqual(summaryOf(await send('lines', NDJSON, gzipSync(LINES), { 'content-encoding': 'gzip' })), [200, 2])
@@ -203,7 +203,7 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
       })
     })
 
-    test('a form that express.urlencoded has parsed is no JSON', async () => {
+    test('a form that express.urlencoded has parsed is not JSON', async () => {
       await served(withExpress(make, make.urlencoded({ extended: true })), async (send) => {
         assert.deepEqual(codeOf(await send('task', 'application/x-www-form-urlencoded', 'a=1')), [415, 'unsupported_media_type'])
         assert.deepEqual(inputOf(await send('task', JSON_TYPE, '{"a":1}')), [200, { a: 1 }])
@@ -221,7 +221,7 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
   })
 }
 
-describe('behind what reads a body as something else', () => {
+describe('behind middleware that reads a body as another type', () => {
   const asked = async (body: unknown): Promise<[number, unknown]> => {
     const errors: unknown[] = []
     const tasks = createTasks({ ...memory(), definitions: [echo] })

@@ -8,7 +8,7 @@ import { memory } from 'longhaul/memory'
 import { toMiddleware } from 'longhaul/node'
 import { listen } from '../../kit/listen.js'
 
-test('behind express.json(), maxInputBytes bounds chunked and coded bodies too', async (t) => {
+test('maxInputBytes bounds chunked and coded bodies behind express.json()', async (t) => {
   const work = defineTask({ name: 'work', run: () => ({ message: 'done' }) })
   const engine = memory()
   const tasks = createTasks({ ...engine, definitions: [work], maxInputBytes: 1000 })

@@ -83,8 +83,8 @@ function counting(): { readonly handler: Handler, most: number, runs: number, re
 
 const inOrder = Array.from({ length: COUNT }, (_, n) => `/${n}`)
 
-describe(`${COUNT} pipelined requests run one after the other`, () => {
-  test('and are answered in order, and leave no listener on the connection', async () => {
+describe(`${COUNT} pipelined requests`, () => {
+  test('run one after the other, get their responses in order, and leave no listener on the connection', async () => {
     await withoutWarnings(async () => {
       const seen = counting()
       const { client, socket } = await listen((server) => { attach(server, seen.handler) })
@@ -101,7 +101,7 @@ describe(`${COUNT} pipelined requests run one after the other`, () => {
     })
   })
 
-  test('that no handler answers', async () => {
+  test('run one after the other, and get a 404 each if no handler responds', async () => {
     await withoutWarnings(async () => {
       const { client } = await listen((server) => { attach(server, ({ signal }) => (signal.aborted ? { status: 500, headers: {} } : undefined)) })
       send(client)
@@ -110,14 +110,14 @@ describe(`${COUNT} pipelined requests run one after the other`, () => {
     })
   })
 
-  test('that an unknown expectation rejects', async () => {
+  test('are rejected for an unknown expectation one after the other', async () => {
     const { client } = await listen((server) => { attach(server, () => undefined) })
     client.write('GET / HTTP/1.1\r\nHost: x\r\nExpect: magic\r\n\r\n'.repeat(COUNT))
     await answers(client, 417)
     client.destroy()
   })
 
-  test('behind middleware of policies that wait, in front of an application', async () => {
+  test('run one after the other behind slow middleware of policies, in front of an application', async () => {
     await withoutWarnings(async () => {
       const seen = counting()
       const guard = toMiddleware(Object.assign<Parameters<typeof toMiddleware>[0], object>(
@@ -132,7 +132,7 @@ describe(`${COUNT} pipelined requests run one after the other`, () => {
     })
   })
 
-  test('in turns with responses of the application', async () => {
+  test('run in turns with responses of the application', async () => {
     const seen = counting()
     const handle = toNode(seen.handler)
     const { client } = await listen((server) => {
@@ -147,7 +147,7 @@ describe(`${COUNT} pipelined requests run one after the other`, () => {
     client.destroy()
   })
 
-  test('each in the async context of its own request', async () => {
+  test('run each in the async context of its own request', async () => {
     const context = new AsyncLocalStorage<string>()
     const handle = toNode(async () => {
       await new Promise((resolve) => { setImmediate(resolve) })
@@ -161,7 +161,7 @@ describe(`${COUNT} pipelined requests run one after the other`, () => {
     client.destroy()
   })
 
-  test('after many clients that left during slow middleware', async () => {
+  test('run one after the other after many clients have left during slow middleware', async () => {
     const handle = toNode(() => ({ status: 200, headers: {}, body: 'for /;' }))
     const late: (() => void)[] = []
     let isSlow = true
@@ -188,7 +188,7 @@ describe(`${COUNT} pipelined requests run one after the other`, () => {
     client.destroy()
   })
 
-  test('until their client disconnects: that one is aborted, and no other runs', async () => {
+  test('stop when their client disconnects, which aborts the running one', async () => {
     await withoutWarnings(async () => {
       let runs = 0
       const { client } = await listen((server) => {
@@ -205,7 +205,7 @@ describe(`${COUNT} pipelined requests run one after the other`, () => {
     })
   })
 
-  test('until a response ends the connection', async () => {
+  test('stop when a response ends the connection', async () => {
     let runs = 0
     const { client } = await listen((server) => {
       attach(server, () => { runs++; return { status: 200, headers: { connection: 'close' } } })
@@ -218,7 +218,7 @@ describe(`${COUNT} pipelined requests run one after the other`, () => {
     assert.equal(runs, 1)
   })
 
-  test('and too many of them end the connection', async () => {
+  test('end the connection if there are too many', async () => {
     let runs = 0
     const { client } = await listen((server) => {
       attach(server, () => { runs++; return new Promise(() => {}) })

@@ -78,7 +78,7 @@ const ways: Readonly<Record<string, (change: (request: HttpRequest) => HttpReque
 for (const [name, binding] of Object.entries(bindings)) {
   describe(name, () => {
     for (const [way, handlerOf] of Object.entries(ways)) {
-      test(`${way}: request.with passes a changed request on, with all its other members`, async (t) => {
+      test(`${way}: request.with passes a changed request on, with all its other properties`, async (t) => {
         const faults: unknown[] = []
         const { status, text } = await binding(t)(handlerOf((request) => request.with({ headers: { ...request.headers, 'x-tenant': 'acme' } })), (error) => faults.push(error))
         assert.deepEqual([status, faults], [200, []])
@@ -87,7 +87,7 @@ for (const [name, binding] of Object.entries(bindings)) {
       })
 
       for (const [what, copy] of Object.entries(copies)) {
-        test(`${way}: ${what} fails with a sentence that names request.with`, async (t) => {
+        test(`${way}: ${what} fails with a message that names request.with`, async (t) => {
           const faults: unknown[] = []
           const { status, text } = await binding(t)(handlerOf(copy), (error) => faults.push(error))
           assert.equal(status, 500, text)
@@ -98,7 +98,7 @@ for (const [name, binding] of Object.entries(bindings)) {
   })
 }
 
-test('endpoints of tasks see the changed request: its headers, and who owns the task', async (t) => {
+test('the endpoints of tasks see the changed request: its headers and the owner of the task', async (t) => {
   const report = defineTask({ name: 'report', run: () => ({ message: 'Here.' }) })
   const tasks = createTasks({ ...memory(), definitions: [report] })
   t.after(() => tasks.close())
@@ -109,7 +109,7 @@ test('endpoints of tasks see the changed request: its headers, and who owns the 
   assert.equal((await tasks.ownedBy('acme').get(taskId))?.taskId, taskId)
 })
 
-test('in front of the handlers of an application, requestOf is the changed request; a copy is rejected there too', async (t) => {
+test('requestOf returns the changed request in front of the handlers of an application, and a copy is rejected', async (t) => {
   for (const [change, status] of [[added, 200], [((request, next) => next({ ...request })) as Policy, 500]] as const) {
     const app = express()
     app.use(toMiddleware(change, { onError: () => undefined }))
@@ -120,7 +120,7 @@ test('in front of the handlers of an application, requestOf is the changed reque
   }
 })
 
-test('a framework that calls a handler without a binding gets a sentence, whatever its second argument is', () => {
+test('a framework that calls a handler without a binding gets an error message, whatever its second argument is', () => {
   const handler = router({ 'GET /x': tenantOf })
   for (const second of [{}, () => undefined]) {
     assert.throws(() => (handler as (...args: unknown[]) => unknown)({ method: 'GET', url: '/x' }, second), { name: 'TypeError', message: /toNode\(handler\)/ })

@@ -26,7 +26,7 @@ async function post(url: string, agent: Agent, prefer: string): Promise<Said> {
 }
 
 for (const engine of ['memory', 'Redis'] as const) {
-  test(`SIGTERM under 24 clients, on ${engine}: nobody gets queue_full, and the log has one line for each code`, { timeout: 120_000 }, async () => {
+  test(`24 clients on ${engine} get no queue_full during SIGTERM, and the log has one line for each code`, { timeout: 120_000 }, async () => {
     const redis = engine === 'Redis' ? await redisUrl() : undefined
     for (let round = 0; round < 2; round++) {
       const server = startProcess({ RATE_LIMIT: '999999999', ...redis !== undefined && { REDIS_URL: redis } })

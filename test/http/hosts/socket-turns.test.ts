@@ -108,7 +108,7 @@ describe('all pairs and triples of events in one packet get their responses in o
   })
 })
 
-test('toNode on a plain server: nothing that one packet brings ends the process, and no response leaves before its turn', async () => {
+test('toNode on a plain server survives every pair of events in one packet, and no response leaves before its turn', async () => {
   const paths: string[] = []
   const handle = toNode(handler)
   const server = createServer((req, res) => {
@@ -134,7 +134,7 @@ describe('a CONNECT behind a response that waits for its client', () => {
   const block = Buffer.alloc(256 * 1024, 'x')
   const big: Handler = () => ({ status: 200, headers: {}, body: (async function * () { for (let n = 0; n < 64; n++) yield block })() })
 
-  test('is answered when the client has read the response', async () => {
+  test('gets its response when the client has read the first response', async () => {
     const server = createServer()
     attach(server, big)
     await serving(server, async (port) => {
@@ -169,7 +169,7 @@ describe('a CONNECT behind a response that waits for its client', () => {
   })
 })
 
-test('a request without Host gets an error body, as any other error', async () => {
+test('a request without Host gets an error body like any other error', async () => {
   const server = theirs()
   const detach = attach(server, handler)
   await serving(server, async (port) => {
@@ -214,7 +214,7 @@ for (const event of ['connect', 'method'] as const) {
   })
 }
 
-test('a server that does not require Host still does not', async () => {
+test('a server with requireHostHeader: false still requires no Host', async () => {
   const server = createServer({ requireHostHeader: false })
   attach(server, handler)
   await serving(server, async (port) => {

@@ -21,7 +21,7 @@ function handlers(): Readonly<Record<string, Handler>> {
 }
 
 for (const [name, handler] of Object.entries(handlers())) {
-  test(`Express: a handler without toNode says so: ${name}`, { timeout: 10_000 }, async (t) => {
+  test(`an Express handler without toNode fails with a message that says so: ${name}`, { timeout: 10_000 }, async (t) => {
     const app = express()
     const seen: unknown[] = []
     app.all('/tasks/:id', handler)
@@ -34,7 +34,7 @@ for (const [name, handler] of Object.entries(handlers())) {
     assert.match(String(seen[0]), ADVICE)
   })
 
-  test(`Fastify: a handler without toFastify says so: ${name}`, { timeout: 10_000 }, async () => {
+  test(`a Fastify handler without toFastify fails with a message that says so: ${name}`, { timeout: 10_000 }, async () => {
     const app = fastify()
     app.get('/tasks/:id', handler as never)
     const answer = await app.inject('/tasks/a')

@@ -60,12 +60,12 @@ async function flood(server: Server, one: Caller, other: Caller): Promise<void> 
   for (const each of [reader, ...clients]) each.destroy()
 }
 
-describe('bytes of responses that nobody reads are bounded for each caller, and another caller does not pay', () => {
+describe('unread response bytes of a caller', () => {
   const kinds: readonly (readonly [string, Caller, Caller])[] = [
     ['addresses', ['127.0.0.1'], ['127.0.0.2']], ['principals', ['127.0.0.1', 'ann'], ['127.0.0.1', 'bob']],
   ]
   for (const [what, one, other] of kinds) {
-    test(`node:http, callers are ${what}`, async () => {
+    test(`are bounded in node:http, where callers are ${what}, and do not count for another caller`, async () => {
       const server = createServer()
       attach(server, handler)
       await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -75,7 +75,7 @@ describe('bytes of responses that nobody reads are bounded for each caller, and 
     })
   }
 
-  test('parts of a buffer that is larger than the limit count as they are sent, for several slow clients', async () => {
+  test('count as they are sent for parts of a buffer that is larger than the limit', async () => {
     const large = Buffer.alloc(LIMIT + MIB)
     const part = large.subarray(0, 65_536)
     let parts = 0
@@ -98,7 +98,7 @@ describe('bytes of responses that nobody reads are bounded for each caller, and 
     server.close()
   })
 
-  test('Fastify', async () => {
+  test('are bounded in Fastify', async () => {
     const app = fastify({ forceCloseConnections: true })
     app.register(fastifyLonghaul, { handler })
     await app.listen({ port: 0, host: '127.0.0.1' })

@@ -76,7 +76,7 @@ after(() => stop())
 
 describe('an upstream that fails', () => {
   for (const [path, status, code] of UPSTREAMS) {
-    test(`SPEC 7.502, 7.504: ${path}: ${status} ${code}, and only onError receives the reason`, async () => {
+    test(`SPEC 7.502, 7.504: ${path} gets ${status} ${code}, and only onError receives the reason`, async () => {
       const post = { headers: { 'content-type': 'application/json' }, body: JSON.stringify({ path }) }
       for (const answer of [await ask(ours.port, 'GET', `/handler/${path}`), await ask(ours.port, 'GET', `/repository/${path}`), await ask(ours.port, 'POST', '/task', post)]) {
         heard.splice(0, heard.length - 1)
@@ -100,7 +100,7 @@ describe('an upstream that fails', () => {
 describe('upstreamError', () => {
   const late = (code: string): Error => Object.assign(new Error('no'), { code })
 
-  test('a time-out gets a 504, however deep in the causes; others get 502', () => {
+  test('maps a time-out to a 504 at any depth of the causes, and other errors to a 502', () => {
     const rows: [unknown, string][] = [
       [new DOMException('', 'TimeoutError'), 'gateway_timeout'], [late('ETIMEDOUT'), 'gateway_timeout'], [late('UND_ERR_HEADERS_TIMEOUT'), 'gateway_timeout'],
       [late('UND_ERR_BODY_TIMEOUT'), 'gateway_timeout'], [late('UND_ERR_CONNECT_TIMEOUT'), 'gateway_timeout'], [late('ESOCKETTIMEDOUT'), 'gateway_timeout'],
@@ -118,7 +118,7 @@ describe('upstreamError', () => {
     assert.equal(upstreamError(ring).code, 'bad_gateway', 'it ends')
   })
 
-  test('an HttpError is unchanged, and may have a message of the application', () => {
+  test('keeps an HttpError, which may have a message of the application', () => {
     const own = httpError('conflict')
     assert.equal(upstreamError(own), own)
     const made = upstreamError(new Error('secret'), { message: 'The rates cannot be had.', headers: { 'retry-after': '5' } })

@@ -1,5 +1,5 @@
 // Compiles texts as if they were files beside the examples.
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import ts from 'typescript'
 import { root } from './process.js'
 
@@ -8,7 +8,7 @@ const NODE_SQLITE = join(root, 'test/http/kit/node-sqlite.d.ts')
 
 /**
  * Compiles modules under the settings of this repository. They exist in memory only, in
- * `examples/snippets`, and may import one another.
+ * `examples/snippets` or folders below it, and may import one another.
  *
  * @param modules The text of each module by the name of its file.
  * @returns The problems of each module by the name of its file; none if all compile.
@@ -36,7 +36,8 @@ function hostOf(options: ts.CompilerOptions, texts: ReadonlyMap<string, string>)
   const host = ts.createCompilerHost(options)
   const { fileExists, readFile } = host
   const getSourceFile = host.getSourceFile.bind(host)
-  host.directoryExists = (path) => path === folder || ts.sys.directoryExists(path)
+  const folders = new Set([folder, ...[...texts.keys()].map((path) => dirname(path))])
+  host.directoryExists = (path) => folders.has(path) || ts.sys.directoryExists(path)
   host.fileExists = (path) => texts.has(path) || fileExists(path)
   host.readFile = (path) => texts.get(path) ?? readFile(path)
   host.getSourceFile = (path, version, ...rest) => {

@@ -5,14 +5,14 @@ import ts from 'typescript'
 import { ENTRY_POINTS } from '../../../scripts/entry-points.mjs'
 import { root } from './process.js'
 
-const AREAS = ['src', 'adapters']
+const AREAS = ['src', 'adapters', 'conformance']
 /** What `app` is in the examples of a binding, by the file's folder. Elsewhere it is Express. */
 const APPS: Readonly<Record<string, string>> = { 'adapters/fastify': 'fastifyApp', 'adapters/koa': 'koaApp' }
 /** The file whose names an example may use without an import, seen from `examples/snippets`. */
 const HOST_NAMES = { file: 'test/http/docs/example-names.ts', specifier: '../../test/http/docs/example-names.js' }
 
 /**
- * Makes each `@example` block of `src` and `adapters` into a module. An example is complete
+ * Makes each `@example` block of `src`, `adapters` and `conformance` into a module. An example is complete
  * TypeScript, except that it need not import two kinds of names: those that the package exports, and
  * those of `test/http/docs/example-names.ts`, which stand for what an application has. An example
  * that returns is the body of a handler.

@@ -10,7 +10,7 @@ import { listen, type Listening } from '../../kit/listen.js'
 import { blocks } from '../kit/doc-page.js'
 import { ask, eventually, open } from '../kit/wire.js'
 
-describe('downloads over a socket', () => {
+describe('a download over a socket', () => {
   let server: Listening
   let opened = 0
   let closed = 0
@@ -47,14 +47,14 @@ describe('downloads over a socket', () => {
   })
   after(() => server.close())
 
-  test('SPEC 4.9, 4.9.format.1: records one a line, whatever Accept says of NDJSON', async () => {
+  test('SPEC 4.9, 4.9.format.1: sends records one per line, whatever Accept says about NDJSON', async () => {
     for (const headers of [{}, { accept: 'application/x-ndjson' }, { accept: '*/*' }]) {
       const answer = await ask(server.port, 'GET', '/bulk-data', { headers })
       assert.deepEqual([answer.status, answer.headers['content-type']], [200, 'application/x-ndjson'])
       assert.deepEqual(answer.body.trimEnd().split('\n').map((line) => JSON.parse(line) as object), people)
     }
   })
-  test('the reader of the guide reads a decoded download as it arrives', async () => {
+  test('arrives decoded at the reader of the guide as it is sent', async () => {
     for (const name of ['docs/guide/ndjson.md']) {
       const page = await readFile(join(import.meta.dirname, '../../..', name), 'utf8')
       const snippet = blocks(page, 'js').find((block) => block.startsWith('async function* records')) ?? ''
@@ -78,7 +78,7 @@ describe('downloads over a socket', () => {
       assert.deepEqual(await all(new Response(cut)), [{ name: 'Zoë' }, { id: 1 }])
     }
   })
-  test('HEAD has the same head and no body, and opens nothing for long', async () => {
+  test('has the same head for HEAD and no body, and keeps nothing open', async () => {
     const [head, get] = [await ask(server.port, 'HEAD', '/bulk-data'), await ask(server.port, 'GET', '/bulk-data')]
     assert.equal(head.body, '')
     for (const name of ['content-type', 'vary']) assert.equal(head.headers[name], get.headers[name])
@@ -86,7 +86,7 @@ describe('downloads over a socket', () => {
     assert.equal((await ask(server.port, 'HEAD', '/endless')).status, 200)
     assert.equal(given, before)
   })
-  test('a client that disconnects stops the source, coded or not', async () => {
+  test('stops its source when a client disconnects, coded or not', async () => {
     for (const headers of [{}, { 'accept-encoding': 'gzip' }]) {
       opened = closed = given = 0
       const response = await open(server.port, 'GET', '/endless', { headers })
@@ -98,7 +98,7 @@ describe('downloads over a socket', () => {
       assert.deepEqual([opened, given], [1, before])
     }
   })
-  test('a client that does not read pauses the source', async () => {
+  test('pauses its source while a client does not read', async () => {
     opened = closed = given = 0
     const response = await open(server.port, 'GET', '/endless')
     response.pause()
@@ -112,7 +112,7 @@ describe('downloads over a socket', () => {
     response.destroy()
     await eventually(() => closed === 1, 'the source is closed')
   })
-  test('a source that fails midway cuts the connection, so that the client notices', async () => {
+  test('cuts the connection if its source fails midway, so that the client notices', async () => {
     for (const headers of [{}, { 'accept-encoding': 'gzip' }]) {
       const response = await open(server.port, 'GET', '/failing', { headers })
       assert.equal(response.statusCode, 200)
@@ -122,7 +122,7 @@ describe('downloads over a socket', () => {
       assert.equal(response.complete, false)
     }
   })
-  test('a source that fails before the first record gets a 500', async () => {
+  test('gets a 500 if its source fails before the first record', async () => {
     const { status, body } = await ask(server.port, 'GET', '/at-once')
     assert.deepEqual([status, (JSON.parse(body) as { code: string }).code], [500, 'internal_error'])
   })

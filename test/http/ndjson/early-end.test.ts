@@ -77,19 +77,19 @@ describe('an upload that ends early', () => {
   const numbers = (count: number) => Array.from({ length: count }, (_, at) => at)
 
   for (const [coding, body] of Object.entries(bodies)) {
-    test(`by maxLines has written these lines and no other, in ${coding}`, async () => {
+    test(`has written exactly the lines up to maxLines, in ${coding}`, async () => {
       const response = await post('/limited', body, { 'content-encoding': coding })
       assert.deepEqual([response.status, json(response).code], [413, 'body_too_large'])
       assert.deepEqual(json(response).summary, all(MAX_LINES))
       assert.deepEqual(seen, numbers(MAX_LINES))
     })
 
-    test(`by maxLines: 1 has written one line, in ${coding}`, async () => {
+    test(`has written one line with maxLines: 1, in ${coding}`, async () => {
       const response = await post('/one', body, { 'content-encoding': coding })
       assert.deepEqual([response.status, json(response).summary, seen], [413, all(1), [0]])
     })
 
-    test(`by maxLines in the background says how many lines it has written, in ${coding}`, async () => {
+    test(`says in the background how many lines it has written up to maxLines, in ${coding}`, async () => {
       const { headers } = await post('/limited', body, { 'content-encoding': coding, prefer: 'respond-async' })
       const status = await ask(server.port, 'GET', headers.location as string, { headers: { prefer: 'wait=20' } })
       const { error, progress } = JSON.parse(status.body) as {
@@ -101,7 +101,7 @@ describe('an upload that ends early', () => {
       assert.deepEqual(seen, numbers(MAX_LINES))
     })
 
-    test(`by maxLines is streamed with a line for each record, in ${coding}`, async () => {
+    test(`streams a line for each record up to maxLines, in ${coding}`, async () => {
       const response = await post('/limited', body, { 'content-encoding': coding, accept: 'application/x-ndjson' })
       const lines = response.body.trim().split('\n').map((line) => JSON.parse(line) as Body & { line?: number })
       assert.deepEqual(lines.slice(0, -1).map(({ line }) => line), numbers(MAX_LINES).map((at) => at + 1))
@@ -109,7 +109,7 @@ describe('an upload that ends early', () => {
       assert.deepEqual(seen, numbers(MAX_LINES))
     })
 
-    test(`by maxLines with an Idempotency-Key is written once, in ${coding}`, async () => {
+    test(`is written once with maxLines and an Idempotency-Key, in ${coding}`, async () => {
       // Above 1 MiB as sent: pads that do not compress.
       const pad = Array.from({ length: 20_000 }, (_, id) => `{"id":${id},"pad":"${String(Math.random()).repeat(20)}"}\n`).join('')
       for (const lines of [text(0, 8000), pad]) {
@@ -125,7 +125,7 @@ describe('an upload that ends early', () => {
     })
   }
 
-  test('blank lines and a last line without a line feed are lines', async () => {
+  test('counts blank lines and a last line without a line feed as lines', async () => {
     assert.equal((await post('/one', '{"id":1}\n')).status, 200)
     assert.equal((await post('/one', '{"id":2}')).status, 200)
     const refused = []
@@ -134,7 +134,7 @@ describe('an upload that ends early', () => {
     assert.deepEqual(seen, [1, 2, 3, 4, 5])
   })
 
-  test('by a malformed coding reports what it has written', async () => {
+  test('reports what it has written before a malformed coding', async () => {
     const whole = Buffer.from(gzipSync(text(0, 100_000)))
     // The check sum.
     whole.fill(0xff, whole.length - 8, whole.length - 4)
@@ -144,7 +144,7 @@ describe('an upload that ends early', () => {
     assert.deepEqual(json(response).summary, all(seen.length))
   })
 
-  test('while it is streamed lists what it has written before the error, in the same piece of the body too', async () => {
+  test('lists what it has written before the error in streamed results, even in the same piece of the body', async () => {
     const wire = new Wire(server.port, [
       'POST /plain HTTP/1.1', 'Host: x', 'Content-Type: application/x-ndjson', 'Accept: application/x-ndjson',
       'Connection: close', 'Transfer-Encoding: chunked', '', '',
@@ -156,7 +156,7 @@ describe('an upload that ends early', () => {
     assert.equal(seen.length, 500)
   })
 
-  test('by timeouts({ readMs }) or runMs of a client that is slow gets a 408 with its report', async () => {
+  test('gets a 408 with its report if its client is slower than timeouts({ readMs }) or runMs', async () => {
     for (const path of ['/read-timed', '/timed']) {
       seen.length = 0
       const wire = new Wire(server.port, `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 1000000\r\n\r\n${text(0, 5200)}`)
@@ -168,7 +168,7 @@ describe('an upload that ends early', () => {
     }
   })
 
-  test('by timeouts({ runMs }) during a write gets a 503 with its report, and nothing is written after that write', async () => {
+  test('gets a 503 with its report if timeouts({ runMs }) ends a write, and writes nothing afterwards', async () => {
     const response = await post('/timed', `${text(0, 500)}${'{"id":-2}\n'.repeat(500)}${text(500, 9000)}`)
     assert.deepEqual([response.status, json(response).code, json(response).summary], [503, 'run_timeout', all(500)])
     release?.()
@@ -177,7 +177,7 @@ describe('an upload that ends early', () => {
     assert.equal(seen.length, 1000)
   })
 
-  test('by an error of the application in the background, or the time limit of its task, shows its progress', async () => {
+  test('shows its progress in the background after an error of the application or a time limit', async () => {
     for (const [id, code] of [[-1, 'task_failed'], [-2, 'task_timeout']] as const) {
       const { headers } = await post('/plain', `${text(0, 1500)}{"id":${id}}\n`, { prefer: 'respond-async' })
       const status = await ask(server.port, 'GET', headers.location as string, { headers: { prefer: 'wait=20' } })

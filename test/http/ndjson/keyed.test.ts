@@ -54,7 +54,7 @@ describe('a large synchronous upload with an Idempotency-Key', () => {
     socket.destroy()
   }
 
-  test('that broke after a write: the next request gets its error with the report, and writes nothing', async () => {
+  test('is not written again after it broke: the next request gets its error with the report', async () => {
     await broken('cut', body.subarray(0, 2_000_000), () => seen.length > 0)
     const again = await post('cut', body)
     assert.deepEqual([again.status, again.json.code, again.headers['idempotent-replayed']], [400, 'incomplete_body', 'true'])
@@ -63,13 +63,13 @@ describe('a large synchronous upload with an Idempotency-Key', () => {
     assert.equal(new Set(seen).size, seen.length)
   })
 
-  test('that broke before a write leaves the key free', async () => {
+  test('leaves its key free if it broke before a write', async () => {
     await broken('early', body.subarray(0, 1000), () => true)
     const next = await post('early', body)
     assert.deepEqual([next.status, next.json.summary?.succeeded, seen.length], [200, 3000, 3000])
   })
 
-  test('a replay does not wait for its body, and other content gets a 422', async () => {
+  test('is replayed without waiting for the body, and gets a 422 for other content', async () => {
     const first = await post('once', body)
     const again = await post('once', body)
     assert.deepEqual([again.status, again.headers['idempotent-replayed'], again.body], [200, 'true', first.body])
@@ -78,7 +78,7 @@ describe('a large synchronous upload with an Idempotency-Key', () => {
     assert.equal(seen.length, 3000)
   })
 
-  test('that asks for a line for each record gets a 400, and writes nothing', async () => {
+  test('gets a 400 if it asks for a line for each record, and writes nothing', async () => {
     const { status, json } = await post('lines', body, { accept: 'application/x-ndjson' })
     assert.deepEqual([status, json.code, seen.length], [400, 'idempotency_needs_async', 0])
   })

@@ -68,7 +68,7 @@ describe('an error of a source', () => {
     }
   })
 
-  test('is for the client if it is an HttpError, and is not reported', async () => {
+  test('is sent to the client if it is an HttpError, and is not reported', async () => {
     const error = new HttpError(422, 'no_header', { message: 'The first row must have the names.' })
     for (const source of [throwing(error), yielding(() => error)]) {
       const { status, code, error: message, succeeded, reported } = await post(source)
@@ -131,8 +131,8 @@ describe('an error of a source', () => {
   })
 })
 
-describe('what a source yields', () => {
-  test('is a failed line if it is JSON but no object, or nothing', async () => {
+describe('a value that a source yields', () => {
+  test('is a failed line if it is nothing, or JSON other than an object', async () => {
     for (const value of [undefined, null, 'text', 1, [{}]]) {
       const { status, items, written } = await post(yielding(() => value))
       assert.deepEqual([status, written], [200, [{ id: 1 }]])
@@ -140,7 +140,7 @@ describe('what a source yields', () => {
     }
   })
 
-  test('is an error for the operator if JSON would write it as something else', async () => {
+  test('is an error for the operator if JSON would write it differently', async () => {
     for (const value of [new Map([['a', 1]]), { tags: new Set([1]) }, { late: Promise.resolve(1) }, Buffer.from('{}'), { n: 1n }]) {
       const { status, code, succeeded, reported, written } = await post(yielding(() => value))
       assert.deepEqual([status, code, succeeded, written], [500, 'internal_error', 1, [{ id: 1 }]])

@@ -18,7 +18,7 @@ interface Item { id: number }
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 
-describe('uploads over a socket', () => {
+describe('an upload over a socket', () => {
   const seen: Item[] = []
   const { engine, store, blobs } = memory()
   let waiting = false
@@ -61,7 +61,7 @@ describe('uploads over a socket', () => {
     return JSON.parse(body) as { status: string; result?: UploadResult; error?: { code: string; message: string }; progress?: { done: number; total: number } }
   }
 
-  test('SPEC 4.9, 4.9.upload.1, 4.9.upload.2: a message once all lines are read, bad ones skipped', async () => {
+  test('SPEC 4.9, 4.9.upload.1, 4.9.upload.2: gets a message once all lines are read, and skips bad lines', async () => {
     seen.length = 0
     const { status, headers, body } = await post('{"id":1}\nnonsense\n{"id":2}')
     assert.deepEqual([status, headers['content-type']], [200, 'application/json'])
@@ -70,7 +70,7 @@ describe('uploads over a socket', () => {
     assert.deepEqual([summary, items.map(({ line }) => line)], [{ total: 3, succeeded: 2, failed: 1 }, [2]])
     assert.deepEqual(seen, [{ id: 1 }, { id: 2 }])
   })
-  test('SPEC 4.9.upload.3: gzip, deflate, br and several members; others get 415', async () => {
+  test('SPEC 4.9.upload.3: may use gzip, deflate and br, with several members, and other codings get 415', async () => {
     const text = '{"id":1}\n{"id":2}\n'
     for (const [coding, body] of [
       ['gzip', gzipSync(text)], ['deflate', deflateSync(text)], ['br', brotliCompressSync(text)], ['x-gzip', Buffer.concat([gzipSync('{"id":1}\n{"i'), gzipSync('d":2}')])],
@@ -82,7 +82,7 @@ describe('uploads over a socket', () => {
     assert.equal(refused.status, 415)
     assert.match(String(refused.headers['accept-encoding']), /gzip/)
   })
-  test('SPEC 4.9.upload.3: zstd where Node has it, whole or cut off, at once or in the background; a 415 elsewhere', async () => {
+  test('SPEC 4.9.upload.3: may use zstd if Node has it, and otherwise gets a 415', async () => {
     const coded = { 'content-encoding': 'zstd' }
     if (!zstd) {
       assert.equal((await post('x', coded)).status, 415)
@@ -102,7 +102,7 @@ describe('uploads over a socket', () => {
     const cut = await post(frames.subarray(0, -1), { ...coded, prefer: 'respond-async' })
     assert.equal((await ended(cut.headers.location as string)).error?.code, 'incomplete_body')
   })
-  test('results are sent during the upload', async () => {
+  test('gets results while it is sent', async () => {
     const wire = new Wire(server.port, [
       'POST /upload-ndjson HTTP/1.1', 'Host: x', 'Content-Type: application/x-ndjson', 'Accept: application/x-ndjson', 'Transfer-Encoding: chunked', '', '',
     ].join('\r\n'))
@@ -117,7 +117,7 @@ describe('uploads over a socket', () => {
     await wire.until(/"summary":\{"total":3,"succeeded":2,"failed":1\}/)
     wire.socket.destroy()
   })
-  test('a client that disconnects midway ends its own upload only', async () => {
+  test('ends alone when its client disconnects midway', async () => {
     const req = httpRequest({ port: server.port, host: '127.0.0.1', method: 'POST', path: '/upload-ndjson', headers: NDJSON, agent: false })
     req.on('error', () => undefined)
     seen.length = 0
@@ -128,7 +128,7 @@ describe('uploads over a socket', () => {
     req.destroy()
     assert.equal((await post('{"id":2}')).status, 200)
   })
-  test('a client that disconnects while its records are written is not reported as a failure', async () => {
+  test('is not reported as a failure if its client disconnects while its records are written', async () => {
     for (const taken of [0, 500]) {
       errors.length = 0
       waiting = stopped = false
@@ -142,7 +142,7 @@ describe('uploads over a socket', () => {
       assert.deepEqual(errors, [])
     }
   })
-  test('a write that fails gets a 500 with the records that were written before, and onError receives the reason', async () => {
+  test('gets a 500 with the records written before a failed write, and onError receives the reason', async () => {
     errors.length = 0
     const { status, body } = await post(`${'{"id":1}\n'.repeat(500)}{"id":-1}\n`)
     const answer = JSON.parse(body) as { code: string; summary: object }
@@ -151,7 +151,7 @@ describe('uploads over a socket', () => {
     assert.equal(errors.length, 1)
   })
 
-  describe('Prefer: respond-async', () => {
+  describe('with Prefer: respond-async', () => {
     const prefer = { prefer: 'respond-async' }
     /** The keys of the blobs that are written meanwhile. */
     const spooled = async (work: () => Promise<void>): Promise<string[]> => {
@@ -167,7 +167,7 @@ describe('uploads over a socket', () => {
     }
     const goes = (key: string | undefined) => eventually(async () => await blobs.stat(key ?? '') === undefined, 'the blob is deleted')
 
-    test('spools the upload, coded as it is, and a task reads it', async () => {
+    test('is spooled with its coding, and a task reads it', async () => {
       seen.length = 0
       const accepted = await post(gzipSync('{"id":1}\nbad\n{"id":2}\n'), { ...prefer, 'content-encoding': 'gzip' })
       assert.equal(accepted.status, 202)
@@ -182,7 +182,7 @@ describe('uploads over a socket', () => {
       assert.deepEqual([result?.summary, result?.items[0]?.line], [{ total: 3, succeeded: 2, failed: 1 }, 2])
       assert.deepEqual(seen, [{ id: 1 }, { id: 2 }])
     })
-    test('reads an upload once for each Idempotency-Key; another body gets a 422', async () => {
+    test('is read once for each Idempotency-Key, and another body gets a 422', async () => {
       seen.length = 0
       const headers = { ...prefer, 'idempotency-key': '"one"' }
       const first = await post('{"id":5}\n', headers)
@@ -197,19 +197,19 @@ describe('uploads over a socket', () => {
       await ended(first.headers.location as string)
       assert.deepEqual(seen, [{ id: 5 }])
     })
-    test('rejects at once what the head of the request shows', async () => {
+    test('is rejected at once if the head of the request shows a fault', async () => {
       assert.equal((await post('x', { ...prefer, 'content-type': 'text/plain' })).status, 415)
       assert.equal((await post('x', { ...prefer, 'content-encoding': 'compress' })).status, 415)
       assert.equal((await post('x', { ...prefer, 'idempotency-key': '' })).status, 400)
     })
-    test('an upload that breaks off fails its task, with the number of lines that were read', async () => {
+    test('fails its task if it breaks off, with the number of lines that were read', async () => {
       const whole = gzipSync(Array.from({ length: 100_000 }, (_, id) => `{"id":${id}}\n`).join(''))
       const { headers } = await post(whole.subarray(0, -9), { ...prefer, 'content-encoding': 'gzip' })
       const { status, error } = await ended(headers.location as string)
       assert.deepEqual([status, error?.code], ['failed', 'incomplete_body'])
       assert.match(error?.message ?? '', /Before that: Read \d+ records/)
     })
-    test('the blob of an upload is deleted with its task, or once that is completed; a failed one keeps it for a retry', async () => {
+    test('loses its blob with its task or once it completes, and keeps it for a retry if it fails', async () => {
       for (const [body, status] of [['{"id":1}\n', 'completed'], ['{"id":-1}\n', 'failed'], ['x'.repeat(2000), 'completed']] as const) {
         let path = ''
         const keys = await spooled(async () => {
@@ -224,7 +224,7 @@ describe('uploads over a socket', () => {
         await goes(keys[0])
       }
     })
-    test('a cancelled upload is deleted with its task, and the signal of its write aborts', async () => {
+    test('is deleted with its task if it is cancelled, and the signal of its write aborts', async () => {
       waiting = stopped = false
       let path = ''
       const keys = await spooled(async () => {
@@ -237,7 +237,7 @@ describe('uploads over a socket', () => {
       await goes(keys[0])
       await eventually(() => stopped, 'the signal of the write aborts')
     })
-    test('full blobs get 503 store_full, and nothing is written', async () => {
+    test('gets 503 store_full if the blobs are full, and nothing is written', async () => {
       seen.length = 0
       const small = new MemoryBlobs({ maxBytes: 10 })
       const put = blobs.put.bind(blobs)
@@ -247,7 +247,7 @@ describe('uploads over a socket', () => {
       await small.close()
       assert.deepEqual([status, (JSON.parse(body) as { code: string }).code, seen], [503, 'store_full', []])
     })
-    test('a direct upload with an Idempotency-Key is written once; a retry gets the same response, as lines too', async () => {
+    test('is written once under its Idempotency-Key without the preference, and a retry gets the same response', async () => {
       for (const accept of ['application/json', 'application/x-ndjson']) {
         seen.length = 0
         const headers = { 'idempotency-key': `"direct ${accept}"`, accept }
@@ -260,14 +260,14 @@ describe('uploads over a socket', () => {
         assert.deepEqual(seen, [{ id: 1 }])
       }
     })
-    test('its key names it with respond-async too, and nothing is written twice', async () => {
+    test('is not written again if it is repeated with the preference, because its Idempotency-Key names it', async () => {
       seen.length = 0
       const headers = { 'idempotency-key': '"either"' }
       const first = await post('{"id":1}\n', headers)
       const again = await post('{"id":1}\n', { ...prefer, ...headers })
       assert.deepEqual([again.status, again.body, again.headers['idempotent-replayed'], seen], [200, first.body, 'true', [{ id: 1 }]])
     })
-    test('a direct upload above 1 MiB with a key is written while it arrives, and once', async () => {
+    test('is written once without the preference while it arrives, if it has a key and more than 1 MiB', async () => {
       seen.length = 0
       const headers = { 'idempotency-key': '"two"' }
       const first = await post('{"id":1}\n'.repeat(120_000), headers)
@@ -277,7 +277,7 @@ describe('uploads over a socket', () => {
     })
   })
 
-  test('blobs of one process together with an engine of many are rejected at construction', () => {
+  test('an upload endpoint rejects blobs of one process together with an engine of many at construction', () => {
     const sharedStore = Object.assign(Object.create(store) as typeof store, { shared: true })
     const shared: TaskEngine = Object.assign(Object.create(engine) as TaskEngine, { shared: true })
     assert.throws(() => createTasks({ engine: shared, store: sharedStore, definitions: [upload.task] }), /blobs that all processes see/)

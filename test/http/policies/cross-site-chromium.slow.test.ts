@@ -148,7 +148,7 @@ async function form(url: string, type: string, name?: string, value?: string): P
   await popup.close()
 }
 
-describe('with the cookie of a user, a page of another site starts nothing', () => {
+describe('a page of another site starts nothing with the cookie of a user', () => {
   for (const path of ['/start', '/start-always', '/start-empty', '/upload', '/users', '/bulk', '/guarded']) {
     test(path, async () => {
       happened.length = 0
@@ -164,7 +164,7 @@ describe('with the cookie of a user, a page of another site starts nothing', () 
     })
   }
 
-  test('a DELETE of a task, and JSON that says so, are asked for beforehand and never sent', async () => {
+  test('even by a DELETE of a task or by JSON with its type, which the browser asks about and never sends', async () => {
     happened.length = 0
     for (const [method, path] of [['DELETE', '/tasks/x'], ['POST', '/start']] as const) {
       const before = came.length
@@ -178,7 +178,7 @@ describe('with the cookie of a user, a page of another site starts nothing', () 
   })
 })
 
-test('a page of the same site starts tasks, also without a body', async () => {
+test('a page of the same site starts tasks, even without a body', async () => {
   const answers = await own.evaluate(async () => {
     const [start, empty, guarded] = [
       await fetch('/start', { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }),

@@ -115,7 +115,7 @@ async function serving(site: Site, guard: Guard, respond: Respond, use: (port: n
 
 for (const site of SITES) {
   describe(`toMiddleware in ${site.name}`, () => {
-    test('the deprecation fields alone, on whatever the application answers', () => {
+    test('adds the deprecation fields to every response of the application', () => {
       const answers: Record<string, Respond> = {
         end: hello,
         writeHead: (_, res) => { res.writeHead(200, { 'Content-Type': 'text/plain' }).end('hello') },
@@ -140,7 +140,7 @@ for (const site of SITES) {
       })
     })
 
-    test('HEAD and 304 carry them too, and have no body', () => serving(site, toMiddleware(old), (req, res) => {
+    test('adds the fields to HEAD and 304, which have no body', () => serving(site, toMiddleware(old), (req, res) => {
       res.statusCode = req.method === 'HEAD' ? 200 : 304
       res.end()
     }, async (port) => {
@@ -151,7 +151,7 @@ for (const site of SITES) {
       }
     }))
 
-    test('a field that both set: lists are joined, of others the application\'s value stays', () => {
+    test("joins lists that both set, and keeps the application's value of other fields", () => {
       const guard = toMiddleware([
         adding({ vary: 'Accept, Origin', link: '</v2>; rel="successor-version"', 'x-both': 'policy', 'content-length': '3', 'set-cookie': 'p=1' }),
         adding({ vary: 'Prefer', 'x-mine': 'policy' }),
@@ -169,7 +169,7 @@ for (const site of SITES) {
       })
     })
 
-    test('SPEC 5.2: a rejection has longhaul\'s error body, and the application does not run; the principal is passed on', () => {
+    test("SPEC 5.2: rejects with longhaul's error body before the application runs, and passes the principal on", () => {
       let runs = 0
       const guard = toMiddleware([requestId(), who, authorize({ allow: (_, { method }) => method === 'GET', reason: 'read_only' })])
       return serving(site, guard, (req, res) => {
@@ -189,7 +189,7 @@ for (const site of SITES) {
       })
     })
 
-    test('SPEC 8.2: the rate limit, with what is left of it in the responses of the application', () => {
+    test('SPEC 8.2: applies the rate limit, and shows what is left in the responses of the application', () => {
       const guard = toMiddleware(rateLimit({ store: memory().store, onStoreError: 'deny', policies: [{ name: 'few', limit: 2, windowSeconds: 60 }] }))
       return serving(site, guard, hello, async (port) => {
         const seen = []
@@ -201,7 +201,7 @@ for (const site of SITES) {
       })
     })
 
-    test('limitConcurrency: a slot is held until the head of the response is sent or the client disconnects', () => {
+    test('holds a slot of limitConcurrency until the head of the response is sent or the client disconnects', () => {
       const held: ServerResponse[] = []
       const seen: ((res: ServerResponse) => void)[] = []
       const next = (): Promise<ServerResponse> => new Promise((resolve) => { seen.push(resolve) })
@@ -232,7 +232,7 @@ for (const site of SITES) {
 describe('toMiddleware', () => {
   const [, site] = SITES as [Site, Site]
 
-  test('the application loses nothing: its own 404 and error pages carry the fields', async () => {
+  test("adds its fields to the application's own 404 and error pages", async () => {
     for (const make of [express4, express5]) {
       const app = make()
       app.set('env', 'test')
@@ -247,7 +247,7 @@ describe('toMiddleware', () => {
     }
   })
 
-  test("Fastify's own replies, its 404 and its errors", async () => {
+  test("adds its fields to Fastify's own replies, its 404 and its errors", async () => {
     const app = fastify()
     const guard = toMiddleware([old, adding({ vary: 'Accept' })])
     app.addHook('onRequest', (request, reply, done) => { guard(request.raw, reply.raw, () => done()) })
@@ -263,7 +263,7 @@ describe('toMiddleware', () => {
     await app.close()
   })
 
-  test('one after the other, and a handler of longhaul behind: nothing is lost, nothing twice', async () => {
+  test('adds each field once in a chain of several, with a handler of longhaul behind them', async () => {
     const app = express5()
     const { store } = memory()
     const few = (name: string, limit: number, by: 'address' | 'principal') =>
@@ -283,7 +283,7 @@ describe('toMiddleware', () => {
     await close()
   })
 
-  test("the user that the application knows stays, and a policy's own response is a response", () => {
+  test("keeps the user that the application knows, and sends a policy's own response", () => {
     const guard = toMiddleware([who, (request, next) => request.path === '/own/cached' ? json(200, 'cached') : next(request)])
     const app = express5()
     app.use('/own', (req, _, next) => { (req as { user?: unknown }).user = 'host'; next() }, guard, (req, res) => { res.end((req as { user?: string }).user) })
@@ -294,12 +294,12 @@ describe('toMiddleware', () => {
     })
   })
 
-  test('a policy that responds after it asked the application does so in its place', () => {
+  test('sends the response of a policy that responds after it has called the application', () => {
     const instead: Policy = async (request, next) => { await next(request); return json(200, 'instead') }
     return serving(site, toMiddleware(instead), hello, async (port) => { assert.equal((await ask(port, 'GET', '/own')).body, '"instead"') })
   })
 
-  test('a failure of a policy is masked and reported; so is a field that cannot be sent', async () => {
+  test('masks and reports a failure of a policy, and a field that cannot be sent', async () => {
     for (const bad of [() => { throw new Error('secret') }, async () => { throw new Error('secret') }, adding({ 'x-bad': 'a\nb' }), adding({ 'bad name': '1' })] as Policy[]) {
       const heard: unknown[] = []
       let runs = 0
@@ -311,7 +311,7 @@ describe('toMiddleware', () => {
     }
   })
 
-  test('an application that writes its head twice sends the fields with the final one', () => serving(site, toMiddleware([old, adding({ vary: 'Accept' })]), (_, res) => {
+  test('sends the fields with the final head if an application writes its head twice', () => serving(site, toMiddleware([old, adding({ vary: 'Accept' })]), (_, res) => {
     assert.throws(() => res.writeHead(99), RangeError)
     for (const name of res.getHeaderNames()) res.removeHeader(name)
     res.writeHead(500).end()
@@ -322,7 +322,7 @@ describe('toMiddleware', () => {
     assert.ok(headers['deprecation'])
   }))
 
-  test('invalid options throw at construction', () => {
+  test('throws at construction for invalid options', () => {
     for (const [make, what] of [
       [() => toMiddleware([]), /at least one policy/],
       [() => toMiddleware([authorize({ allow: () => true, reason: 'r' }), who]), /authorize stands before authenticate/],

@@ -16,9 +16,9 @@ const failing: Handler = () => ({
 })
 const onError = (): void => {}
 
-describe('fields of policies are on every response', () => {
+describe('the fields of policies are on every response', () => {
   for (const [name, status, inner] of [['declined', 404, () => undefined], ['failing before its head is out', 500, failing]] as const) {
-    test(`of a handler that is ${name}: node and fetch`, async () => {
+    test(`from a handler that is ${name}, in node and in fetch`, async () => {
       const handler = compose<unknown>(requestId(), cors({ origins: '*' }), inner)
       const server = createServer(toNode(handler, { onError }))
       const { url, close } = await listen(server)
@@ -35,7 +35,7 @@ describe('fields of policies are on every response', () => {
     })
   }
 
-  test('a request that the application answers has none', async () => {
+  test('except for a request to which the application responds', async () => {
     const handler = compose<unknown>(requestId(), () => undefined)
     const server = createServer((req, res) => { toNode(handler)(req, res, () => { res.end('host') }) })
     const { url, close } = await listen(server)
@@ -45,7 +45,7 @@ describe('fields of policies are on every response', () => {
     assert.equal(answer.headers.get('x-request-id'), null)
   })
 
-  test('onError can read the id that the response has', async () => {
+  test('with the id that onError can read', async () => {
     let told: string | undefined
     const handler = compose<unknown>(requestId(), () => { throw new Error('x') })
     const answer = await guard(handler, { onError: (_, request) => { told = requestIdOf(request) } })(fakeRequest())

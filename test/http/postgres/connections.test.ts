@@ -12,7 +12,7 @@ after(() => server.stop())
 const send = defineTask({ name: 'send', run: () => ({ message: 'sent' }) })
 const definitions = [send]
 
-describe('transactions that submit, over', () => {
+describe('a transaction can submit over', () => {
   it('a pool whose connections are all in transactions', async () => {
     const pool = new pg.Pool({ connectionString: server.url, max: 3 })
     const parts = postgres({ pool })

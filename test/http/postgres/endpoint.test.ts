@@ -10,7 +10,7 @@ import { fastifyLonghaul } from 'longhaul/fastify'
 import { memory } from 'longhaul/memory'
 import { toMiddleware, toNode } from 'longhaul/node'
 import { postgres } from 'longhaul/postgres'
-import { withFaults } from '../../../src/conformance/engine/faults.js'
+import { withFaults } from '../../../conformance/engine/faults.js'
 import { databaseForFile } from '../kit/postgres.js'
 import { listen } from '../../kit/listen.js'
 
@@ -70,7 +70,7 @@ const post = (body: unknown, headers: Record<string, string> = {}, path = '/invo
 const rowOf = async (id: string) => (await pool.query<{ amount: number, task: string }>('SELECT amount, task FROM invoices WHERE id = $1', [id])).rows[0]
 
 describe('endpoints.submit with a transaction of the application', () => {
-  it('responds with 202 after the commit, with a Location that is valid', async () => {
+  it('responds with 202 after the commit, with a valid Location', async () => {
     const response = await post({ id: 'a', amount: 5 })
     assert.equal(response.status, 202)
     const { taskId } = await response.json() as { taskId: string }
@@ -80,14 +80,14 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal((await tasks.wait(taskId, { timeoutMs: 5000 }))?.status, 'completed')
   })
 
-  it('a synchronous response has the result, and the task stays', async () => {
+  it('responds synchronously with the result, and the task stays', async () => {
     const response = await post({ id: 'direct', amount: 7 }, { prefer: '' })
     assert.equal(response.status, 200)
     assert.deepEqual(await response.json(), { message: 'sent direct', rows: [{ amount: 7 }] })
     assert.equal((await tasks.get((await rowOf('direct'))?.task ?? ''))?.status, 'completed')
   })
 
-  it('a synchronous response that takes too long names the task, which continues', async () => {
+  it('names the task, which continues, if a synchronous response takes too long', async () => {
     const response = await post({ id: 'slow', amount: 7, slow: true }, { prefer: '' })
     assert.equal(response.status, 503)
     const taskId = (await rowOf('slow'))?.task ?? ''
@@ -97,7 +97,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal((await tasks.wait(taskId, { timeoutMs: 5000 }))?.status, 'completed')
   })
 
-  it('a retry with the same Idempotency-Key gets the same task, and does not call the hook', async () => {
+  it('returns the same task to a retry with its Idempotency-Key, and does not call the hook', async () => {
     const headers = { 'idempotency-key': 'key-b' }
     const first = await post({ id: 'b', amount: 1 }, headers)
     const again = await post({ id: 'b', amount: 1 }, headers)
@@ -109,7 +109,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal(calls.has('other'), false)
   })
 
-  it('ten requests with one key at a time: one commits, and all get its task', async () => {
+  it('commits one of ten concurrent requests with a key, and all get its task', async () => {
     const headers = { 'idempotency-key': 'key-c' }
     const bodies = Array.from({ length: 10 }, () => post({ id: 'c', amount: 1 }, headers))
     const answers = await Promise.all(bodies)
@@ -121,7 +121,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal(again.headers.get('location'), accepted[0]?.headers.get('location'))
   })
 
-  it('a second request with the key waits for the open transaction of the first, rolls back and gets its task', async (t) => {
+  it('makes a second request with the key wait for the first transaction, roll back and get its task', async (t) => {
     const headers = { 'idempotency-key': 'key-d' }
     let second: Promise<Response> | undefined
     let hasWaited = false
@@ -141,7 +141,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal((await pool.query("SELECT 1 FROM invoices WHERE id LIKE 'd-%'")).rows.length, 1)
   })
 
-  it('a rolled-back hook leaves no claim, and its error is answered as it was thrown', async (t) => {
+  it('frees the key of a rolled-back hook, and sends its error as it was thrown', async (t) => {
     beforeCommit = async () => { throw new HttpError(402, 'no_credit') }
     t.after(() => { beforeCommit = async () => undefined })
     const refused = await post({ id: 'e', amount: 1 }, { 'idempotency-key': 'key-e' })
@@ -157,7 +157,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal((await post({ id: 'e', amount: 2 }, { 'idempotency-key': 'key-e' })).status, 202)
   })
 
-  it('a hook that forgets to submit, or does not commit, gets a 500', async () => {
+  it('responds with 500 if a hook does not submit or does not commit', async () => {
     heard.length = 0
     assert.equal((await post({ id: 'f', amount: 1 }, {}, '/forgets')).status, 500)
     assert.match(String(heard[0]), /must call submit/)
@@ -191,12 +191,12 @@ describe('endpoints.submit with a transaction of the application', () => {
     }
   })
 
-  it('an invalid body is rejected before the hook', async () => {
+  it('rejects an invalid body before it calls the hook', async () => {
     assert.equal((await post({ id: 'g' })).status, 400)
     assert.equal(calls.has('g'), false)
   })
 
-  it('a hook may retry its transaction', async () => {
+  it('allows a hook to retry its transaction', async () => {
     let tries = 0
     const retrying = endpoints.submit(invoice, {
       transaction: async (request, input, submit) => {
@@ -238,7 +238,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.ok(await rowOf('express') && await rowOf('fastify'))
   })
 
-  it('rejects an engine without transactions, and a hook that is no function', () => {
+  it('rejects an engine without transactions, and a hook that is not a function', () => {
     const inMemory = createTasks({ ...memory(), definitions: [invoice] })
     const { submit } = taskEndpoints(inMemory, { statusPath: '/tasks/{id}', owner: 'anyone' })
     assert.throws(() => submit(invoice, { transaction }), { name: 'TypeError', message: /needs the engine of longhaul\/postgres/ })

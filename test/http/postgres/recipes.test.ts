@@ -1,4 +1,4 @@
-// The recipes of docs/guide/transactions.md: the page takes the regions from here.
+// The recipes of docs/guide/transactions.md and query-builders.md: the pages take the regions from here.
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { sql } from 'drizzle-orm'
@@ -136,24 +136,20 @@ const recipes: Readonly<Record<string, Create>> = {
     // #endregion
   },
   'Kysely': (input) => {
-    // #region kysely-use
     return kysely.transaction().execute(async (trx) => {
       const transaction = fromKysely(trx)
       const task = await tasks.submit(invoice, input, { owner, transaction })
       await trx.insertInto('invoices').values({ ...input, task: task.taskId }).execute()
       return task
     })
-    // #endregion
   },
   'Knex': (input) => {
-    // #region knex-use
     return knex.transaction(async (trx) => {
       const transaction = fromKnex(trx)
       const task = await tasks.submit(invoice, input, { owner, transaction })
       await trx('invoices').insert({ ...input, task: task.taskId })
       return task
     })
-    // #endregion
   },
   // Prisma itself is not installed: 300 MB, and its generator downloads a program.
   'what Prisma calls $queryRawUnsafe': async (input) => {
@@ -178,14 +174,12 @@ const recipes: Readonly<Record<string, Create>> = {
 
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
-// #region endpoint
 const createInvoice = endpoints.submit(invoice, {
   transaction: (request, input, submit) => db.transaction(async (tx) => {
     const { taskId } = await submit(fromDrizzle(tx))
     await tx.insert(invoices).values({ ...input, task: taskId })
   }),
 })
-// #endregion
 
 /** @param pool - not that of the engine, which would take the connections of a test */
 const createWithPg = (pool: { readonly connect: () => Promise<pg.PoolClient> }) => taskEndpoints<{ user: { id: string } }>(tasks, {
@@ -224,7 +218,7 @@ describe('an endpoint whose transaction loses its connection', () => {
 
   for (const statement of ['BEGIN', 'set_config', 'INSERT INTO invoices', 'COMMIT']) {
     for (const isIdle of [true, false]) {
-      it(`responds with 503 if it is lost ${isIdle ? 'before' : 'during'} ${statement}`, async (t) => {
+      it(`responds with 503 if the connection is lost ${isIdle ? 'before' : 'during'} ${statement}`, async (t) => {
         const client = await pool.connect()
         client.on('error', () => undefined)
         const { rows: [{ pid } = { pid: 0 }] } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
@@ -247,14 +241,14 @@ describe('an endpoint whose transaction loses its connection', () => {
     }
   }
 
-  it('responds with 503 if it cannot be made', async () => {
+  it('responds with 503 if a connection cannot be made', async () => {
     const away = new pg.Pool({ host: '127.0.0.1', port: await freePort() })
     const { status, retryAfter, errors } = await send(() => away.connect())
     assert.deepEqual([status, retryAfter, errors[0]?.cause?.code], [503, '5', 'ECONNREFUSED'])
     await away.end()
   })
 
-  it('responds with 503 if a pool has no connection, or a pooler', async () => {
+  it('responds with 503 if a pool or a pooler has no free connection', async () => {
     for (const error of [
       new Error('Knex: Timeout acquiring a connection. The pool is probably full. Are you missing a .transacting(trx) call?'),
       new Error('timeout exceeded when trying to connect'),
@@ -275,7 +269,7 @@ describe('an endpoint whose transaction loses its connection', () => {
     ['40001', "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$", undefined],
     ['40P01', "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40P01'; END $$", undefined],
   ] as const) {
-    it(`responds with 500 to ${code}, which is no lost connection`, async (t) => {
+    it(`responds with 500 to ${code}, which is not a lost connection`, async (t) => {
       const client = await pool.connect()
       const query = client.query.bind(client) as (text: string, values?: readonly unknown[]) => Promise<unknown>
       t.mock.method(client, 'query', (sql: string, given?: unknown[]) => (
@@ -286,7 +280,7 @@ describe('an endpoint whose transaction loses its connection', () => {
     })
   }
 
-  it('has one task for a key if the connection is lost after COMMIT: the retry gets it', async (t) => {
+  it('keeps one task for a key if the connection is lost after COMMIT, and the retry gets it', async (t) => {
     const client = await pool.connect()
     const connect = async () => client
     const query = client.query.bind(client) as (...given: unknown[]) => Promise<unknown>
@@ -306,7 +300,7 @@ describe('an endpoint whose transaction loses its connection', () => {
     assert.deepEqual([second.headers['location']], rows.map(({ task }) => `/tasks/${task}`))
   })
 
-  it('keeps an error of the application, and one that has a status', async () => {
+  it('keeps an error of the application and its status', async () => {
     for (const [error, expected] of [
       [new Error('A fault'), 500], [Object.assign(new Error('taken'), { code: '23505' }), 500],
       [httpError('conflict', { message: 'Taken.' }), 409],
@@ -347,7 +341,7 @@ for (const [title, create] of Object.entries(recipes)) {
       assert.equal(rows[0]?.n, '0')
     })
 
-    it('a value with $1, ? and quotes arrives as it is', async () => {
+    it('keeps a value with $1, ? and quotes', async () => {
       const odd = `${id} $1 ? \\? :name 'quoted' "double"`
       const task = await create({ id: odd, amount: 5 })
       const end = await task.wait({ timeoutMs: 5000 })

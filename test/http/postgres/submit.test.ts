@@ -29,8 +29,8 @@ const definitions = [invoice, limited]
 
 const tasks = tasksOver({ definitions })
 
-describe('submit in a transaction', () => {
-  it('the task runs soon after the commit, and not before', async () => {
+describe('a submit in a transaction', () => {
+  it('runs the task soon after the commit, and not before', async () => {
     let committedAt = Infinity
     const run = once(runs, 'soon')
     const task = await transact(async (client) => {
@@ -52,13 +52,13 @@ describe('submit in a transaction', () => {
     assert.equal((await tasks.ownedBy('ann').get(task.taskId))?.status, 'completed')
   })
 
-  it('a large input runs as well', async () => {
+  it('runs a task with a large input', async () => {
     const id = `large-${'x'.repeat(300_000)}`
     const task = await transact((client) => tasks.submit(invoice, { id }, { transaction: client }))
     assert.equal((await task.wait({ timeoutMs: 5000 }))?.status, 'completed')
   })
 
-  it('a rollback leaves no trace', async () => {
+  it('leaves no trace after a rollback', async () => {
     await settled()
     const before = await traces()
     const lost = new Error('rolled back by the application')
@@ -72,7 +72,7 @@ describe('submit in a transaction', () => {
     assert.equal(await tasks.get('an-id-of-my-own'), undefined)
   })
 
-  it('a delay counts from the submit', async () => {
+  it('counts a delay from the submit', async () => {
     const run = once(runs, 'later')
     const submittedAt = performance.now()
     await transact(async (client) => {
@@ -84,7 +84,7 @@ describe('submit in a transaction', () => {
     assert.ok(delayMs >= 1200 && delayMs < 2050, `it began after ${String(delayMs)} ms`)
   })
 
-  it('a task that is cancelled right after the commit does not run', async () => {
+  it('does not run a task that is cancelled right after the commit', async () => {
     let hasRun = false
     runs.once('cancelled', () => { hasRun = true })
     const task = await transact((client) => tasks.submit(invoice, { id: 'cancelled' }, { transaction: client }))
@@ -94,7 +94,7 @@ describe('submit in a transaction', () => {
     else assert.equal((await task.get())?.status, 'completed')
   })
 
-  it('a transaction that commits after its process has closed is found by another one', async () => {
+  it('is found by another process if its own process has closed before the commit', async () => {
     const run = once(runs, 'found')
     const { engine, store } = postgres({ pool })
     // A process that shuts down between its submit and its commit.
@@ -107,7 +107,7 @@ describe('submit in a transaction', () => {
     await store.close()
   })
 
-  it('an id of the application is accepted once, in one transaction and in the next', async () => {
+  it('accepts an id of the application once, in one transaction and in the next', async () => {
     const run = once(runs, 'own-id')
     await transact(async (client) => {
       const first = await tasks.submit(invoice, { id: 'own-id' }, { transaction: client, id: 'own-1' })
@@ -123,7 +123,7 @@ describe('submit in a transaction', () => {
     assert.equal((await again.wait({ timeoutMs: 5000 }))?.status, 'completed')
   })
 
-  it('an id that another open transaction has submitted gets a 503 after a moment, and both stay usable', async () => {
+  it('gets a 503 after a moment for an id of another open transaction, and both stay usable', async () => {
     const run = once(runs, 'contended')
     await transact(async (one) => {
       await tasks.submit(invoice, { id: 'contended' }, { transaction: one, id: 'contended' })
@@ -137,7 +137,7 @@ describe('submit in a transaction', () => {
     await run
   })
 
-  it('maxPerOwner counts the tasks of open transactions', async () => {
+  it('counts the tasks of open transactions for maxPerOwner', async () => {
     const first = await transact(async (one) => {
       const task = await tasks.submit(limited, {}, { transaction: one, owner: 'carl' })
       await transact(async (two) => {
@@ -154,7 +154,7 @@ describe('submit in a transaction', () => {
     await next.cancel()
   })
 
-  it('a serialization failure rejects with the code of the database, and a retry succeeds', async () => {
+  it('rejects with the code of the database for a serialization failure, and succeeds when retried', async () => {
     const run = once(runs, 'serializable')
     const attempt = (interfere: () => Promise<unknown>) => transact(async (client) => {
       await client.query('SELECT count(*) FROM invoices')
@@ -167,7 +167,7 @@ describe('submit in a transaction', () => {
     assert.equal((await attempt(async () => undefined)).created, false)
   })
 
-  it('a savepoint that is rolled back takes the task with it, and the transaction keeps the others', async () => {
+  it('disappears with a savepoint that is rolled back, and the transaction keeps the other tasks', async () => {
     const run = once(runs, 'kept')
     const [gone, kept] = await transact(async (client) => {
       await client.query('SAVEPOINT s')
@@ -180,7 +180,7 @@ describe('submit in a transaction', () => {
     assert.equal((await kept?.wait({ timeoutMs: 5000 }))?.status, 'completed')
   })
 
-  it('the event of the diagnostics channel comes after the commit', async () => {
+  it('publishes on the diagnostics channel after the commit', async () => {
     const events: TaskEvent[] = []
     // The last event of an earlier task may come late.
     const of = (id: string) => events.filter(({ taskId }) => taskId === id)
@@ -202,7 +202,7 @@ describe('submit in a transaction', () => {
     assert.equal(of(task.taskId).filter(({ event }) => event === 'accepted').length, 1)
   })
 
-  it('rejects a client without a transaction, another database, and what is no transaction', async () => {
+  it('rejects a client without a transaction, another database, and any other value', async () => {
     await settled()
     const before = await traces()
     await assert.rejects(tasks.submit(invoice, { id: 'x' }, { transaction: pool }), { name: 'TypeError', message: /not open/ })
@@ -223,7 +223,7 @@ describe('submit in a transaction', () => {
     assert.deepEqual(await traces(), before)
   })
 
-  it('an engine without transactions rejects, and writes nothing', async () => {
+  it('rejects on an engine without transactions, and writes nothing', async () => {
     const inMemory = memory()
     const local = createTasks({ ...inMemory, definitions })
     const onRedis = redis({ client: connection, namespace })

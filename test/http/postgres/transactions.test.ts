@@ -37,7 +37,7 @@ describe('a task in a transaction of the application', () => {
     }
   }
 
-  it('is seen inside at once, and outside after the commit', async () => {
+  it('is visible inside at once, and outside after the commit', async () => {
     await inTransaction('COMMIT', async (client) => {
       const first = task('seen')
       assert.equal((await engine.create(first, { transaction: client })).outcome, 'created')
@@ -48,7 +48,7 @@ describe('a task in a transaction of the application', () => {
     assert.equal((await engine.read('seen'))?.status, 'queued')
   })
 
-  it('a savepoint that is rolled back takes its task with it', async () => {
+  it('disappears with a savepoint that is rolled back', async () => {
     await inTransaction('COMMIT', async (client) => {
       await client.query('SAVEPOINT s')
       await create('savepoint', client)
@@ -59,7 +59,7 @@ describe('a task in a transaction of the application', () => {
     assert.equal((await engine.read('kept'))?.status, 'queued')
   })
 
-  it('waits for another open transaction with its key, and not for those of other keys and schemas', async () => {
+  it('waits for another open transaction with its key, and not for other keys and schemas', async () => {
     const elsewhere = postgres({ pool, schema: 'elsewhere' }).engine
     await elsewhere.now()
     await inTransaction('ROLLBACK', async (one) => {
@@ -138,7 +138,7 @@ describe('a task in a transaction of the application', () => {
     await Promise.all([copied.end(), second.end(), copy.end()])
   })
 
-  it('says what query must resolve to', async () => {
+  it('has an error that says what query must resolve to', async () => {
     const client = await pool.connect()
     await client.query('BEGIN')
     const wrong = { query: async (text: string, values: unknown[]) => (await client.query(text, values)).rows as never }

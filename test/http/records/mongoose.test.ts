@@ -36,7 +36,7 @@ async function insertMany(drafts: readonly User[]): Promise<(User | Error)[]> {
 }
 
 describe('insertMany of Mongoose with ordered: false', () => {
-  test('has failures of the schema and of the database among the documents of a bulk create', async () => {
+  test('shows failures of the schema and of the database in the items of a bulk create', async () => {
     await Users.create({ _id: 1, name: 'Ann' })
     const errors: unknown[] = []
     const handler = bulkCreate<User, User>({ repository: { createMany: insertMany }, id: ({ _id }) => _id, onError: (error) => errors.push(error) })
@@ -46,7 +46,7 @@ describe('insertMany of Mongoose with ordered: false', () => {
     assert.equal(errors.length, 2)
     assert.ok(errors.some((error) => error instanceof mongoose.Error.ValidationError))
   })
-  test('has them among the lines of an upload', async () => {
+  test('shows failures of the schema and of the database in the lines of an upload', async () => {
     let errors = 0
     const upload = ndjsonUpload<User>({ write: async (users) => await insertMany(users) as WriteOutcome[], onError: () => errors++ })
     const body = [{ _id: 5, name: 'Dan' }, { _id: 6 }, { _id: 1, name: 'Again' }].map((user) => `${JSON.stringify(user)}\n`).join('')
@@ -54,7 +54,7 @@ describe('insertMany of Mongoose with ordered: false', () => {
     const { summary, items } = await response.json<{ summary: object, items: Item[] }>()
     assert.deepEqual([summary, shown(items), errors], [{ total: 3, succeeded: 1, failed: 2 }, [[500, 'internal_error'], [500, 'internal_error']], 2])
   })
-  test('without rawResult it returns the inserted documents only, and their number says nothing of a record', async () => {
+  test('returns only the inserted documents without rawResult, and their number gives no outcomes', async () => {
     const handler = bulkCreate<User, User>({ repository: { createMany: (drafts) => Users.insertMany([...drafts], { ordered: false }) }, onError: () => undefined })
     const response = await inject(handler, { method: 'POST', path: '/', body: [{ _id: 7, name: 'Eve' }, { _id: 8 }] })
     const { items } = await response.json<{ items: Item[] }>()
@@ -62,7 +62,7 @@ describe('insertMany of Mongoose with ordered: false', () => {
   })
 })
 
-test('Promise.allSettled over documents has failures among the records', async () => {
+test('Promise.allSettled over documents shows failures in the items', async () => {
   const handler = bulkCreate<User, User>({
     repository: { createMany: (drafts) => Promise.allSettled(drafts.map((draft) => new Users(draft).save())) },
     id: ({ _id }) => _id, onError: () => undefined,
@@ -71,7 +71,7 @@ test('Promise.allSettled over documents has failures among the records', async (
   assert.deepEqual(shown((await response.json<{ items: Item[] }>()).items), [[201, 9], [500, 'internal_error'], [500, 'internal_error']])
 })
 
-test('findByIdAndUpdate: null is no such record, and the result of updateOne is no record', async () => {
+test('a null of findByIdAndUpdate means no such record, and the result of updateOne is not a record', async () => {
   const updateWith = async (update: (id: number, name: string) => Promise<object | null>): Promise<unknown[]> => {
     const handler = bulkUpdate<User, string, number>({ repository: { update }, id: ({ _id }) => _id, change: ({ name }) => name, onError: () => undefined })
     const response = await inject(handler, { method: 'PATCH', path: '/', body: { updates: [{ _id: 1, name: 'Anna' }, { _id: 99, name: 'Nobody' }] } })

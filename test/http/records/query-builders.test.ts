@@ -44,34 +44,34 @@ describe('query builders', () => {
   describe('an update', () => {
     const UNKNOWN = ['write_outcome_unknown', 'write_outcome_unknown']
     const KNOWN = [200, 'not_found']
-    test('by Knex that returns a number of rows is no success', async () => {
+    test('with Knex that returns a number of rows is not a success', async () => {
       assert.deepEqual(await update((id, change) => knex('books').where({ id }).update(change)), UNKNOWN)
     })
-    test('by Knex with returning has a list, and its first element is the record', async () => {
+    test('with Knex and returning has the record as the first element of its list', async () => {
       const run = (id: number, change: Change) => knex('books').where({ id }).update(change).returning('*')
       assert.deepEqual(await update(run), UNKNOWN)
       assert.deepEqual(await update(async (id, change) => ((await run(id, change)) as unknown[])[0]), KNOWN)
     })
-    test('by Kysely: the result of the statement is no record, executeTakeFirst with returning is one', async () => {
+    test('with Kysely has its record from executeTakeFirst and returning, and not from the result of the statement', async () => {
       const run = (id: number, change: Change) => kysely.updateTable('books').set(change).where('id', '=', id)
       assert.deepEqual(await update((id, change) => run(id, change).executeTakeFirst()), UNKNOWN)
       assert.deepEqual(await update((id, change) => run(id, change).execute()), UNKNOWN)
       assert.deepEqual(await update((id, change) => run(id, change).returningAll().executeTakeFirst()), KNOWN)
     })
-    test('by Drizzle: the result of the statement and the list of returning are no records', async () => {
+    test('with Drizzle has no record in the result of the statement and in the list of returning', async () => {
       const run = (id: number, change: Change) => orm.update(books).set(change).where(eq(books.id, id))
       assert.deepEqual(await update((id, change) => run(id, change)), UNKNOWN)
       assert.deepEqual(await update((id, change) => run(id, change).returning()), UNKNOWN)
       assert.deepEqual(await update(async (id, change) => (await run(id, change).returning()).at(0) ?? null), KNOWN)
     })
-    test('by pg: the result with its rows is no record', async () => {
+    test('with pg has no record in the result with its rows', async () => {
       const run = (id: number, { title }: Change) => pool.query<Book>('UPDATE books SET title = $2 WHERE id = $1 RETURNING *', [id, title])
       assert.deepEqual(await update(run), UNKNOWN)
       assert.deepEqual(await update(async (id, change) => (await run(id, change)).rows[0] ?? null), KNOWN)
     })
   })
 
-  test('createMany may return the settled inserts: a duplicate is a failure of its own item', async () => {
+  test('createMany may return the settled inserts, where a duplicate is a failure of its own item', async () => {
     const errors: unknown[] = []
     const handler = bulkCreate<Book, Book>({
       repository: {
@@ -100,7 +100,7 @@ describe('query builders', () => {
     test('responds with 404 for a record that is null', async () => {
       assert.deepEqual([await statusOf('GET', '/2', repository), await statusOf('GET', '/9', repository)], [200, 404])
     })
-    test('takes a deleted record or null from delete, and no number of rows', async () => {
+    test('takes a deleted record or null from delete, and rejects a number of rows', async () => {
       assert.deepEqual([await statusOf('DELETE', '/2', repository), await statusOf('DELETE', '/2', repository)], [204, 404])
       const counting = { ...repository, delete: (id: number) => knex('books').where({ id }).delete() }
       assert.equal(await statusOf('DELETE', '/9', counting), 500)

@@ -14,7 +14,7 @@ const PROTECTED: readonly [method: string, path: string][] = [
   ['GET', '/users'], ['GET', '/v1/users'], ['GET', '/v2/users']
 ]
 
-describe('access', () => {
+describe('access to the reference server', () => {
   for (const [method, path] of PROTECTED) {
     test(`SPEC 5.2, 7.401: ${method} ${path} without valid credentials gets a 401`, async () => {
       const nobody = await client.ask(method, path, { token: null })
@@ -42,13 +42,13 @@ describe('access', () => {
     })
   }
 
-  test('the scheme is not case-sensitive, and an admin may do what a writer may', async () => {
+  test('ignores the case of the scheme, and allows an admin what a writer may do', async () => {
     assert.equal((await client.ask('GET', '/api/status/x', { token: null, headers: { authorization: 'bearer reader-1' } })).status, 404)
     assert.equal((await client.submit('wait', { ms: 0 }, { token: 'admin-1' })).status, 202)
     assert.equal((await client.ask('GET', '/api/status/x', { token: 'reader-1' })).status, 404)
   })
 
-  test('a rejection comes before the body: no 100 Continue is sent', async () => {
+  test('is rejected before the body, without a 100 Continue', async () => {
     for (const [authorization, status] of [['', 401], ['Authorization: Bearer reader-1\r\n', 403]] as const) {
       const wire = new Wire(Number(new URL(client.url).port), 'POST /start-job HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n'
         + `Content-Type: application/json\r\nContent-Length: 1000000\r\n${authorization}\r\n`)
@@ -79,7 +79,7 @@ describe('the owner of a task', () => {
     }
   })
 
-  test('the same Idempotency-Key of another caller is another key', async () => {
+  test('another owner with the same Idempotency-Key gets another task', async () => {
     const headers = { 'idempotency-key': 'mine' }
     const mine = await client.submit('wait', { ms: 0 }, { headers })
     const yours = await client.submit('wait', { ms: 0 }, { headers, token: 'writer-2' })
@@ -89,7 +89,7 @@ describe('the owner of a task', () => {
 })
 
 describe('invalid settings stop the start', () => {
-  test('AUTH_TOKENS: tokens, subjects and roles', () => {
+  test('AUTH_TOKENS is checked for tokens, subjects and roles', () => {
     assert.deepEqual(parseTokens('s3cret=alice:writer, dG9rZW4===bob@example.com:reader'), [
       { token: 's3cret', subject: 'alice', role: 'writer' },
       { token: 'dG9rZW4==', subject: 'bob@example.com', role: 'reader' }
@@ -102,7 +102,7 @@ describe('invalid settings stop the start', () => {
     ['a=ann:king', /entry 1 has no role of reader, writer, admin/], ['a=:reader', /entry 1/], ['=ann:reader', /entry 1/],
     ['a b=ann:reader', /entry 1/], ['a=ann:reader,a=bea:writer', /the same token/]
   ] as const) {
-    test(`AUTH_TOKENS=${text} is rejected, and no token is repeated`, () => {
+    test(`AUTH_TOKENS=${text} is rejected, and no token is shown`, () => {
       assert.throws(() => readConfig({ AUTH_TOKENS: text }), (error) => {
         assert.ok(error instanceof ConfigError)
         assert.match(error.message, /^AUTH_TOKENS: /)

@@ -105,7 +105,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
   const streamed = { streamAboveBytes: 1000 }
 
   for (const [how, options] of [['a small body', {}], ['a streamed body', streamed]] as const) {
-    test(`SPEC 4.3, 7.4: partial, ${how}: the item that explodes is unknown, 999 others are written`, async () => {
+    test(`SPEC 4.3, 7.4: partial, ${how}: the item that throws is unknown, and 999 others are written`, async () => {
       const users = await open()
       const [before, body] = [await everybody(users), thousand()]
       const { status, items, summary } = await send(bulkCreate<User, UserDraft>({ ...common, ...options, repository: oneByOne(users) }), body)
@@ -116,7 +116,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
       const byId = new Map((await everybody(users)).map((user) => [user.id, user.email]))
       assert.ok(items.every(({ index, id }) => id === undefined || byId.get(id as number) === body[index]?.email), 'an id is that of another')
     })
-    test(`SPEC 4.4.1: atomic, ${how}: nothing has changed`, async () => {
+    test(`SPEC 4.4.1: atomic, ${how}: nothing is changed`, async () => {
       const users = await open()
       const before = await everybody(users)
       for (const repository of [users, oneByOne(users)]) {
@@ -128,7 +128,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
       }
     })
   }
-  test('SPEC 4.3, 4.4.1: nothing is written of a large body that breaks off', async () => {
+  test('SPEC 4.3, 4.4.1: a large body that breaks off writes nothing', async () => {
     const users = await open()
     const text = JSON.stringify(drafts(3000)).slice(0, 150_000)
     const before = await everybody(users)
@@ -139,7 +139,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
     }
   })
   for (const streamAboveBytes of [0, 1_000_000]) {
-    test(`SPEC 4.4.1: an atomic update names all items that have to be changed at once, unknown users and faults alike (${streamAboveBytes})`, async () => {
+    test(`SPEC 4.4.1: an atomic update names all items to correct at once, both unknown users and faults (${streamAboveBytes})`, async () => {
       const users = await open()
       const before = await everybody(users)
       const handler = bulkUpdate<UserRoleChange, Partial<User>, number>({
@@ -156,7 +156,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
       assert.deepEqual(await everybody(users), before)
     })
   }
-  test('SPEC 7.4: items of a statement that fails are unknown, all others are written', async () => {
+  test('SPEC 7.4: items of a statement that fails are unknown, and all others are written', async () => {
     const users = await open()
     const [before, body] = [await everybody(users), thousand()]
     const { status, items } = await send(bulkCreate<User, UserDraft>({ ...common, repository: { createMany: users.createMany.bind(users) }, batchSize: 100 }), body)
@@ -166,7 +166,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
     const there = await added(users, before)
     assert.deepEqual(there, emailsOf(body.filter((_, at) => !unknown(at) || (!statement && at < AT))))
   })
-  test('SPEC 4.3.1, 7.4: a mixture of all kinds is reported item by item, once and in order', async () => {
+  test('SPEC 4.3.1, 7.4: each item of a mixture of all kinds is reported once and in order', async () => {
     const users = await open()
     const before = await everybody(users)
     const fresh = drafts(300)
@@ -182,7 +182,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
     assert.deepEqual(items.map(({ index, status: its }) => [index, its]), order.map((its, at) => [at, its.status]))
     assert.deepEqual(await added(users, before), emailsOf(fresh))
   })
-  test('SPEC 4.4.1, 4.4.2: of a thousand updates with one unknown user, none or 999 are written', async () => {
+  test('SPEC 4.4.1, 4.4.2: an update of a thousand items with one unknown user writes none or 999', async () => {
     const users = await open()
     const handler = (atomic: boolean) => bulkUpdate<UserRoleChange, Partial<User>, number>({
       schema: userRole, repository: users, atomic, id: ({ userId }) => userId, change: ({ role }) => ({ role }),

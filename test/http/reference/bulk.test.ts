@@ -30,7 +30,7 @@ describe('bulk on the reference server', () => {
     assert.equal(now.size, before.size + 3)
     assert.deepEqual(items.map(({ id }) => now.get(id as number)), sent.map((its, at) => ({ ...its, id: items[at]?.id, role: 'viewer' })))
   })
-  test('SPEC 2.1, 4.3.1, 4.3.2, 7.4: each item is judged on its own: no email, a duplicate, one that is taken', async () => {
+  test('SPEC 2.1, 4.3.1, 4.3.2, 7.4: POST /api/users/bulk judges each item on its own', async () => {
     const before = await users()
     const [one, two] = [person(), person()]
     const { status, json } = await create([one, { name: 'No email' }, one, { name: 'Taken', email: before.get(1)?.email }, two])
@@ -69,7 +69,7 @@ describe('bulk on the reference server', () => {
     await large.arrayBuffer()
     assert.equal((await users()).size, size)
   })
-  test('Idempotency-Key: a retry creates nothing', async () => {
+  test('a retry with an Idempotency-Key creates nothing', async () => {
     const sent = [person(), {}]
     const headers = { 'idempotency-key': '"bulk-1"' }
     const first = await create(sent, headers)
@@ -78,7 +78,7 @@ describe('bulk on the reference server', () => {
     assert.deepEqual([again.status, again.text, again.headers.get('idempotent-replayed')], [207, first.text, 'true'])
     assert.equal((await users()).size, size)
   })
-  test('Prefer: respond-async makes it a task, whose items its owner can read', async () => {
+  test('Prefer: respond-async makes a bulk a task, whose items its owner can read', async () => {
     const accepted = await create([person(), {}, person()], { prefer: 'respond-async' })
     assert.equal(accepted.status, 202)
     const location = accepted.headers.get('location') ?? ''

@@ -22,7 +22,7 @@ after(() => server?.stop())
 const start = (body: unknown, headers = {}) => client.ask('POST', '/start-task', { body, headers })
 
 describe('POST /start-task', () => {
-  test('SPEC 4.8, 2.7: is a 202 whatever is preferred, and its status can be polled', async () => {
+  test('SPEC 4.8, 2.7: gets a 202 whatever is preferred, and its status can be polled', async () => {
     for (const headers of [{}, { prefer: 'respond-async' }, { prefer: 'wait=5' }]) {
       const { status, headers: fields, json } = await start({ taskData: 'some text' }, headers)
       assert.equal(status, 202, 'not accepted')
@@ -34,7 +34,7 @@ describe('POST /start-task', () => {
     }
   })
 
-  test('SPEC 4.8, 6.1: calls callbackUrl when the task has finished, signed for its subject', async (t) => {
+  test('SPEC 4.8, 6.1: calls callbackUrl when the task has finished, signed for its owner', async (t) => {
     const { url, seen } = await receiver(t)
     const { json } = await start({ taskData: 'x', callbackUrl: url })
     await eventually(async () => (await client.ask('GET', `/task-status/${json.taskId}`)).json.callback?.state === 'delivered')
@@ -46,7 +46,7 @@ describe('POST /start-task', () => {
     assert.throws(() => new Webhook(other).verify(first?.body ?? '', first?.headers ?? {}), 'signed for another subject')
   })
 
-  test('SPEC 2.7: without taskData, or with a callbackUrl that cannot be called, gets a 400', async () => {
+  test('SPEC 2.7: gets a 400 without taskData, or with a callbackUrl that cannot be called', async () => {
     const missing = await start({ callbackUrl: 'https://example.com/' })
     assert.deepEqual([missing.status, missing.json.code, missing.json.details[0].pointer], [400, 'invalid_input', '/taskData'], 'wrong error')
     for (const [callbackUrl, code] of [[7, 'invalid_callback_url'], [null, 'invalid_callback_url'], ['/x', 'invalid_callback_url'], ['http://10.0.0.1/', 'callback_url_forbidden']]) {
@@ -59,8 +59,8 @@ describe('POST /start-task', () => {
   })
 })
 
-describe('other submits', () => {
-  test('take a callbackUrl too; a synchronous response rejects it', async (t) => {
+describe('other submissions on the reference server', () => {
+  test('accept a callbackUrl for a task, and reject it for a synchronous request', async (t) => {
     const { url, seen } = await receiver(t)
     const task = { task: 'wait', data: { ms: 0 }, callbackUrl: url }
     const direct = await client.ask('POST', '/api/long-running-task', { body: task })
@@ -69,7 +69,7 @@ describe('other submits', () => {
     await eventually(() => seen.length === 1)
   })
 
-  test('with one Idempotency-Key make one task and one callback', async (t) => {
+  test('make one task and one callback with one Idempotency-Key', async (t) => {
     const { url, seen } = await receiver(t)
     const send = () => start({ taskData: 'x', callbackUrl: url }, { 'idempotency-key': '"once-1"' })
     const [one, two] = [await send(), await send()]

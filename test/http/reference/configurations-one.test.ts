@@ -28,7 +28,7 @@ worksWith('postgres, workers apart', { env: () => ({ DATABASE: postgres.url }), 
 
 describe('settings that cannot work stop the start', () => {
   const url = 'redis://127.0.0.1:1'
-  test('prints one message, and the process ends', async () => {
+  test('with one message, after which the process ends', async () => {
     const server = startProcess({ REDIS_URL: url, DATABASE: 'memory' })
     assert.deepEqual(await server.exited, { code: 1, signal: null })
     assert.match(server.err, /^DATABASE=memory keeps the users in one process.*leave DATABASE out.*\n$/)
@@ -47,7 +47,7 @@ describe('settings that cannot work stop the start', () => {
     })
   }
 
-  test('with Redis, users are there unless PostgreSQL has them', () => {
+  test('the users are in Redis unless PostgreSQL has them', () => {
     assert.equal(readConfig({ REDIS_URL: url }).database, url)
     assert.equal(readConfig({ REDIS_URL: url, DATABASE: 'postgres://a/b' }).database, 'postgres://a/b')
     assert.equal(readConfig({}).database, 'memory')
@@ -60,7 +60,7 @@ describe('the folder of uploads and reports', () => {
   before(async () => { base = await mkdtemp(join(tmpdir(), 'longhaul-state-')) })
   after(() => rm(base, { recursive: true, force: true }))
 
-  test('web and worker processes of one user have one, which only this user can read', async () => {
+  test('is one for web and worker processes of one user, and only this user can read it', async () => {
     const env = { REDIS_URL: url, XDG_STATE_HOME: join(base, 'state') }
     const processes = ['off', 'only'].map((WORKER) => startProcess({ ...env, WORKER }))
     const folders = await Promise.all(processes.map(async (each) => (await each.said(/reports are in (\S+);/))[1] ?? ''))
@@ -72,13 +72,13 @@ describe('the folder of uploads and reports', () => {
     await Promise.all(processes.map(({ exited }) => exited))
   })
 
-  test('it is below the home directory, and differs for each Redis', () => {
+  test('is below the home directory, and differs for each Redis', () => {
     const state = join(homedir(), '.local', 'state', 'longhaul', 'blobs-')
     for (const XDG_STATE_HOME of [undefined, '', 'relative']) assert.ok(defaultFolder(url, { XDG_STATE_HOME }).startsWith(state))
     assert.notEqual(defaultFolder(url, {}), defaultFolder(`${url}/2`, {}))
   })
 
-  test('one that other users may write to stops the start with one message', async () => {
+  test('stops the start with one message if other users may write to it', async () => {
     const open = await mkdtemp(join(base, 'open-'))
     await chmod(open, 0o777)
     const server = startProcess({ REDIS_URL: url, BLOBS_DIR: open })

@@ -38,7 +38,7 @@ describe('the large file', () => {
     }
   })
 
-  test('SPEC 4.5: a client that pauses, loses its connection again and again, and resumes has the same bytes in the end', async () => {
+  test('SPEC 4.5: a client that pauses, loses its connection and resumes again and again has the same bytes in the end', async () => {
     const hash = createHash('sha256')
     let had = 0
     let etag = ''
@@ -69,7 +69,7 @@ describe('the large file', () => {
     assert.match(several.headers.get('content-type') ?? '', /^multipart\/byteranges; boundary=/)
   })
 
-  test('answers conditional requests', async () => {
+  test('conditional requests get a 304 or a 412', async () => {
     const etag = (await client.open('HEAD', PATH)).headers.get('etag') ?? ''
     const status = async (headers: Record<string, string>): Promise<number> => {
       const response = await client.open('GET', PATH, { headers })
@@ -82,7 +82,7 @@ describe('the large file', () => {
     assert.equal(await status({ range: `bytes=${LARGE_FILE_BYTES}-` }), 416)
   })
 
-  test('SPEC 4.5: the commands of the guide resume it with curl', async (t) => {
+  test('SPEC 4.5: the commands of the guide resume the file with curl', async (t) => {
     const cwd = await folder(t)
     const [script = ''] = blocks(section(await readFile(join(root, 'docs/guide/reference-server.md'), 'utf8'), 'Large files'), 'sh')
     const commands = script.replaceAll('http://127.0.0.1:3000', client.url).replaceAll('demo-reader', 'reader-1')
@@ -92,7 +92,7 @@ describe('the large file', () => {
     assert.equal(sha256(await readFile(join(cwd, 'large.bin'))), SHA256)
   })
 
-  test('is served to readers, and only for GET and HEAD', async () => {
+  test('readers may read the file, and only with GET and HEAD', async () => {
     assert.equal((await client.ask('GET', PATH, { token: null })).status, 401)
     assert.equal((await client.ask('HEAD', PATH, { token: 'nobody' })).status, 401)
     const refused = await client.ask('POST', PATH, { body: {} })

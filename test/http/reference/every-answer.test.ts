@@ -20,7 +20,7 @@ describe('X-Request-Id and the RateLimit fields are on every response', () => {
   ]
   const seen = new Set<string>()
   for (const [status, method, path, what = {}] of requests) {
-    test(`${status} ${method} ${path}${what.token === null ? ', by nobody' : ''}`, async () => {
+    test(`${status} ${method} ${path}${what.token === null ? ', without credentials' : ''}`, async () => {
       const response = await client.open(method, path, what)
       await response.arrayBuffer()
       assert.equal(response.status, status)

@@ -17,7 +17,7 @@ describe('NDJSON on the reference server', () => {
     return new Map(text.trimEnd().split('\n').map((line) => JSON.parse(line) as User).map((user) => [user.id, user]))
   }
 
-  test('SPEC 1.4, 4.9, 4.9.format.1, 4.9.format.2: GET /bulk-data gives the users, one a line', async () => {
+  test('SPEC 1.4, 4.9, 4.9.format.1, 4.9.format.2: GET /bulk-data sends the users, one per line', async () => {
     const { status, headers } = await client.ask('GET', '/bulk-data', { headers: { accept: 'application/x-ndjson' } })
     assert.deepEqual([status, headers.get('content-type')], [200, 'application/x-ndjson'])
     const all = await users()
@@ -43,7 +43,7 @@ describe('NDJSON on the reference server', () => {
     assert.deepEqual([...now.keys()].slice(0, 2), [0, 1])
     assert.ok([...now.values()].some(({ name }) => name === 'No id'))
   })
-  test('SPEC 4.9.upload.3: reads gzip', async () => {
+  test('SPEC 4.9.upload.3: POST /upload-ndjson reads gzip', async () => {
     const body = gzipSync('{"id":2,"name":"From gzip"}\n')
     const response = await fetch(`${client.url}/upload-ndjson`, {
       method: 'POST', body, headers: { ...NDJSON, 'content-encoding': 'gzip', 'authorization': 'Bearer writer-1' },
@@ -51,12 +51,12 @@ describe('NDJSON on the reference server', () => {
     assert.equal(response.status, 200)
     assert.equal((await users()).get(2)?.name, 'From gzip')
   })
-  test('sends one result per line to a client that asks for it', async () => {
+  test('POST /upload-ndjson sends one result per line to a client that asks for it', async () => {
     const { text } = await upload('{"id":3,"name":"Three"}\nx\n', { accept: 'application/x-ndjson' })
     const [first, second, last] = text.trimEnd().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>)
     assert.deepEqual([first, second?.['line'], last?.['summary']], [{ line: 1, status: 200, id: 3 }, 2, { total: 2, succeeded: 1, failed: 1 }])
   })
-  test('Prefer: respond-async reads it in the background', async () => {
+  test('POST /upload-ndjson reads in the background with Prefer: respond-async', async () => {
     const { status, headers } = await upload('{"id":4,"name":"Later"}\n', { prefer: 'respond-async' })
     assert.equal(status, 202)
     const ended = await client.ended(headers.get('location') ?? '')
@@ -64,7 +64,7 @@ describe('NDJSON on the reference server', () => {
     assert.equal((await users()).get(4)?.name, 'Later')
     assert.equal((await client.ended(headers.get('location') ?? '', { token: 'writer-2' })).status, 404)
   })
-  test('SPEC 5.2, 5.3: readers read, writers write, others neither', async () => {
+  test('SPEC 5.2, 5.3: only readers read, and only writers write', async () => {
     for (const [method, path] of [['GET', '/bulk-data'], ['POST', '/upload-ndjson']] as const) {
       assert.equal((await client.ask(method, path, { token: null, headers: NDJSON })).status, 401)
       assert.equal((await client.ask(method, path, { token: 'stranger', headers: NDJSON })).status, 401)

@@ -11,7 +11,7 @@ import { TOKENS, useReference } from '../kit/reference.js'
 const server = useReference()
 
 describe('GET /openapi.json', () => {
-  test('is public, and a 304 for a client that has it', async () => {
+  test('is public, and responds with 304 to a client that has it', async () => {
     const { status, headers } = await server.ask('GET', '/openapi.json', { token: null })
     assert.deepEqual([status, headers.get('content-type')], [200, 'application/json'])
     const etag = headers.get('etag') ?? ''
@@ -25,7 +25,7 @@ describe('GET /openapi.json', () => {
     assert.deepEqual(found.map(({ ruleId, message, location }) => `${ruleId}: ${message} at ${String(location[0]?.pointer)}`), [])
   })
 
-  test('is of a size to read, however the server is started', async () => {
+  test('is small enough to read, however the server is started', async () => {
     const { text } = await server.ask('GET', '/openapi.json')
     assert.ok(Buffer.byteLength(text) < 155_000, `it has ${Buffer.byteLength(text)} bytes`)
     const traced = await startServer({ host: '127.0.0.1', port: 0, tokens: parseTokens(TOKENS), trace: true })
@@ -34,7 +34,7 @@ describe('GET /openapi.json', () => {
     assert.equal(other, text)
   })
 
-  test('describes callbacks: where the URL is, what is sent, and what the receiver responds', async () => {
+  test('describes callbacks: the place of the URL, what is sent, and what the receiver responds', async () => {
     const { json } = await server.ask('GET', '/openapi.json')
     const { paths } = dereference<{ paths: Record<string, { post: { callbacks?: Record<string, Record<string, { post: { requestBody: { content: Record<string, { schema: object }> }, parameters: { name: string }[], responses: object } }>> } }> }>(json)
     const described = Object.entries(paths).filter(([, { post }]) => post?.callbacks).map(([path]) => path)
@@ -49,7 +49,7 @@ describe('GET /openapi.json', () => {
     assert.equal(check(message({ error: { code: 'task_failed', message: 'It failed.' } })), true)
   })
 
-  test('types the result of work that always gets a 202, and of an export', async () => {
+  test('types the result of an export, and of work that always gets a 202', async () => {
     const { json } = await server.ask('GET', '/openapi.json')
     const { paths } = dereference<{ paths: Record<string, Record<string, { responses: Record<string, { content: Record<string, { schema: { allOf: { properties: { result: { required: string[] } } }[] } }> }> }>> }>(json)
     const resultOf = (path: string, method: string) => paths[path]?.[method]?.responses['202']?.content['application/json']?.schema.allOf[1]?.properties.result.required
@@ -73,13 +73,13 @@ describe('GET /openapi.json', () => {
     }
   })
 
-  test('each version in the path is a path of its own, and only the old one is deprecated', async () => {
+  test('gives each version its own path, and only the old one is deprecated', async () => {
     const { paths } = (await server.ask('GET', '/openapi.json')).json as { paths: Record<string, { get: { deprecated?: boolean } }> }
     assert.deepEqual(Object.keys(paths).filter((path) => path.includes('version')), [])
     assert.deepEqual(['/v1/users', '/v2/users', '/users'].map((path) => paths[path]?.get.deprecated), [true, undefined, false])
   })
 
-  test('a response that it does not describe is found', async (t) => {
+  test('is compared with each response: a response that it does not describe is found', async (t) => {
     const document = (await server.ask('GET', '/openapi.json')).json
     delete document.paths['/bulk-data'].get.responses['200'].headers
     t.mock.method(globalThis, 'fetch', () => Promise.resolve(new Response(JSON.stringify(document))), { times: 1 })

@@ -15,7 +15,7 @@ const badPosts: readonly (readonly [status: number, what: Ask])[] = [
   [415, { body: '{}', headers: { 'content-encoding': 'gzip' } }],
 ]
 
-test('a retry, and a callback again: every bad request, and the repeated outcome of a key', async () => {
+test('a retry and a repeated callback reject every bad request, and repeat the outcome of a key', async () => {
   const { headers } = await client.submit('wait', { ms: 0, fail: true })
   const id = idOf(headers.get('location'))
   await client.ended(`/api/status/${id}`)
@@ -40,7 +40,7 @@ test('a retry, and a callback again: every bad request, and the repeated outcome
   assert.deepEqual([done.status, done.json, again.text], [200, again.json, done.text])
 })
 
-test('a retry of many tasks: every bad request, and its report', async () => {
+test('a retry of many tasks rejects every bad request, and has a report', async () => {
   for (const [status, what] of [...badPosts, [403, { token: 'writer-1' }] as const]) {
     const got = await client.ask('POST', '/admin/tasks/retry', { ...admin, ...what })
     assert.equal(got.status, status, JSON.stringify(what).slice(0, 80))
@@ -56,7 +56,7 @@ test('a retry of many tasks: every bad request, and its report', async () => {
   assert.equal((await client.ask('PATCH', '/admin/tasks/retry', admin)).status, 405)
 })
 
-test('lists, pools and the overview: for operators only', async () => {
+test('lists, pools and the overview are for operators only', async () => {
   for (const path of ['/admin/tasks', '/admin/overview', '/admin/pools', '/admin/tasks/unknown', '/admin/tasks/unknown/files/a']) {
     const statuses = await Promise.all([null, 'reader-1', 'writer-1'].map(async (token) => (await client.ask('GET', path, { token })).status))
     assert.deepEqual(statuses, [401, 403, 403], path)

@@ -31,7 +31,7 @@ async function assertUnavailable(client: Client): Promise<void> {
 }
 
 describe('a PostgreSQL that is down at the start', { timeout: 120_000 }, () => {
-  test('the server listens, responds with 503, and works once PostgreSQL is there', async (t) => {
+  test('lets the server listen, respond with 503, and work once PostgreSQL is there', async (t) => {
     const postgres = await startPostgres()
     t.after(() => postgres.stop())
     await postgres.shutDown()
@@ -55,7 +55,7 @@ describe('a PostgreSQL that is down at the start', { timeout: 120_000 }, () => {
     await Promise.all([ends(web), ends(worker)])
   })
 
-  test('one that accepts connections and never answers is the same', async (t) => {
+  test('lets the server listen and respond with 503 even if PostgreSQL accepts connections and never responds', async (t) => {
     const silent = createServer((socket) => { socket.on('error', () => undefined) })
     const { port } = await listen(silent)
     t.after(() => silent.close())

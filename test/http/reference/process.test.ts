@@ -14,8 +14,8 @@ async function ready(server: ServerProcess): Promise<Client> {
   return new Client(await server.url())
 }
 
-describe('starting', () => {
-  test('npm start is ready on a free port, and says where in one line', async () => {
+describe('the start of the reference server', () => {
+  test('npm start listens on a free port, and prints its address in one line', async () => {
     const server = new ServerProcess('npm', ['start'], { PORT: '0' })
     const client = await ready(server)
     assert.notEqual(new URL(client.url).port, '0')
@@ -27,7 +27,7 @@ describe('starting', () => {
     assert.deepEqual(await server.exited, { code: 0, signal: null })
   })
 
-  test('several servers run at once', async () => {
+  test('works for several servers at once', async () => {
     const servers = Array.from({ length: 3 }, () => startProcess())
     const clients = await Promise.all(servers.map(ready))
     assert.equal(new Set(clients.map(({ url }) => url)).size, 3)
@@ -41,7 +41,7 @@ describe('starting', () => {
     for (const { exited } of servers) assert.deepEqual(await exited, { code: 0, signal: null })
   })
 
-  test('HOST and own tokens are used, and the tokens are not printed', async () => {
+  test('uses HOST and the configured tokens, and does not print the tokens', async () => {
     const server = startProcess({ HOST: '::1', AUTH_TOKENS: 's3cret=ann:writer', NODE_ENV: 'production' })
     const client = await ready(server)
     assert.match(client.url, /^http:\/\/\[::1\]:[0-9]+$/)
@@ -58,7 +58,7 @@ describe('starting', () => {
     [{ NODE_ENV: 'production' }, /^The demo tokens are no secret.*set AUTH_TOKENS.*\n$/]
   ]
   for (const [env, what] of wrong) {
-    test(`${JSON.stringify(env)} ends the start with what to do`, async () => {
+    test(`fails with ${JSON.stringify(env)} and says what to do`, async () => {
       const server = startProcess(env)
       assert.deepEqual(await server.exited, { code: 1, signal: null })
       assert.match(server.err, what)
@@ -66,7 +66,7 @@ describe('starting', () => {
     })
   }
 
-  test('a port that is taken ends the start with what to do', async () => {
+  test('fails on a port in use and says what to do', async () => {
     const first = startProcess()
     const { port } = new URL(await first.url())
     const second = startProcess({ PORT: port })
@@ -77,8 +77,8 @@ describe('starting', () => {
   })
 })
 
-describe('stopping', () => {
-  test('SIGTERM lets answers and tasks under way finish; a second one changes nothing', async () => {
+describe('the stop of the reference server', () => {
+  test('lets responses and tasks finish at SIGTERM, and a second SIGTERM changes nothing', async () => {
     const server = startProcess()
     const client = await ready(server)
     const { port } = new URL(client.url)

@@ -39,7 +39,7 @@ before(async () => {
 
 const show = ({ method, path }: Route): string => `${method} ${path}`
 
-describe('every route of the reference server', () => {
+describe('the routes of the reference server', () => {
   test('have the expected number', () => {
     assert.ok(routes.length >= 25, routes.map(show).join(', '))
     for (const path of ['/upload-ndjson', '/start-job', '/api/long-running-task', '/api/users']) assert.ok(routes.some((route) => route.path === path), path)
@@ -80,7 +80,7 @@ describe('every route of the reference server', () => {
   ]
   const QUERIES = ['', '?batch_size=-1&start=x&version=x&cursor=%00', '?version=999', '?only=%ff']
 
-  test('SPEC 2.9, 7.1, 7.2, 7.3: every error has one shape and no internal detail, as JSON and as a problem', async () => {
+  test('SPEC 2.9, 7.1, 7.2, 7.3: send every error in one shape without internal details, as JSON and as a problem', async () => {
     const seen = new Map<number, number>()
     const tell = async (method: string, path: string, what: Ask, problem: boolean): Promise<void> => {
       const asked = { ...what.headers, ...problem && { accept: 'application/problem+json' } }

@@ -55,7 +55,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     assert.deepEqual([(await ask('GET', '/api/users/999999999')).status, (await ask('GET', '/api/users/x')).status, (await ask('GET', '/api/users/01')).status], [404, 404, 404])
     assert.notEqual((await create('ann-2@resources.example')).id, (await create('ann-3@resources.example')).id)
   })
-  test('POST with an Idempotency-Key creates one user, however often it is sent; another caller has keys of its own', async () => {
+  test('POST with an Idempotency-Key creates one user for each caller, however often it is sent', async () => {
     const send = (token?: string) => ask('POST', '/api/users', {
       body: { email: `once-${token ?? 'own'}@resources.example` }, headers: { 'idempotency-key': '"once"' }, ...token !== undefined && { token },
     })
@@ -65,7 +65,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     const other = await send('admin-1')
     assert.deepEqual([other.status, other.headers.get('idempotent-replayed')], [201, null])
   })
-  test('SPEC 1.5, 2.1, 4.1.POST, 7.400: a user without email gets a 400, and so is malformed JSON', async () => {
+  test('SPEC 1.5, 2.1, 4.1.POST, 7.400: a user without email and malformed JSON get a 400', async () => {
     const { status, json } = await ask('POST', '/api/users', { body: { name: 'Nobody' } })
     assert.deepEqual([status, json.code, json.details], [400, 'invalid_input', [{ pointer: '/email', message: 'is required' }]])
     for (const body of ['{', '[]', { email: 5 }, { email: 'a@b', age: 5 }, { email: 'no-at' }, { email: 'a\u0000@b' }, { email: 'a@b', name: '\ud800' }]) {
@@ -108,7 +108,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     const { id } = await create('delete@resources.example')
     assert.deepEqual([(await ask('DELETE', `/api/users/${id}`)).status, (await ask('GET', `/api/users/${id}`)).status, (await ask('DELETE', `/api/users/${id}`)).status], [204, 404, 404])
   })
-  test('of many concurrent changes of one version, one succeeds', async () => {
+  test('one of many concurrent changes of one version succeeds', async () => {
     const user = await create('race@resources.example')
     const path = `/api/users/${user.id}`
     const etag = (await ask('GET', path)).headers.get('etag') ?? ''
@@ -117,7 +117,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     const made = await Promise.all(Array.from({ length: 8 }, (_, at) => ask('PUT', '/api/users/80001', { body: { email: `made-${at}@resources.example` }, headers: { 'if-none-match': '*' } })))
     assert.deepEqual(made.map(({ status }) => status).sort(), [201, ...Array.from({ length: 7 }, () => 412)])
   })
-  test('SPEC 4.1.OPTIONS: OPTIONS and preflights need no credentials, and list what is allowed', async () => {
+  test('SPEC 4.1.OPTIONS: OPTIONS and preflights need no credentials, and list the allowed methods', async () => {
     const { status, headers } = await ask('OPTIONS', '/api/users/1', { token: null })
     assert.deepEqual([status, headers.get('allow'), headers.get('accept-patch')], [200, 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS, TRACE', 'application/merge-patch+json, application/json'])
     const preflight = await ask('OPTIONS', '/api/users', {
@@ -127,7 +127,7 @@ function resourcesSuite(database: () => Promise<string>): void {
       [200, '*', 'GET, HEAD, POST, OPTIONS', 'authorization, content-type'])
     assert.deepEqual((await ask('GET', '/api/users', { token: null, headers: { origin: 'https://app.example.com' } })).headers.get('access-control-allow-origin'), '*')
   })
-  test('SPEC 5.1, 5.2, 5.3: readers read, writers write, others do neither', async () => {
+  test('SPEC 5.1, 5.2, 5.3: only readers read, and only writers write', async () => {
     for (const [method, path] of [['GET', '/api/users'], ['POST', '/api/users'], ['GET', '/api/users/1'], ['PUT', '/api/users/1'], ['PATCH', '/api/users/1'], ['DELETE', '/api/users/1']] as const) {
       const body = method === 'GET' ? {} : { body: { email: 'x@resources.example' } }
       assert.equal((await ask(method, path, { token: null, ...body })).status, 401, method)
@@ -161,7 +161,7 @@ describe('users in a PostgreSQL', () => {
   after(() => postgres?.stop())
 })
 
-describe('diagnosis and tunnels', () => {
+describe('the reference server and the methods TRACE and CONNECT', () => {
   let server: RunningServer | undefined
   let other: RunningServer | undefined
   let port = 0
@@ -182,7 +182,7 @@ describe('diagnosis and tunnels', () => {
     return wire.text
   }
 
-  test('SPEC 1.1, 4.1.TRACE: TRACE echoes a request, but for its secrets, where it is switched on', async () => {
+  test('SPEC 1.1, 4.1.TRACE: TRACE echoes a request without its secrets, if it is switched on', async () => {
     const headers = { 'authorization': 'Bearer reader-1', 'cookie': 'a=b', 'x-hop': '1' }
     const { status, headers: told, body } = await ask(port, 'TRACE', '/api/users/1?x=y', { headers })
     assert.deepEqual([status, told['content-type']], [200, 'message/http'])
@@ -192,7 +192,7 @@ describe('diagnosis and tunnels', () => {
     assert.equal((await ask(port, 'TRACE', '/api/users/1')).status, 401)
     assert.equal((await ask(Number(new URL(other?.url ?? '').port), 'TRACE', '/api/users/1', { headers })).status, 405)
   })
-  test('SPEC 1.1, 4.1.CONNECT, 7.502: CONNECT opens a tunnel for a writer, to where it may lead', async () => {
+  test('SPEC 1.1, 4.1.CONNECT, 7.502: CONNECT opens a tunnel to an allowed target for a writer', async () => {
     const wire = new Wire(port, `CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\nProxy-Authorization: Bearer writer-1\r\n\r\n`)
     await wire.until(/^HTTP\/1\.1 200 [^]*\r\n\r\n$/)
     wire.socket.write(`GET /api/users?batch_size=1 HTTP/1.1\r\nHost: ${target}\r\nAuthorization: Bearer reader-1\r\nConnection: close\r\n\r\n`)
@@ -202,7 +202,7 @@ describe('diagnosis and tunnels', () => {
     assert.match(await connect('127.0.0.1:2', 'writer-1'), /^HTTP\/1\.1 403 /)
     assert.match(await connect('127.0.0.1:1', 'writer-1'), /^HTTP\/1\.1 502 [^]*x-request-id: /)
   })
-  test('SPEC 1.1, 4.1.TRACE, 4.1.CONNECT: with the demo tokens, all nine methods work as they come', async () => {
+  test('SPEC 1.1, 4.1.TRACE, 4.1.CONNECT: all nine methods work with the demo tokens by default', async () => {
     const demo = await startServer({ ...readConfig({ PORT: '0' }) })
     try {
       const demoPort = Number(new URL(demo.url).port)

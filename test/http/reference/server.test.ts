@@ -21,8 +21,8 @@ function statusPath(answer: { headers: Headers }): string {
   return location
 }
 
-describe('a long-running task with the preference', () => {
-  test('SPEC 4.6.1: respond-async gets a 202 before the work is done', async () => {
+describe('a long-running task with respond-async', () => {
+  test('SPEC 4.6.1: gets a 202 before the work is done', async () => {
     const begun = await client.submit('wait', { ms: 60_000 })
     assert.equal(begun.status, 202)
     assert.equal(begun.headers.get('preference-applied'), 'respond-async')
@@ -33,13 +33,13 @@ describe('a long-running task with the preference', () => {
   })
 
   for (const prefer of ['Respond-Async', 'respond-async;foo=bar', 'return=minimal, respond-async', 'respond-async=""']) {
-    test(`SPEC 4.6.1: Prefer: ${prefer} is the same preference`, async () => {
+    test(`SPEC 4.6.1: may be requested with Prefer: ${prefer}`, async () => {
       const begun = await client.submit('wait', { ms: 0 }, { headers: { prefer } })
       assert.equal(begun.status, 202)
     })
   }
 
-  test('SPEC 4.6.2: Location and Content-Location hold the path of the status resource', async () => {
+  test('SPEC 4.6.2: has the path of its status resource in Location and Content-Location', async () => {
     const begun = await client.submit('wait', { ms: 0 })
     assert.match(statusPath(begun), STATUS)
     assert.equal(begun.headers.get('content-location'), statusPath(begun))
@@ -47,7 +47,7 @@ describe('a long-running task with the preference', () => {
     assert.equal((await client.ask('GET', statusPath(begun))).status, 200)
   })
 
-  test('SPEC 4.6.3, 2.4: the 202 carries message and taskId', async () => {
+  test('SPEC 4.6.3, 2.4: has message and taskId in the body of the 202', async () => {
     const begun = await client.submit('wait', { ms: 0 })
     assert.equal(begun.headers.get('content-type'), 'application/json')
     assert.equal(typeof begun.json.message, 'string')
@@ -56,7 +56,7 @@ describe('a long-running task with the preference', () => {
     assert.notEqual(begun.json.taskId, '')
   })
 
-  test('SPEC 4.6.4, 1.3: the work continues in the background, after the client has gone', async () => {
+  test('SPEC 4.6.4, 1.3: continues in the background after the client has disconnected', async () => {
     const begun = await client.submit('wait', { ms: 200 }, { headers: { connection: 'close' } })
     const ended = await client.ended(statusPath(begun))
     assert.equal(ended.json.status, 'completed')
@@ -64,7 +64,7 @@ describe('a long-running task with the preference', () => {
     assert.ok(Date.parse(ended.json.finishedAt) - Date.parse(ended.json.startedAt) >= 195)
   })
 
-  test('SPEC 3.1: a task is processing at once, then completed with a result', async () => {
+  test('SPEC 3.1: is processing at once, then completed with a result', async () => {
     const begun = await client.submit('wait', { ms: 300 })
     assert.equal(begun.json.status, 'processing')
     const now = await client.ask('GET', statusPath(begun))
@@ -75,7 +75,7 @@ describe('a long-running task with the preference', () => {
     assert.equal(ended.json.result.message, 'Waited for 300 ms.')
   })
 
-  test('wait=N with respond-async gives the result when it is there in time, else the 202', async () => {
+  test('gets its result if it is ready within wait=N, and otherwise the 202', async () => {
     const soon = await client.submit('wait', { ms: 50 }, { headers: { prefer: 'respond-async, wait=20' } })
     assert.equal(soon.status, 200)
     assert.deepEqual(soon.json, { message: 'Waited for 50 ms.', ms: 50 })
@@ -84,7 +84,7 @@ describe('a long-running task with the preference', () => {
     await client.ask('DELETE', statusPath(late))
   })
 
-  test('an Idempotency-Key makes one task of two requests', async () => {
+  test('runs once for two requests with one Idempotency-Key', async () => {
     const headers = { 'idempotency-key': '"once"' }
     const [one, two] = [await client.submit('wait', { ms: 1 }, { headers }), await client.submit('wait', { ms: 1 }, { headers })]
     assert.equal(two.status, 202)
@@ -94,8 +94,8 @@ describe('a long-running task with the preference', () => {
   })
 })
 
-describe('a long-running task without the preference', () => {
-  test('SPEC 4.6.5: the work is done first, then answered with a message and no 202', async () => {
+describe('a long-running task without respond-async', () => {
+  test('SPEC 4.6.5: is done first, and then gets a response with a message and no 202', async () => {
     const start = performance.now()
     const done = await client.ask('POST', TASKS, { body: { task: 'wait', data: { ms: 200 } } })
     assert.ok(performance.now() - start >= 195)
@@ -105,7 +105,7 @@ describe('a long-running task without the preference', () => {
     assert.match(done.headers.get('vary') ?? '', /\bPrefer\b/)
   })
 
-  test('SPEC 4.6.5: another preference does not make the response asynchronous', async () => {
+  test('SPEC 4.6.5: gets no 202 for another preference', async () => {
     for (const prefer of ['wait=5', 'return=minimal', 'x-respond-async', 'handling=lenient; respond-async']) {
       const done = await client.ask('POST', TASKS, { body: { task: 'wait', data: { ms: 0 } }, headers: { prefer } })
       assert.equal(done.status, 200, prefer)
@@ -113,7 +113,7 @@ describe('a long-running task without the preference', () => {
     }
   })
 
-  test('SPEC 7.422: work that fails answers with its own status and code', async () => {
+  test('SPEC 7.422: gets its own status and code if its work fails', async () => {
     const failed = await client.ask('POST', TASKS, { body: { task: 'wait', data: { ms: 0, fail: true } } })
     assert.equal(failed.status, 422)
     assert.deepEqual(failed.json, { error: 'The task failed, as it was told to.', code: 'told_to_fail' })
@@ -121,7 +121,7 @@ describe('a long-running task without the preference', () => {
 })
 
 describe('the body of a submission', () => {
-  test('SPEC 4.6, 2.8: task is a string and data an object', async () => {
+  test('SPEC 4.6, 2.8: has a string as task and an object as data', async () => {
     for (const headers of [{}, { prefer: 'respond-async' }]) {
       const done = await client.ask('POST', TASKS, { body: { task: 'wait', data: {} }, headers })
       assert.ok(done.status === 200 || done.status === 202)
@@ -141,7 +141,7 @@ describe('the body of a submission', () => {
     [{ task: 'export-users', data: { role: 1 } }, [['/data/role', 'must be string']]]
   ]
   for (const [body, details] of wrong) {
-    test(`SPEC 7.400: ${JSON.stringify(body)} is rejected with pointers, in both ways`, async () => {
+    test(`SPEC 7.400: ${JSON.stringify(body)} is rejected with pointers, with and without the preference`, async () => {
       for (const headers of [{}, { prefer: 'respond-async' }]) {
         const refused = await client.ask('POST', TASKS, { body, headers })
         assert.equal(refused.status, 400)
@@ -151,12 +151,12 @@ describe('the body of a submission', () => {
     })
   }
 
-  test('SPEC 7.400: malformed JSON and a missing body get 400', async () => {
+  test('SPEC 7.400: gets a 400 if it is missing or malformed', async () => {
     assert.equal((await client.ask('POST', TASKS, { body: '{"task":' })).json.code, 'malformed_json')
     assert.equal((await client.ask('POST', TASKS)).json.code, 'missing_body')
   })
 
-  test('SPEC 4.6.3, 4.6.5, 2.8: a task of any name is done, with and without the preference', async () => {
+  test('SPEC 4.6.3, 4.6.5, 2.8: may name any task, with and without the preference', async () => {
     for (const task of ['data-processing', 'bulk-create-users', '__proto__', 'constructor', '']) {
       const data = { input: 'x', nested: { list: [1, null] }, ms: 'soon' }
       const done = await client.ask('POST', TASKS, { body: { task, data } })
@@ -168,7 +168,7 @@ describe('the body of a submission', () => {
     }
   })
 
-  test('SPEC 4.6.4: a task of any name waits for the milliseconds in its data', async () => {
+  test('SPEC 4.6.4: makes a task of any name wait for the milliseconds in its data', async () => {
     const begun = await client.submit('data-processing', { ms: 200 })
     assert.equal((await client.ask('GET', statusPath(begun))).json.status, 'processing')
     const { json } = await client.ended(statusPath(begun))
@@ -177,7 +177,7 @@ describe('the body of a submission', () => {
     assert.equal((await client.ask('DELETE', statusPath(long))).json.status, 'cancelled')
   })
 
-  test('SPEC 7.422: an unknown role violates a business rule, which gets a 422', async () => {
+  test('SPEC 7.422: gets a 422 for an unknown role, which violates a business rule', async () => {
     const refused = await client.submit('export-users', { role: 'king' })
     assert.equal(refused.status, 422)
     assert.equal(refused.json.code, 'unprocessable')
@@ -186,7 +186,7 @@ describe('the body of a submission', () => {
 })
 
 describe('the status of a task', () => {
-  test('SPEC 4.6.poll, 2.5: 200 with status, and result once it is completed', async () => {
+  test('SPEC 4.6.poll, 2.5: is a 200 with status, and with result once it is completed', async () => {
     const begun = await client.submit('wait', { ms: 100 })
     const now = await client.ask('GET', statusPath(begun))
     assert.equal(now.status, 200)
@@ -198,7 +198,7 @@ describe('the status of a task', () => {
     assert.equal(ended.headers.get('retry-after'), null)
   })
 
-  test('SPEC 4.6.poll, 7.404, 2.9: 404 with error for an unknown task', async () => {
+  test('SPEC 4.6.poll, 7.404, 2.9: is a 404 with error if the task is unknown', async () => {
     for (const id of ['nope', 'AAAAAAAAAAAAAAAAAAAAAA', '%2e%2e%2fx']) {
       const missing = await client.ask('GET', `/api/status/${id}`)
       assert.equal(missing.status, 404)
@@ -206,7 +206,7 @@ describe('the status of a task', () => {
     }
   })
 
-  test('SPEC 7.6: a failure in the background shows on the status resource', async () => {
+  test('SPEC 7.6: shows a failure in the background', async () => {
     const begun = await client.submit('wait', { ms: 0, fail: true })
     assert.equal(begun.status, 202)
     const ended = await client.ended(statusPath(begun))
@@ -216,7 +216,7 @@ describe('the status of a task', () => {
     assert.equal('result' in ended.json, false)
   })
 
-  test('HEAD is GET without the body', async () => {
+  test('responds to HEAD as to GET, without the body', async () => {
     const begun = await client.submit('wait', { ms: 0 })
     await client.ended(statusPath(begun))
     const get = await client.ask('GET', statusPath(begun))
@@ -228,8 +228,8 @@ describe('the status of a task', () => {
   })
 })
 
-describe('the job queue', () => {
-  test('SPEC 4.7, 2.6: POST /start-job gets a 202, jobId and statusUrl', async () => {
+describe('the job queue of the reference server', () => {
+  test('SPEC 4.7, 2.6: responds to POST /start-job with a 202, jobId and statusUrl', async () => {
     for (const body of [undefined, {}, { ms: 1 }, { task: 'none' }, { anything: ['goes'] }]) {
       const begun = await client.ask('POST', '/start-job', { body })
       assert.equal(begun.status, 202)
@@ -240,7 +240,7 @@ describe('the job queue', () => {
     }
   })
 
-  test('SPEC 4.7, 2.6: GET /job-status/{id} gets a 200, id and state', async () => {
+  test('SPEC 4.7, 2.6: responds to GET /job-status/{id} with a 200, id and state', async () => {
     const begun = await client.ask('POST', '/start-job', { body: { ms: 100 } })
     assert.ok(['queued', 'processing'].includes(begun.json.state))
     const now = await client.ask('GET', begun.json.statusUrl)
@@ -253,26 +253,26 @@ describe('the job queue', () => {
     assert.equal(ended.json.result.message, 'Processed 10 bytes of job data.')
   })
 
-  test('SPEC 4.7, 7.404: 404 with error for an unknown job', async () => {
+  test('SPEC 4.7, 7.404: responds with a 404 with error for an unknown job', async () => {
     const missing = await client.ask('GET', '/job-status/nope')
     assert.equal(missing.status, 404)
     assert.equal(missing.text, '{"error":"No such job.","code":"job_not_found"}')
   })
 
-  test('SPEC 4.7: the response of a job does not depend on the preference', async () => {
+  test('SPEC 4.7: does not depend on the preference', async () => {
     for (const prefer of ['respond-async', 'wait=5', 'return=minimal']) {
       assert.equal((await client.ask('POST', '/start-job', { body: { ms: 0 }, headers: { prefer } })).status, 202)
     }
   })
 
-  test('SPEC 4.7, 7.400: malformed job data get 400', async () => {
+  test('SPEC 4.7, 7.400: responds with 400 to malformed job data', async () => {
     for (const body of ['{"a"', 'undefined', '{} {}', '[1,]']) {
       const { status, json } = await client.ask('POST', '/start-job', { body })
       assert.deepEqual([status, json.code], [400, 'malformed_json'], body)
     }
   })
 
-  test('SPEC 4.7: job data of any shape reach the job, and no member of them has a meaning', async () => {
+  test('SPEC 4.7: passes job data of any shape to the job, and gives no property a meaning', async () => {
     const all = [
       { name: 'x', nested: { list: [1, null] } }, { ms: -1, other: true }, [], [1, { a: 2 }], 3, 'text', '', null, false, { data: { ms: 5 } },
       { task: 'none' }, { task: 3 }, { task: 'wait', msec: 1 }, { startAt: 'PT1H' }, { callbackUrl: 7, startAt: 'never' },
@@ -286,8 +286,8 @@ describe('the job queue', () => {
   })
 })
 
-describe('what the tasks do', () => {
-  test('checksum reads 64 MiB with progress', async () => {
+describe('the tasks of the reference server', () => {
+  test('include checksum, which reads 64 MiB with progress', async () => {
     const done = await client.ask('POST', TASKS, { body: { task: 'checksum', data: {} } })
     assert.equal(done.json.bytes, 64 * 1024 * 1024)
     assert.equal(done.json.sha256, '96483465222d641e7b1355b562a95f49065bf625201a9a65b980ab1b5e45a820')
@@ -297,7 +297,7 @@ describe('what the tasks do', () => {
     assert.deepEqual(ended.json.progress, { done: done.json.bytes, total: done.json.bytes })
   })
 
-  test('export-users writes all users, or those of a role', async () => {
+  test('include export-users, which writes all users or those of a role', async () => {
     const [all, ...some] = await Promise.all([undefined, 'viewer', 'editor', 'admin'].map(async (role) => {
       const data = role === undefined ? {} : { role }
       return (await client.ask('POST', TASKS, { body: { task: 'export-users', data } })).json
@@ -309,7 +309,7 @@ describe('what the tasks do', () => {
     assert.equal(some.reduce((sum, { count }) => sum + count, 0), all.count)
   })
 
-  test('each stops in the middle when its signal aborts', { timeout: 30_000 }, async () => {
+  test('stop in the middle when their signal aborts', { timeout: 30_000 }, async () => {
     const reports: number[] = []
     /** Aborts at the first report. */
     const context = () => {
@@ -331,7 +331,7 @@ describe('what the tasks do', () => {
   })
 })
 
-describe('other paths and methods', () => {
+describe('the other paths and methods of the reference server', () => {
   test('SPEC 7.404: an unknown path gets a 404, with and without a token', async () => {
     for (const token of [null, 'writer-1']) {
       const missing = await client.ask('GET', '/nowhere', { token })
@@ -381,7 +381,7 @@ describe('other paths and methods', () => {
     }
   })
 
-  test('SPEC 7.2: a client that asks for problem+json gets the same as problem details', async () => {
+  test('SPEC 7.2: a client that accepts problem+json gets the same error as problem details', async () => {
     const problem = await client.ask('GET', '/api/status/nope', { headers: { accept: 'application/problem+json' } })
     assert.equal(problem.headers.get('content-type'), 'application/problem+json')
     assert.equal(problem.json.status, 404)

@@ -14,9 +14,9 @@ before(async () => {
 })
 after(() => server?.stop())
 
-describe('clients that stop sending', () => {
+describe('a client that stops sending', () => {
   for (const begun of ['GET /users HTT', 'GET /users HTTP/1.1\r\nHost: x\r\nX-Slow: ']) {
-    test(`SPEC 8.3: within the head, ${JSON.stringify(begun)}: 408 and the connection ends, while others are answered`, async () => {
+    test(`SPEC 8.3: gets a 408 within the head ${JSON.stringify(begun)}, loses its connection, and delays no other client`, async () => {
       const wire = new Wire(Number(new URL(client.url).port), begun)
       assert.equal((await client.ask('GET', '/users')).status, 200)
       assert.match(await wire.end(), /^HTTP\/1\.1 408 Request Timeout\r\n[^]*"code":"request_timeout"/)
@@ -28,7 +28,7 @@ describe('clients that stop sending', () => {
     ['/upload-ndjson', 'application/x-ndjson', '{"id":1,"name":"Ann","email":"ann@example.com"}\n{"id":'],
   ] as const) {
     for (const prefer of ['', 'Prefer: respond-async\r\n']) {
-      test(`SPEC 8.3: ${path} ${prefer.trim()}: 408 and the connection ends, while others are answered`, async () => {
+      test(`SPEC 8.3: gets a 408 for ${path} ${prefer.trim()}, loses its connection, and delays no other client`, async () => {
         const wire = new Wire(Number(new URL(client.url).port), `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer writer-1\r\n`
           + `Content-Type: ${type}\r\nContent-Length: 100000\r\n${prefer}\r\n${begun}`)
         assert.equal((await client.ask('GET', '/users')).status, 200)
@@ -42,7 +42,7 @@ describe('clients that stop sending', () => {
 })
 
 describe('RATE_LIMIT', () => {
-  test('is a number of requests a minute, 600 unless told otherwise', () => {
+  test('is a number of requests per minute, and 600 by default', () => {
     assert.deepEqual([readConfig({}).rateLimit, readConfig({ RATE_LIMIT: '' }).rateLimit, readConfig({ RATE_LIMIT: '7' }).rateLimit], [600, 600, 7])
     for (const RATE_LIMIT of ['0', '-1', '1.5', '1e3', '0x10', ' 1', 'many', '01', '1000000000']) {
       assert.throws(() => readConfig({ RATE_LIMIT }), { name: 'ConfigError', message: /^RATE_LIMIT must be a whole number of requests a minute above 0, not "/ }, RATE_LIMIT)

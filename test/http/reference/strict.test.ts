@@ -5,8 +5,8 @@ import { useReference } from '../kit/reference.js'
 
 const client = useReference()
 
-describe('bodies with unknown parts are rejected', () => {
-  test('an unknown member gets a 400 with its pointer', async () => {
+describe('an unknown part of a body', () => {
+  test('gets a 400 with its pointer if it is a property', async () => {
     for (const [method, path, body, pointer] of [
       ['POST', '/api/long-running-task', { task: 'wait', data: {}, dta: {} }, '/dta'], ['POST', '/api/long-running-task', { 'task': 'wait', 'data': {}, 'a/~b': 1 }, '/a~1~0b'],
       ['POST', '/api/long-running-task', { task: 'wait', data: { sec: 5 } }, '/data/sec'], ['POST', '/api/long-running-task', { task: 'checksum', data: { of: 'x' } }, '/data/of'],
@@ -25,7 +25,7 @@ describe('bodies with unknown parts are rejected', () => {
     assert.equal((await client.ask('POST', '/start-job', { body: '{"ms":1} {}' })).json.code, 'malformed_json')
   })
 
-  test('an unknown role gets a 422, for one user and for each of many', async () => {
+  test('gets a 422 if it is a role, for one user and for each of many', async () => {
     for (const [method, path, body] of [
       ['POST', '/api/users', { email: 'role@a.example', role: 'king' }], ['PUT', '/api/users/5', { email: 'role@a.example', role: 'king' }], ['PATCH', '/api/users/5', { role: 'king' }],
     ] as const) {
@@ -39,14 +39,14 @@ describe('bodies with unknown parts are rejected', () => {
   })
 })
 
-describe('queries with unknown parts are rejected', () => {
+describe('query parameters', () => {
   const strict: readonly (readonly [method: string, path: string])[] = [
     ['GET', '/api/users'], ['HEAD', '/api/users'], ['POST', '/api/users'], ['GET', '/api/users/1'], ['PUT', '/api/users/1'], ['PATCH', '/api/users/1'], ['DELETE', '/api/users/1'],
     ['GET', '/users'], ['GET', '/v1/users'], ['GET', '/v2/users'], ['POST', '/api/users/bulk'], ['PATCH', '/api/users/bulk-update'], ['GET', '/api/status/x/items'],
     ['GET', '/api/files/large-file'], ['POST', '/api/long-running-task'], ['GET', '/api/status/x'], ['DELETE', '/api/status/x'], ['POST', '/start-job'], ['GET', '/job-status/x'],
     ['POST', '/start-task'], ['GET', '/task-status/x'], ['GET', '/bulk-data'], ['POST', '/upload-ndjson'],
   ]
-  test('an unknown parameter gets a 400 at every endpoint, and nothing is changed', async () => {
+  test('get a 400 at every endpoint if they are unknown, and nothing is changed', async () => {
     for (const [method, path] of strict) {
       const { status, json } = await client.ask(method, `${path}?batchsize=2`, ['POST', 'PUT', 'PATCH'].includes(method) ? { body: {} } : {})
       assert.deepEqual([method, path, status], [method, path, 400])
@@ -57,7 +57,7 @@ describe('queries with unknown parts are rejected', () => {
     assert.equal((await client.ask('GET', '/api/users?batchsize=2', { token: null })).status, 401)
   })
 
-  test('a known parameter needs a valid value, and may occur once', async () => {
+  test('need a valid value, and may occur once', async () => {
     for (const query of ['batch_size=', 'batch_size=0', 'batch_size=-1', 'batch_size=1e2', 'start=-1', 'start=', 'start=1&start=1', 'start=%201', 'cursor=x']) {
       for (const path of ['/api/users', '/v2/users']) {
         const { status, json } = await client.ask('GET', `${path}?${query}`)
@@ -66,7 +66,7 @@ describe('queries with unknown parts are rejected', () => {
     }
   })
 
-  test('SPEC 4.2: version 2 has pages whose links keep the version', async () => {
+  test('SPEC 4.2: keep the version 2 in the links of its pages', async () => {
     for (const [path, accept] of [['/v2/users?', '*/*'], ['/users?version=2&', '*/*'], ['/users?', 'application/vnd.longhaul.v2+json']] as const) {
       const { status, json } = await client.ask('GET', `${path}batch_size=2&start=3`, { headers: { accept } })
         .then(async (answer) => ({ ...answer, json: JSON.parse(answer.text) as { items: { id: number }[], next: string } }))
@@ -77,8 +77,8 @@ describe('queries with unknown parts are rejected', () => {
   })
 })
 
-describe('one rule for Accept', () => {
-  test('every GET and HEAD gets a 406 if the client accepts none of the types', async () => {
+describe('the Accept header', () => {
+  test('gets a 406 for every GET and HEAD if the client accepts none of the types', async () => {
     const { headers } = await client.submit('wait', { ms: 1 })
     const status = headers.get('location') ?? ''
     const id = status.split('/').at(-1) ?? ''
@@ -100,7 +100,7 @@ describe('one rule for Accept', () => {
     }
   })
 
-  test('a POST is answered as JSON, whatever Accept says', async () => {
+  test('does not change the JSON of a response to a POST', async () => {
     const { status } = await client.ask('POST', '/start-job', { body: { ms: 1 }, headers: { accept: 'application/vnd.other.v1+json' } })
     assert.equal(status, 202)
   })

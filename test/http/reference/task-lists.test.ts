@@ -20,8 +20,8 @@ async function done(token: string, data: object): Promise<string> {
 
 const idsOf = ({ json }: Answer): string[] => json.items.map((item: { taskId?: string, id?: string }) => item.taskId ?? item.id)
 
-describe('lists of own tasks', () => {
-  test('show the same tasks at each status path, in its words', async () => {
+describe('the lists of own tasks', () => {
+  test('show the same tasks at each status path, in the words of this path', async () => {
     const ids = [await done('writer-1', { ms: 0 }), await done('writer-1', { ms: 0, fail: true })].reverse()
     for (const path of ['/api/status', '/job-status', '/task-status']) {
       assert.deepEqual(idsOf(await server.ask('GET', path)), ids, path)
@@ -40,7 +40,7 @@ describe('lists of own tasks', () => {
 describe('a final task', () => {
   const paths = ['/api/status', '/job-status', '/task-status']
 
-  test('is retried at each status path, by its owner only; not while it runs', async () => {
+  test('is retried at each status path, only by its owner and not while it runs', async () => {
     for (const path of paths) {
       const id = await done('writer-1', { ms: 300, fail: true })
       const own = `${path}/${id}`
@@ -53,7 +53,7 @@ describe('a final task', () => {
     }
   })
 
-  test('is deleted at each status path, by its owner only', async () => {
+  test('is deleted at each status path, only by its owner', async () => {
     for (const path of paths) {
       const own = `${path}/${await done('writer-1', { ms: 0 })}`
       assert.equal((await server.ask('DELETE', own, { token: 'writer-2' })).status, 404, path)
@@ -62,7 +62,7 @@ describe('a final task', () => {
     }
   })
 
-  test('has its callback sent again at each status path, by its owner only', async () => {
+  test('has its callback sent again at each status path, only by its owner', async () => {
     const received: unknown[] = []
     const receiver = createServer((req, res) => {
       received.push(req.headers['webhook-id'])
@@ -91,8 +91,8 @@ describe('a final task', () => {
   })
 })
 
-describe('what operators see', () => {
-  test('is rejected to all others, whatever the query says', async () => {
+describe('the lists of operators', () => {
+  test('are rejected for all others, whatever the query says', async () => {
     for (const path of ['/admin/tasks', '/admin/tasks?owner=will', '/admin/tasks?bad', '/admin/overview']) {
       for (const token of ['reader-1', 'writer-1']) {
         const { status, json } = await server.ask('GET', path, { token })
@@ -103,7 +103,7 @@ describe('what operators see', () => {
     assert.equal((await server.ask('GET', '/admin/overview?bad=1', { token: 'admin-1' })).status, 400)
   })
 
-  test('has the owner of each task, and counts by status', async () => {
+  test('have the owner of each task, and counts by status', async () => {
     const token = 'admin-1'
     const before = (await server.ask('GET', '/admin/overview', { token })).json.counts
     const id = await done('writer-2', { ms: 0, fail: true })
@@ -113,7 +113,7 @@ describe('what operators see', () => {
     assert.deepEqual([after.failed.count - before.failed.count, after.completed.count - before.completed.count], [1, 0])
   })
 
-  test('names the oldest task that waits for a run', async () => {
+  test('name the oldest task that waits for a run', async () => {
     const token = 'admin-1'
     assert.equal((await server.ask('GET', '/admin/overview', { token })).json.oldestQueued, undefined)
     // Ten run at a time, so two more wait.

@@ -8,7 +8,7 @@ const handler = router({ 'TRACE /any': trace })
 const send = (headers: Record<string, string>) => inject(handler, { method: 'TRACE', path: '/any', headers, context: { principal: undefined } })
 
 describe('TRACE', () => {
-  test('SPEC 4.1.TRACE: the response has all headers but credentials', async () => {
+  test('SPEC 4.1.TRACE: shows all header fields but credentials', async () => {
     const credentials = [
       'Authorization', 'Cookie', 'Proxy-Authorization', 'X-Api-Key', 'ApiKey', 'Ocp-Apim-Subscription-Key', 'X-Auth-Token', 'X-Amz-Security-Token', 'X-CSRF-Token',
       'X-XSRF-Token', 'X-Session-Id', 'X-Signature', 'X-Client-Secret', 'X-Password', 'Cf-Access-Jwt-Assertion', 'X-Ms-Client-Principal', 'Ssl-Client-Cert',
@@ -20,7 +20,7 @@ describe('TRACE', () => {
     assert.doesNotMatch(text, /s1/)
     for (const [name, value] of Object.entries(others)) assert.ok(text.includes(`\r\n${name}: ${value}\r\n`), name)
   })
-  test('a request with a body gets a 400', async () => {
+  test('gets a 400 for a request with a body', async () => {
     assert.equal((await send({ 'content-length': '1' })).status, 400)
     assert.equal((await send({ 'transfer-encoding': 'chunked' })).status, 400)
     assert.equal((await send({ 'content-length': '0' })).status, 200)

@@ -53,8 +53,8 @@ async function refused(port: number, target: string, more = ''): Promise<{ statu
 const echoing = tcp((socket) => socket.pipe(socket))
 const echo = async () => `127.0.0.1:${await echoing}`
 
-describe('a tunnel', () => {
-  test('SPEC 4.1.CONNECT: 200 when it is established, then bytes go both ways', async () => {
+describe('an open tunnel', () => {
+  test('SPEC 4.1.CONNECT: gets a 200 when it is established, and then passes bytes both ways', async () => {
     const port = await proxy()
     const wire = open(port, await echo(), '', 'early ')
     await wire.until(/early/)
@@ -65,7 +65,7 @@ describe('a tunnel', () => {
     wire.socket.end()
     assert.match(await wire.end(), /\r\n\r\nearly late$/)
   })
-  test('each side ends its half on its own', async () => {
+  test('lets each side end its half alone', async () => {
     const target = await tcp((socket) => {
       socket.end('all that I say')
       let heard = ''
@@ -82,7 +82,7 @@ describe('a tunnel', () => {
     await eventually(() => said.length > 0, 'the end of the client at the other side')
     assert.deepEqual(said, ['and I say this later'])
   })
-  test('the slower side sets the speed', async () => {
+  test('is as fast as its slower side', async () => {
     let written = 0
     const target = await tcp((socket) => {
       const chunk = Buffer.alloc(65_536)
@@ -108,7 +108,7 @@ describe('a tunnel', () => {
     assert.ok(written < 64 * 1024 * 1024, String(written))
     wire.socket.destroy()
   })
-  test('when one side fails, the other is destroyed', async () => {
+  test('is destroyed on one side when the other side fails', async () => {
     const others: Socket[] = []
     const target = await tcp((socket) => { others.push(socket) })
     const port = await proxy({ allow: [`127.0.0.1:${target}`] })
@@ -123,13 +123,13 @@ describe('a tunnel', () => {
     two.socket.resetAndDestroy()
     await eventually(() => others[1]?.destroyed === true, 'the other side gone')
   })
-  test('a tunnel without traffic is closed', async () => {
+  test('is closed if it has no traffic', async () => {
     const target = await tcp(() => {})
     const port = await proxy({ allow: [`127.0.0.1:${target}`], idleTimeoutMs: 50 })
     const wire = open(port, `127.0.0.1:${target}`)
     assert.match(await wire.end(), /^HTTP\/1\.1 200 /)
   })
-  test('maxTunnels bounds the open tunnels, and one that ends makes room', async () => {
+  test('counts toward maxTunnels while it is open, and makes room when it ends', async () => {
     const port = await proxy({ maxTunnels: 1 })
     const first = open(port, await echo())
     await first.until(/200/)
@@ -145,21 +145,21 @@ describe('a tunnel', () => {
   })
 })
 
-describe('no tunnel', () => {
-  test('is opened to a target that is not allowed', async () => {
+describe('a tunnel', () => {
+  test('is not opened to a target that is not allowed', async () => {
     const port = await proxy({ allow: [await echo(), 'example.com:443'] })
     for (const target of ['127.0.0.1:1', 'example.com:80', 'localhost:80', '[::1]:443', 'example.com.:443']) {
       assert.deepEqual((await refused(port, target)).code, 'forbidden', target)
     }
     for (const target of ['127.0.0.1', 'example.com:0', 'example.com:99999', 'a@b:1', '/x']) assert.equal((await refused(port, target)).status, 400, target)
   })
-  test('is opened to a private address by a public name', async () => {
+  test('is not opened to a private address by a public name', async () => {
     let asked = 0
     const resolve = async () => [{ address: asked++ === 0 ? '127.0.0.1' : '169.254.169.254', family: 4 }]
     const port = await proxy({ allow: ['public.example:80'], resolve })
     assert.deepEqual([(await refused(port, 'public.example:80')).code, (await refused(port, 'Public.Example:80')).code], ['forbidden', 'forbidden'])
   })
-  test('a name that is never public may have any address, and so may one whose address is listed', async () => {
+  test('is opened to a name that is never public, and to a name whose address is listed', async () => {
     const at = await echoing
     const resolve = async () => [{ address: '127.0.0.1', family: 4 }]
     const port = await proxy({ allow: [`localhost:${at}`, `public.example:${at}`, `127.0.0.1:${at}`], resolve })
@@ -169,7 +169,7 @@ describe('no tunnel', () => {
       wire.socket.destroy()
     }
   })
-  test('SPEC 7.502: an unreachable target gets a 502 without details of the network', async () => {
+  test('SPEC 7.502: gets a 502 without details of the network if its target is unreachable', async () => {
     const gone = await tcp(() => {})
     servers.at(-1)?.close()
     const port = await proxy({ allow: [`127.0.0.1:${gone}`, 'nowhere.example:80'], resolve: async () => { throw new Error('ENOTFOUND 10.1.2.3') } })
@@ -178,11 +178,11 @@ describe('no tunnel', () => {
       assert.deepEqual([status, code, /ECONNREFUSED|ENOTFOUND|10\.1/.test(text)], [502, 'bad_gateway', false])
     }
   })
-  test('SPEC 7.504: a target that does not answer in time gets a 504', async () => {
+  test('SPEC 7.504: gets a 504 if its target does not respond in time', async () => {
     const port = await proxy({ allow: ['slow.example:80'], resolve: () => new Promise(() => {}), connectTimeoutMs: 50 })
     assert.deepEqual((await refused(port, 'slow.example:80')).code, 'gateway_timeout')
   })
-  test('is opened against the policies, which see the caller and the target', async () => {
+  test('is opened after the policies, which see the caller and the target', async () => {
     const seen: unknown[] = []
     const policy: Policy<Context> = (request, next) => {
       seen.push([request.method, request.path, request.headers['authorization'], request.peerAddress])
@@ -197,7 +197,7 @@ describe('no tunnel', () => {
     wire.socket.destroy()
     assert.deepEqual(seen, [undefined, 'Bearer good'].map((token) => ['CONNECT', seen.length > 0 ? (seen[0] as unknown[])[1] : '', token, '127.0.0.1']))
   })
-  test('is opened for a client that has left', async () => {
+  test('is not opened for a client that has left', async () => {
     let found = (): void => {}
     const looking = new Promise<void>((resolve) => { found = resolve })
     let answer = (_: { address: string, family: number }[]): void => {}

@@ -9,7 +9,7 @@ const PATH = '/upload-ndjson'
 const CREATE = { 'content-type': 'application/x-ndjson', 'upload-complete': '?0' }
 const PARTIAL = { 'content-type': 'application/partial-upload' }
 
-describe('uploads that resume, on the reference server', () => {
+describe('resumable uploads on the reference server', () => {
   const client = useReference()
   const create = (what: Ask = {}): Promise<Answer> => (
     client.ask('POST', PATH, { body: '', ...what, headers: { ...CREATE, ...what.headers } })
@@ -20,7 +20,7 @@ describe('uploads that resume, on the reference server', () => {
   }
   const pathOf = ({ headers }: Answer): string => headers.get('location') ?? ''
 
-  test('OPTIONS tells a reader the limits, and a stranger nothing', async () => {
+  test('show their limits to a reader by OPTIONS, and nothing to a stranger', async () => {
     const { status, headers } = await client.ask('OPTIONS', PATH, { token: 'reader-1' })
     assert.equal(status, 200)
     assert.match(headers.get('upload-limit') ?? '', /max-size=\d+/)
@@ -28,7 +28,7 @@ describe('uploads that resume, on the reference server', () => {
     assert.equal((await client.ask('OPTIONS', PATH, { token: null })).status, 401)
   })
 
-  test('the offset is known after a break, and the rest completes the upload', async () => {
+  test('have a known offset after a break, and the rest completes them', async () => {
     const path = pathOf(await create())
     assert.match(path, /^\/uploads\/[\w-]{22}$/)
     assert.equal((await append(path, 0, '{"id":11,"na')).status, 204)
@@ -43,7 +43,7 @@ describe('uploads that resume, on the reference server', () => {
     assert.deepEqual([again.status, again.text, again.headers.get('idempotent-replayed')], [200, done.text, 'true'])
   })
 
-  test('an upload belongs to who created it, and readers create none', async () => {
+  test('belong to their creator, and readers create none', async () => {
     const refused = await create({ token: 'reader-1' })
     assert.deepEqual([refused.status, refused.json.code], [403, 'forbidden'])
     const path = pathOf(await create())
@@ -55,14 +55,14 @@ describe('uploads that resume, on the reference server', () => {
     assert.equal((await client.ask('HEAD', path)).status, 404)
   })
 
-  test('another media type is rejected before any byte, and an unknown parameter too', async () => {
+  test('reject another media type and an unknown parameter before any byte', async () => {
     const text = await create({ headers: { 'content-type': 'text/csv' } })
     assert.deepEqual([text.status, text.json.code], [415, 'unsupported_media_type'])
     const path = pathOf(await create())
     assert.equal((await client.ask('HEAD', `${path}?at=1`)).status, 400)
   })
 
-  test('a page of another origin may read what it needs', async () => {
+  test('let a page of another origin read what it needs', async () => {
     const { headers } = await create({ headers: { origin: 'https://app.example' } })
     const exposed = (headers.get('access-control-expose-headers') ?? '').split(', ')
     for (const name of ['Location', 'Upload-Complete', 'Upload-Limit', 'Upload-Offset']) {
@@ -78,7 +78,7 @@ describe('uploads that resume, on the reference server', () => {
     assert.match(preflight.headers.get('access-control-allow-headers') ?? '', /upload-offset/)
   })
 
-  test('client.uploadFile: directly, and in the background with the report of the task', async () => {
+  test('are sent by client.uploadFile, synchronously and in the background with the report of the task', async () => {
     const api = createClient({ baseUrl: client.url, headers: { authorization: 'Bearer writer-1' } })
     const file = new Blob(['{"id":12,"name":"Twelve"}\n{bad\n'], { type: 'application/x-ndjson' })
     for (const background of [false, true]) {
@@ -89,7 +89,7 @@ describe('uploads that resume, on the reference server', () => {
     }
   })
 
-  test('the document names both paths', async () => {
+  test('have both their paths in the OpenAPI document', async () => {
     const { paths } = (await client.ask('GET', '/openapi.json')).json as { paths: Record<string, object> }
     assert.deepEqual(Object.keys(paths['/uploads/{id}'] ?? {}).sort(), ['delete', 'get', 'options', 'patch'])
     assert.deepEqual(Object.keys(paths[PATH] ?? {}).sort(), ['options', 'post'])

@@ -20,9 +20,9 @@ const V2: readonly [clause: string, path: string, accept?: string][] = [
   ['9.uri-versioning', '/users'],
 ]
 
-describe('users in two versions', () => {
+describe('the versions of the users', () => {
   for (const [clause, path, accept] of V1) {
-    test(`SPEC 9.uri-versioning, 9.header-versioning, 9.query-parameter-versioning, 9.content-negotiation, 9.1, 9.2: ${clause}: ${path} ${accept ?? ''} is version 1, and says that it will go`, async () => {
+    test(`SPEC 9.uri-versioning, 9.header-versioning, 9.query-parameter-versioning, 9.content-negotiation, 9.1, 9.2: ${clause}: ${path} ${accept ?? ''} is version 1, and announces its end`, async () => {
       const { status, headers, text } = await get(path, accept)
       const json = JSON.parse(text)
       assert.equal(status, 200, 'status')
@@ -45,7 +45,7 @@ describe('users in two versions', () => {
       assert.equal(headers.get('api-deprecated-versions'), '1', 'told')
     })
   }
-  test('rejects malformed versions and versions that are not served', async () => {
+  test('are rejected if they are malformed or not served', async () => {
     const rows: [path: string, accept: string | undefined, expected: string][] = [
       ['/v3/users', undefined, '404 version_unsupported'], ['/v01/users', undefined, '400 version_invalid'], ['/users?version=3', undefined, '400 version_unsupported'],
       ['/users', 'application/vnd.longhaul.v3+json', '406 version_unsupported'], ['/v1/users?version=2', undefined, '400 version_ambiguous'],

@@ -32,14 +32,14 @@ async function* events(response: Response): AsyncGenerator<Event> {
 const SSE = { accept: 'text/event-stream' }
 
 describe('a long poll', () => {
-  test('answers when the task has ended', async () => {
+  test('gets its response when the task has ended', async () => {
     const path = await begin(300)
     const ended = await client.ask('GET', path, { headers: { prefer: 'wait=20' } })
     assert.equal(ended.json.status, 'completed')
     assert.equal(ended.headers.get('preference-applied'), 'wait=20')
   })
 
-  test('answers after N seconds when it has not', async () => {
+  test('gets its response after N seconds if the task has not ended', async () => {
     const path = await begin(60_000)
     const start = performance.now()
     const now = await client.ask('GET', path, { headers: { prefer: 'wait=1' } })
@@ -48,7 +48,7 @@ describe('a long poll', () => {
     await client.ask('DELETE', path)
   })
 
-  test('with If-None-Match answers at the first change, or 304', async () => {
+  test('gets its response at the first change with If-None-Match, or a 304', async () => {
     const path = await begin(60_000)
     const { headers } = await client.ask('GET', path)
     const changed = await client.ask('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': headers.get('etag') ?? '' } })
@@ -62,8 +62,8 @@ describe('a long poll', () => {
   })
 })
 
-describe('events', () => {
-  test('SPEC 6.2: server-sent events show the state at once, then progress, then the end', async () => {
+describe('the event stream of a task', () => {
+  test('SPEC 6.2: shows the state at once, then progress, then the end', async () => {
     const path = await begin(600)
     const response = await client.open('GET', path, { headers: SSE })
     assert.equal(response.status, 200)
@@ -83,7 +83,7 @@ describe('events', () => {
     assert.equal(again.status, 204)
   })
 
-  test('both formats have events', async () => {
+  test('exists in both formats', async () => {
     const path = await begin(50, 'job', true)
     const seen: Event['data'][] = []
     for await (const { data } of events(await client.open('GET', path, { headers: SSE }))) seen.push(data)
@@ -91,7 +91,7 @@ describe('events', () => {
     assert.equal(seen.at(-1).error.code, 'told_to_fail')
   })
 
-  test('a cancel by somebody else ends the stream', async () => {
+  test('ends if another client cancels the task', async () => {
     const path = await begin(60_000)
     const stream = events(await client.open('GET', path, { headers: SSE }))
     assert.equal((await stream.next()).value.data.status, 'processing')
@@ -102,9 +102,9 @@ describe('events', () => {
   })
 })
 
-describe('cancelling', () => {
+describe('a cancel of a task', () => {
   for (const kind of ['task', 'job'] as const) {
-    test(`SPEC 4.1.DELETE: DELETE ends a ${kind} at once; a repeated one changes nothing, and one with the new ETag deletes it`, async () => {
+    test(`SPEC 4.1.DELETE: ends a ${kind} at once, changes nothing when repeated, and deletes the task with the new ETag`, async () => {
       const path = await begin(60_000, kind)
       const before = (await client.ask('GET', path)).headers.get('etag') ?? ''
       const cancelled = await client.ask('DELETE', path)
@@ -122,7 +122,7 @@ describe('cancelling', () => {
     })
   }
 
-  test('SPEC 4.1.DELETE: DELETE of a task that has ended deletes it, if it has the ETag', async () => {
+  test('SPEC 4.1.DELETE: deletes a task that has ended, if it has the ETag', async () => {
     const path = await begin(0)
     await client.ended(path)
     for (const headers of [{}, { 'if-match': '*' }]) {
@@ -134,7 +134,7 @@ describe('cancelling', () => {
     assert.equal((await client.ask('DELETE', path)).status, 404)
   })
 
-  test('DELETE stops the run, and its slot in the queue is free again', async () => {
+  test('stops the run, and frees its slot in the queue', async () => {
     const paths = await Promise.all(Array.from({ length: 10 }, () => begin(60_000)))
     const next = await begin(0)
     await Promise.all(paths.map((path) => client.ask('DELETE', path)))
@@ -142,7 +142,7 @@ describe('cancelling', () => {
   })
 })
 
-test('SPEC 3.1: a task for later is watched through its start, at each endpoint that starts work', async () => {
+test('SPEC 3.1: a task with a later start is watched through its start, at each endpoint that starts work', async () => {
   const bodies = {
     '/api/long-running-task': { task: 'wait', data: { ms: 10 } }, '/start-task': { taskData: 'x' },
   }

@@ -16,8 +16,8 @@ const engines = {
 }
 
 for (const [engine, url] of Object.entries(engines)) {
-  describe(`long times, ${engine}`, () => {
-    test('drainMs: Infinity lets the runs finish', async (t) => {
+  describe(`a long time, with ${engine}`, () => {
+    test('in drainMs: Infinity lets the runs finish', async (t) => {
       const database = openDatabase(await url(), { name: `drain_${String(process.pid)}` })
       t.after(() => database.close())
       const [begun, mayEnd] = [deferred(), deferred()]
@@ -42,7 +42,7 @@ for (const [engine, url] of Object.entries(engines)) {
       assert.deepEqual([isAborted, task?.status, task?.result], [false, 'completed', '"finished"'])
     })
 
-    test('a start in 30 days, and progress once in 30 days, make Node warn of no timer', async (t) => {
+    test('in a start or in progress of 30 days causes no timer warning of Node', async (t) => {
       const warnings: Error[] = []
       const note = (warning: Error): void => { warnings.push(warning) }
       process.on('warning', note)

@@ -76,7 +76,7 @@ function kinds() {
 const POOLS = { heavy: { concurrency: 2 } }
 
 for (const [title, open] of Object.entries(engines)) {
-  test(`${title}: a full pool does not delay another, and tells what waits`, async (t) => {
+  test(`${title}: a full pool delays no other pool, and shows its waiting tasks`, async (t) => {
     const { gate, ran, light, heavy, definitions } = kinds()
     const tasks = createTasks({ ...(await open(t))(), definitions, pools: POOLS, concurrency: 1 })
     closeAfter(t, tasks)
@@ -106,7 +106,7 @@ for (const [title, open] of Object.entries(engines)) {
 }
 
 for (const [title, open] of Object.entries(durable)) {
-  test(`${title}: a process works its pools only, and a pool without a process keeps its tasks`, async (t) => {
+  test(`${title}: a process works only its own pools, and a pool without a process keeps its tasks`, async (t) => {
     const { gate, ran, light, heavy, definitions } = kinds()
     gate.resolve()
     const engine = await open(t)
@@ -124,7 +124,7 @@ for (const [title, open] of Object.entries(durable)) {
     assert.deepEqual(ran, ['light', 'heavy'])
   })
 
-  test(`${title}: a synchronous response of a pool that another process works waits for it`, async (t) => {
+  test(`${title}: a synchronous request waits for the process that works its pool`, async (t) => {
     const { gate, definitions, heavy } = kinds()
     gate.resolve()
     const engine = await open(t)

@@ -48,9 +48,9 @@ function api(t: TestContext, startAt: FindStart = (body) => body['startAt']) {
   return { clock, tasks, runs, send, post }
 }
 
-describe('SPEC 3.1: a task for later', () => {
+describe('SPEC 3.1: a task with a later start', () => {
   for (const startAt of ['PT1H', 'PT60M', 'PT3600S', 'P0DT1H', new Date(Date.now() + HOUR_MS).toISOString()]) {
-    test(`that starts at ${startAt.replace(/^\d.*/, 'a time')} is processing, and runs then`, async (t) => {
+    test(`is processing with a start at ${startAt.replace(/^\d.*/, 'a time')}, and runs then`, async (t) => {
       const { clock, send, post, runs, tasks } = api(t)
       const { status, headers, json } = await post(startAt)
       assert.equal(status, 202)
@@ -78,7 +78,7 @@ describe('SPEC 3.1: a task for later', () => {
     assert.equal(headers.get('preference-applied'), null)
   })
 
-  test('that is cancelled before its start never runs', async (t) => {
+  test('never runs if it is cancelled before its start', async (t) => {
     const { clock, send, post, runs } = api(t)
     const { headers } = await post('PT1H')
     const cancelled = await send('DELETE', headers.get('location') ?? '')
@@ -87,7 +87,7 @@ describe('SPEC 3.1: a task for later', () => {
     assert.equal(runs.length, 0)
   })
 
-  test('that starts in more than 24.8 days starts in time', async (t) => {
+  test('starts in time if its start is in more than 24.8 days', async (t) => {
     const { clock, post, runs } = api(t)
     assert.equal((await post('P8W')).status, 202)
     await clock.advance(55 * 24 * HOUR_MS)
@@ -96,7 +96,7 @@ describe('SPEC 3.1: a task for later', () => {
     assert.equal(runs.length, 1)
   })
 
-  test('can be waited for: a long poll ends at its time, and another one at the end of the task', async (t) => {
+  test('completes a long poll at its start, and another one at its end', async (t) => {
     const { clock, send, post } = api(t)
     const { headers } = await post('PT1H')
     const path = headers.get('location') ?? ''
@@ -121,7 +121,7 @@ describe('SPEC 3.1: a task for later', () => {
     assert.notEqual(after.headers.get('etag'), before.headers.get('etag'))
   })
 
-  test('with an Idempotency-Key is the same task for a retry after its start', async (t) => {
+  test('is the same task for a retry with its Idempotency-Key after its start', async (t) => {
     const { clock, post } = api(t)
     const keyed = { 'prefer': 'respond-async', 'idempotency-key': 'a-key' }
     const startAt = new Date(Date.now() + 300).toISOString()
@@ -135,7 +135,7 @@ describe('SPEC 3.1: a task for later', () => {
   })
 })
 
-describe('the error of a start names its place in the body', () => {
+describe('the error of an invalid start points at its place in the body', () => {
   type Body = Readonly<Record<string, unknown>>
   const nested: FindStart = (body) => (body['schedule'] as Body)['a/b']
   const fromHeader: FindStart = (_, { headers }) => headers['x-start']
@@ -155,12 +155,12 @@ describe('the error of a start names its place in the body', () => {
     })
   }
 
-  test('and is not searched further once two places are found, so that a large body costs little', () => {
+  test('until two places are found, so that a large body costs little', () => {
     const body = { note: 'now', schedule: { at: 'now' }, get more() { return assert.fail('it was read') } }
     assert.throws(() => parseStart('now', body), (error: HttpError) => error.details?.[0]?.pointer === '')
   })
 
-  test('but not in the items of a bulk request, which do not have it, however deep they are', async (t) => {
+  test('except in the items of a bulk request, however deep they are', async (t) => {
     const { engine, store, blobs } = memory()
     const create = bulkCreate<object, object>({
       repository: { create: (draft) => draft }, items: '/users', background: { name: 'create', blobs },
@@ -181,10 +181,10 @@ describe('the error of a start names its place in the body', () => {
   })
 })
 
-describe('RFC 3339 section 5.6: a start is rejected', () => {
+describe('RFC 3339 section 5.6: an invalid start', () => {
   const malformed = ['', 'tomorrow', '2026-12-24', '2026-12-24T18:00:00', '2026-02-30T18:00:00Z', 'P', 'PT', 'P1Y', 'P1M', 'PT1.5H', '-PT1H', 'PT1H30', 3600, null, {}, [], true]
   for (const startAt of malformed) {
-    test(`as malformed: ${JSON.stringify(startAt)}`, async (t) => {
+    test(`is rejected as malformed: ${JSON.stringify(startAt)}`, async (t) => {
       const { post, runs } = api(t)
       const { status, json } = await post(startAt)
       assert.deepEqual([status, json['code']], [400, 'invalid_start_at'])
@@ -195,7 +195,7 @@ describe('RFC 3339 section 5.6: a start is rejected', () => {
 
   const outside = ['2020-01-01T00:00:00Z', new Date(Date.now() - 10_000).toISOString(), 'P367D', '9999-12-31T23:59:59Z']
   for (const startAt of outside) {
-    test(`as out of range: ${startAt}`, async (t) => {
+    test(`is rejected as out of range: ${startAt}`, async (t) => {
       const { post, tasks } = api(t)
       const { status, json } = await post(startAt)
       assert.deepEqual([status, json['code']], [422, 'start_at_out_of_range'])
@@ -204,7 +204,7 @@ describe('RFC 3339 section 5.6: a start is rejected', () => {
     })
   }
 
-  test('and leaves the Idempotency-Key free', async (t) => {
+  test('leaves the Idempotency-Key free', async (t) => {
     const { send } = api(t)
     const keyed = { 'prefer': 'respond-async', 'idempotency-key': 'a-key' }
     assert.equal((await send('POST', '/work', keyed, { startAt: 'P400D' })).status, 422)
@@ -212,7 +212,7 @@ describe('RFC 3339 section 5.6: a start is rejected', () => {
   })
 })
 
-test('submit takes a start or a delay', async (t) => {
+test('submit accepts either a start or a delay', async (t) => {
   const { tasks, clock, runs } = api(t)
   const work = tasks.definition('work')
   assert.ok(work)

@@ -137,9 +137,9 @@ async function site(t: TestContext, serve: Serve, url: string | undefined) {
 }
 
 for (const [engine, url] of Object.entries(urls)) {
-  describe(`${engine}: functions that belong to no request`, () => {
+  describe(`functions outside of a request, with ${engine}`, () => {
     for (const [framework, serve] of Object.entries(FRAMEWORKS)) {
-      test(`all are called in the async context of createTasks, behind ${framework}`, async (t) => {
+      test(`are all called in the async context of createTasks, behind ${framework}`, async (t) => {
         const { seen, call, ended } = await site(t, serve, url)
         const statuses = await Promise.all(Array.from({ length: USERS }, async (_, n) => (
           (await call('POST', '/work', `user ${String(n)}`, { n, callbackUrl: 'http://receiver.test/' })).status
@@ -152,7 +152,7 @@ for (const [engine, url] of Object.entries(urls)) {
       })
     }
 
-    test('a run whose task another user cancels hears it in the async context of createTasks', async (t) => {
+    test('hear a cancel of another user in the async context of createTasks', async (t) => {
       const { seen, call, aborts } = await site(t, FRAMEWORKS['Express'] as Serve, url)
       const { taskId } = await (await call('POST', '/endless', 'ann', {})).json() as { taskId: string }
       await eventually(() => aborts.length === 1, 20_000)
@@ -161,7 +161,7 @@ for (const [engine, url] of Object.entries(urls)) {
       assert.deepEqual([...seen.get('abort') ?? []], ['createTasks'])
     })
 
-    test('a synchronous run sees the context of its own request', async (t) => {
+    test('see the context of their own request in a synchronous run', async (t) => {
       const { call } = await site(t, FRAMEWORKS['Express'] as Serve, url)
       const answers = await Promise.all(['ann', 'bob', 'cy'].map(async (name) => (
         (await call('POST', '/direct', name, {}, 'return=representation')).json()

@@ -115,7 +115,7 @@ for (const binding of BINDINGS) {
 }
 
 describe('the format for Azure clients', () => {
-  test('SPEC 4.6.3: the 202 shows what a GET of its Content-Location shows, queued and running', async (t) => {
+  test('SPEC 4.6.3: has the same content in the 202 as in a GET of its Content-Location, queued and running', async (t) => {
     for (const via of ['operation-location', 'location'] as const) {
       const work = defineTask({ name: 'work', run: () => 1 })
       const { start, call } = await site(t, 'fetch', work, { worker: false, endpoints: { format: azureFormat({ via }) } })
@@ -130,7 +130,7 @@ describe('the format for Azure clients', () => {
     }
   })
 
-  test('percentComplete is what the progress says, never above 100, and 100 at the end', async (t) => {
+  test('has the progress as percentComplete, never above 100, and 100 at the end', async (t) => {
     const steps = [[1, 3, 33], [-1, 3, 0], [5, 3, 100], [1, undefined, undefined], [1, 0, undefined]] as const
     for (const [done, total, percent] of steps) {
       const gate = deferred()
@@ -146,7 +146,7 @@ describe('the format for Azure clients', () => {
     }
   })
 
-  test('a condition applies to a successful response, and not to that of a failed task', async (t) => {
+  test('applies a condition to a successful response, and not to that of a failed task', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', run: async () => { await gate.promise; throw new Error('no') } })
     const { start, call } = await site(t, 'fetch', work, { endpoints: { format: azureFormat({ via: 'location' }) } })
@@ -160,7 +160,7 @@ describe('the format for Azure clients', () => {
     assert.equal((await call('HEAD', path)).status, 422)
   })
 
-  test('the OpenAPI document describes its responses', () => {
+  test('is described in the OpenAPI document', () => {
     const tasks = createTasks({ ...memory(), definitions: [defineTask({ name: 'work', run: () => 1 })] })
     const describes = (options: AzureFormatOptions) => {
       const { submit, status } = taskEndpoints(tasks, { statusPath: '/operations/{id}', owner: 'anyone', format: azureFormat(options) })
@@ -177,7 +177,7 @@ describe('the format for Azure clients', () => {
     return tasks.close({ drainMs: 0 })
   })
 
-  test('an invalid origin is rejected', () => {
+  test('rejects an invalid origin', () => {
     for (const origin of ['api.example.com', 'https://api.example.com/', 'https://a.example/base', 'ftp://a.example', 'https://u:p@a.example', 'nonsense']) {
       assert.throws(() => azureFormat({ origin }), /origin must be like/, origin)
     }

@@ -11,7 +11,7 @@ import { createTasks, router, taskEndpoints } from 'longhaul'
 import { bulkCreate } from 'longhaul/bulk'
 import { ndjsonUpload } from 'longhaul/ndjson'
 import { toNode } from 'longhaul/node'
-import { withFaults } from '../../../src/conformance/engine/faults.js'
+import { withFaults } from '../../../conformance/engine/faults.js'
 import { deferred, eventually } from '../../kit/wait.js'
 import { listen } from '../../kit/listen.js'
 import { openDatabase } from '../../servers/open-database.js'
@@ -107,7 +107,7 @@ for (const { name, url } of databases) {
         'coded bodies': () => [gzipSync(bodyOf(kind, 'a')), { 'content-encoding': 'gzip' }],
       }
       for (const [form, make] of Object.entries(forms)) {
-        test(`20 equal requests with one key get the 202 of one task: ${form}`, async (t) => {
+        test(`gets the 202 of one task for 20 equal requests with one key: ${form}`, async (t) => {
           const { send, written, first, go } = await setUp(t, url)
           const told = await times(20, () => send(kind, ...make()))
           assert.deepEqual(told.map(({ status }) => status), Array<number>(20).fill(202))
@@ -121,7 +121,7 @@ for (const { name, url } of databases) {
         })
       }
 
-      test('of requests with other bodies one is accepted, with its equals, and the others get a 422', async (t) => {
+      test('is accepted for one body and its equals, and requests with other bodies get a 422', async (t) => {
         const { send } = await setUp(t, url)
         const marks = ['a', 'b', 'c']
         const told = await times(15, (n) => send(kind, bodyOf(kind, marks[n % 3] ?? '')))
@@ -131,7 +131,7 @@ for (const { name, url } of databases) {
         assert.deepEqual(told.filter(({ status }) => status !== 202).map(({ status, code }) => `${String(status)} ${String(code)}`), Array(10).fill('422 idempotency_key_reused'))
       })
 
-      test('a body that breaks off leaves its key free', async (t) => {
+      test('leaves its key free if its body breaks off', async (t) => {
         const { send, first } = await setUp(t, url)
         const socket = createConnection(first.port, '127.0.0.1')
         const body = bodyOf(kind, 'a')
@@ -145,7 +145,7 @@ for (const { name, url } of databases) {
         assert.deepEqual([status, replayed], [202, false])
       })
 
-      test('synchronous requests and such for the background, at once, write the records once', async (t) => {
+      test('writes the records once beside synchronous requests with its key', async (t) => {
         const { send, written, first, go } = await setUp(t, url)
         go()
         const told = await times(20, (n) => send(kind, bodyOf(kind, 'a'), n % 2 === 0 ? {} : { prefer: 'wait=5' }))
@@ -175,14 +175,14 @@ for (const { name, url } of databases) {
         return (await response.json() as { taskId: string }).taskId
       }
 
-      test('a task that is created after a synchronous request has claimed its key writes nothing', async (t) => {
+      test('writes nothing if a synchronous request has claimed its key before', async (t) => {
         const site = await setUp(t, url)
         const end = await site.first.tasks.wait(await lateTask(site), { timeoutMs: 30_000 })
         assert.equal(end?.status === 'failed' && end.error.code, 'idempotency_key_reused')
         assert.deepEqual(site.written, ['a', 'a', 'a'])
       })
 
-      test('a retry of a task whose key has the response of a synchronous request writes nothing', async (t) => {
+      test('writes nothing in a retry if its key has the response of a synchronous request', async (t) => {
         const site = await setUp(t, url)
         const { tasks } = site.first
         const id = await lateTask(site)
@@ -193,7 +193,7 @@ for (const { name, url } of databases) {
         assert.deepEqual(site.written, ['a', 'a', 'a'])
       })
 
-      test('a synchronous request with the key of a task and another body gets a 422, and the task runs', async (t) => {
+      test('runs, while a synchronous request with its key and another body gets a 422', async (t) => {
         const { send, written, first, go } = await setUp(t, url)
         const { taskId = '' } = await send(kind, bodyOf(kind, 'a'))
         const other = await send(kind, bodyOf(kind, 'b'), { prefer: '' })

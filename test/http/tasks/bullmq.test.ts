@@ -57,7 +57,7 @@ for (const major of MAJORS) {
     const jobOf = async (id: string) => (await queue.getJobs()).find((job) => job?.id?.startsWith(`${id}.`))
     const isState = async (id: string, state: string) => await (await jobOf(id))?.getState() === state
 
-    test('a submission gets a 202, and its task the result of the job', async (t) => {
+    test('a submission gets a 202, and its task gets the result of the job', async (t) => {
       const { submit, ended } = open(t)
       const { path } = await submit({ say: { pages: 3 } })
       const { status, result } = await ended(path)
@@ -97,7 +97,7 @@ for (const major of MAJORS) {
       assert.deepEqual([job?.name, job?.opts.attempts], ['double', 4])
     })
 
-    test('a queue that removes ended jobs keeps this job for a day', async (t) => {
+    test('a queue that removes ended jobs keeps a job of a task for a day', async (t) => {
       const { submit, ended } = open(t)
       const { path, id } = await submit({ say: 1 })
       await ended(path)
@@ -105,7 +105,7 @@ for (const major of MAJORS) {
       assert.deepEqual([job?.opts.removeOnComplete, job?.opts.removeOnFail], [{ age: 86_400 }, { age: 86_400 }])
     })
 
-    test('the failed reason goes to onError with its stack, and clients get a neutral failure', async (t) => {
+    test('onError receives the failed reason with its stack, and clients get a neutral failure', async (t) => {
       const { submit, ended, errors } = open(t)
       const { path } = await submit({ fail: 'the password of the database is wrong' })
       const { status, error } = await ended(path)
@@ -117,7 +117,7 @@ for (const major of MAJORS) {
       assert.match(cause.stack ?? '', /worker/)
     })
 
-    test('the attempts of the job are those of BullMQ, and a task has one', async (t) => {
+    test('BullMQ counts the attempts of the job, and a task has one attempt', async (t) => {
       const { submit, ended } = open(t, { jobOptions: { attempts: 3 } })
       const { path, id } = await submit({ fail: 'no' })
       assert.equal((await ended(path)).status, 'failed')
@@ -153,7 +153,7 @@ for (const major of MAJORS) {
       }
     })
 
-    test('a number of the job is a percentage, an object is the progress', async (t) => {
+    test('a number from the job becomes a percentage, and an object becomes the progress', async (t) => {
       const { submit, ended } = open(t)
       const of = async (progress: unknown) => (await ended((await submit({ progress: [progress] })).path)).progress
       assert.deepEqual(await of(42), { done: 42, total: 100 })
@@ -170,7 +170,7 @@ for (const major of MAJORS) {
       assert.equal((await ended(path)).status, 'completed')
     })
 
-    test('an option makes progress of any value', async (t) => {
+    test('an option converts any value to progress', async (t) => {
       const { submit, ended } = open(t, { progress: (given) => ({ done: (given as { step: number }).step, total: 5 }) })
       assert.deepEqual((await ended((await submit({ progress: [{ step: 2 }] })).path)).progress, { done: 2, total: 5 })
     })
@@ -184,7 +184,7 @@ for (const major of MAJORS) {
       assert.deepEqual(errors, [])
     })
 
-    test('cancelling a task tells the application of a job that runs, whose worker ends it', async (t) => {
+    test('cancelling a task notifies the application of a running job, whose worker ends it', async (t) => {
       const { submit, ask } = open(t, { cancelActive: (jobId) => redis.publish(`cancel:${queue.name}`, jobId) })
       const { path, id } = await submit({ gate: randomUUID() })
       await eventually(() => isState(id, 'active'), 30_000)
@@ -192,7 +192,7 @@ for (const major of MAJORS) {
       await eventually(() => isState(id, 'failed'), 30_000)
     })
 
-    test('a job that runs continues after a cancel, and the task stays cancelled', async (t) => {
+    test('a running job continues after a cancel, and the task stays cancelled', async (t) => {
       const { submit, ask, read } = open(t)
       const gate = randomUUID()
       const { path, id } = await submit({ gate })
@@ -203,7 +203,7 @@ for (const major of MAJORS) {
       assert.equal((await read(path)).status, 'cancelled')
     })
 
-    test('a job that waits is removed when the time limit of the task is over', async (t) => {
+    test('a waiting job is removed when the time limit of the task is over', async (t) => {
       const { submit, ended } = open(t, { timeoutMs: 300, jobOptions: { delay: 3_600_000 } })
       const { path, id } = await submit({})
       assert.equal((await ended(path)).error.code, 'task_timeout')
@@ -234,7 +234,7 @@ for (const major of MAJORS) {
       assert.match(String(errors[0]), /has the job 1 in place of a new one/)
     })
 
-    test('a job whose events are lost is found by the next look', async (t) => {
+    test('a job whose events are lost is found by the next check', async (t) => {
       const deaf = queueForFile(major, url)
       await deaf.events.close()
       const { submit, ended } = open(t, { events: Object.assign(Object.create(deaf.events), { name: queue.name }) as never })

@@ -36,8 +36,8 @@ function spyOnTimers(t: TestContext): number[] {
 }
 
 for (const binding of BINDINGS) {
-  describe(`closing with direct runs under way, over ${binding}`, () => {
-    test('lets them finish, counts them, and accepts no more', async (t) => {
+  describe(`a close during synchronous runs, over ${binding}`, () => {
+    test('lets the runs finish, counts them, and accepts no more', async (t) => {
       const { gate, signals, order, work } = gated()
       const { call, start, tasks } = await site(t, binding, work)
       const answer = call('POST', '/api/work', { body: {} })
@@ -55,7 +55,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual(await tasks.health(), { ok: false, pausedPools: [], running: 0, waiting: 0 })
     })
 
-    test('aborts them when the drain is over, waits for their end, and answers their clients', async (t) => {
+    test('aborts the runs after the drain time, waits for their end, and responds to their clients', async (t) => {
       const order: string[] = []
       const cleaned = deferred()
       const reasons: unknown[] = []
@@ -93,7 +93,7 @@ for (const binding of BINDINGS) {
       assert.equal((await tasks.health()).running, 0)
     })
 
-    test('stops a run with an Idempotency-Key, whose task is then interrupted, and a retry gets the same response', async (t) => {
+    test('interrupts the task of a run with an Idempotency-Key, and a retry gets the same response', async (t) => {
       const { gate, signals, work } = gated()
       const { call, tasks, store, engine } = await site(t, binding, work)
       t.after(() => { gate.resolve() })
@@ -114,7 +114,7 @@ for (const binding of BINDINGS) {
   })
 }
 
-describe('closing', () => {
+describe('a close of tasks', () => {
   test('does not start a run whose engine is slow to accept it', async (t) => {
     const { signals, work } = gated()
     const { call, tasks, spy, store } = await site(t, 'fetch', work)
@@ -132,7 +132,7 @@ describe('closing', () => {
     assert.deepEqual([signals.length, store.usage().entries], [0, 0])
   })
 
-  test('gives the queue and direct runs the same time, side by side', async (t) => {
+  test('gives queued and synchronous runs the same drain time in parallel', async (t) => {
     for (const [drainMs, each] of [[12_345, 12_345], [Infinity, 2 ** 31 - 1]] as const) {
       const { gate, signals, work } = gated()
       const { call, start, tasks } = await site(t, 'fetch', work)
@@ -149,7 +149,7 @@ describe('closing', () => {
     }
   })
 
-  test('answers a client that has disconnected', async (t) => {
+  test('responds to a client that has disconnected', async (t) => {
     const { gate, signals, work } = gated()
     const { call } = await site(t, 'fetch', work)
     t.after(() => { gate.resolve() })

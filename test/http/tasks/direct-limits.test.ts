@@ -42,9 +42,9 @@ async function codeOf(response: Response): Promise<unknown> {
   return (await response.json() as { code?: unknown }).code
 }
 
-describe('concurrency', () => {
+describe('the concurrency of tasks', () => {
   for (const direct of ['request', 'task'] as const) {
-    test(`limits synchronous responses and queued work together; direct: ${direct}`, async (t) => {
+    test(`limits synchronous requests and queued work together, with direct: ${direct}`, async (t) => {
       const { work, gate, seen } = counted()
       const { send, tasks } = api(t, work, { concurrency: 3, direct })
       const answers = Array.from({ length: 6 }, () => send())
@@ -61,7 +61,7 @@ describe('concurrency', () => {
     })
   }
 
-  test('a synchronous response without a slot in time gets a 503 with Retry-After and did not start; one above the waiting limit is rejected', async (t) => {
+  test('gives a 503 with Retry-After to a synchronous request without a slot in time, and rejects one above the waiting limit', async (t) => {
     const { work, gate, seen } = counted()
     const { send } = api(t, work, { concurrency: 1, maxWaiters: 1, syncTimeoutMs: 100 })
     const first = send()
@@ -77,7 +77,7 @@ describe('concurrency', () => {
     gate.resolve()
   })
 
-  test('the work of a client that disconnects while it waits never starts', async (t) => {
+  test('never starts the work of a client that disconnects while it waits', async (t) => {
     const { work, gate, seen } = counted()
     const { send, tasks } = api(t, work, { concurrency: 1 })
     const first = send()
@@ -94,7 +94,7 @@ describe('concurrency', () => {
     assert.equal(seen.begun, 1)
   })
 
-  test('a queue that closes does not wait longer than its drain time for synchronous responses', async (t) => {
+  test('delays the close of a queue by synchronous requests for no longer than its drain time', async (t) => {
     const { work, gate, seen } = counted()
     const { send, tasks } = api(t, work, { concurrency: 1 })
     const first = send()
@@ -108,8 +108,8 @@ describe('concurrency', () => {
   })
 })
 
-describe('worker: false', () => {
-  test('a worker runs the synchronous response: without a worker nothing runs', async (t) => {
+describe('a process with worker: false', () => {
+  test('runs no synchronous request by itself, and waits for a worker', async (t) => {
     const { work, gate, seen } = counted()
     gate.resolve()
     const { send, store } = api(t, work, { worker: false, syncTimeoutMs: 100 })
@@ -118,7 +118,7 @@ describe('worker: false', () => {
     await eventually(() => store.usage().entries === 0)
   })
 
-  test("direct: 'request' is the application's word", async (t) => {
+  test("runs synchronous requests itself with direct: 'request'", async (t) => {
     const { work, gate, seen } = counted()
     gate.resolve()
     const { send } = api(t, work, { worker: false, direct: 'request' })
@@ -126,8 +126,8 @@ describe('worker: false', () => {
   })
 })
 
-describe('limits that are counted on record', () => {
-  test('maxPerOwner: one synchronous response too many gets a 429 for this owner', async (t) => {
+describe('limits that the engine counts', () => {
+  test('apply to synchronous requests: one above maxPerOwner gets a 429 for this owner', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', maxPerOwner: 1, run: () => gate.promise })
     const { send, store, tasks } = api(t, work)
@@ -143,7 +143,7 @@ describe('limits that are counted on record', () => {
     await eventually(() => store.usage().entries === 0, 5000)
   })
 
-  test('attempts: a synchronous response is tried again after its back-off', async (t) => {
+  test('apply to attempts: a synchronous request is retried after its back-off', async (t) => {
     const tried: number[] = []
     const work = defineTask({
       name: 'work', attempts: 3, backoff: { type: 'fixed', delayMs: 5 },
@@ -161,6 +161,6 @@ describe('limits that are counted on record', () => {
   })
 })
 
-test('any other value of direct throws at construction', () => {
+test('createTasks rejects any other value of direct', () => {
   assert.throws(() => createTasks({ ...memory(), definitions: [], direct: 'there' as 'request' }), { name: 'TypeError', message: /request.*task/ })
 })

@@ -78,7 +78,7 @@ const WAYS: readonly (readonly [string, Parameters<typeof site>[1], ...(readonly
 for (const [name, owner, options, policies] of WAYS) {
   describe(`owner: ${name}`, () => {
     for (const prefer of ['respond-async', 'respond-async, wait=5', 'return=representation']) {
-      test(`another user with the same Idempotency-Key gets neither the task nor its result: ${prefer}`, async (t) => {
+      test(`gives another user with the same Idempotency-Key neither the task nor its result: ${prefer}`, async (t) => {
         const { post } = await site(t, owner, options, policies)
         const headers = { 'idempotency-key': 'k', prefer }
         const [ann, bob] = [await post('/secret', 'ann', { of: 'x' }, headers), await post('/secret', 'bob', { of: 'x' }, headers)]
@@ -93,7 +93,7 @@ for (const [name, owner, options, policies] of WAYS) {
       })
     }
 
-    test('status, events and cancel answer another user as if there were no such task', async (t) => {
+    test('responds to status, events and cancel of another user as if there were no such task', async (t) => {
       const { tasks, post, call } = await site(t, owner, options, policies)
       const { taskId } = JSON.parse((await post('/idle', 'ann', {}, { prefer: 'respond-async' })).body) as { taskId: string }
       assert.equal((await coreOf(tasks).read(taskId))?.owner, '1')
@@ -106,7 +106,7 @@ for (const [name, owner, options, policies] of WAYS) {
       assert.equal((await call('DELETE', path, 'ann')).status, 200)
     })
 
-    test('maxPerOwner counts each user', async (t) => {
+    test('counts maxPerOwner for each user', async (t) => {
       const { post } = await site(t, owner, options, policies)
       const start = async (user: string | undefined) => (await post('/idle', user, {}, { prefer: 'respond-async' })).status
       assert.deepEqual([await start('ann'), await start('ann'), await start('bob')], [202, 429, 202])
@@ -115,7 +115,7 @@ for (const [name, owner, options, policies] of WAYS) {
   })
 }
 
-describe('a req.user without a principal is never treated as anonymous: 500, and onError says what to do', () => {
+describe('a req.user without a principal gets a 500, is never anonymous, and onError says what to do', () => {
   const says = /context\.user \(req\.user\), but there is no context\.principal\. Say which subject/
 
   test("owner: 'principal'", async (t) => {
@@ -126,7 +126,7 @@ describe('a req.user without a principal is never treated as anonymous: 500, and
     assert.equal((await call('GET', '/api/tasks/x', undefined)).status, 401)
   })
 
-  test('an owner that is a number gets a 500', async (t) => {
+  test('with an owner that is a number', async (t) => {
     const { post, heard } = await site(t, (({ context }: { context: Context }) => context.user?.id) as never)
     assert.equal((await post('/secret', 'ann', {}, { prefer: 'respond-async' })).status, 500)
     assert.match(String(heard[0]), /it is a number: write String\(id\)/)
@@ -144,7 +144,7 @@ describe('a req.user without a principal is never treated as anonymous: 500, and
     })
   }
 
-  test('an Idempotency-Key, which all users would share', async (t) => {
+  test('with an Idempotency-Key, which all users would share', async (t) => {
     const { post, heard } = await site(t, 'anyone')
     const headers = { 'idempotency-key': 'k', 'prefer': 'respond-async' }
     assert.equal((await post('/secret', 'ann', { of: 'x' }, headers)).status, 500)

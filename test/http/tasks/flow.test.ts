@@ -20,7 +20,7 @@ const gated = (result: unknown = { message: 'done' }) => {
 
 for (const binding of BINDINGS) {
   describe(`tasks over ${binding}`, () => {
-    test('SPEC 4.6.1: Prefer: respond-async gets 202 at once, before the work is done', async (t) => {
+    test('SPEC 4.6.1: get a 202 at once with Prefer: respond-async, before the work is done', async (t) => {
       const { gate, work } = gated()
       const { start } = await site(t, binding, work)
       const response = await within(start())
@@ -28,7 +28,7 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('SPEC 4.6.2: Location and Content-Location hold the status path, mount path included', async (t) => {
+    test('SPEC 4.6.2: have the status path below the mount path in Location and Content-Location', async (t) => {
       const { call, start } = await site(t, binding, quick, { mountPath: '/v1' })
       const response = await start()
       const { taskId } = await members(response)
@@ -40,7 +40,7 @@ for (const binding of BINDINGS) {
       assert.equal((await call('GET', response.headers.get('location') ?? '')).status, 200)
     })
 
-    test('SPEC 4.6.3: the body is the acknowledgement, and what a GET of the status shows', async (t) => {
+    test('SPEC 4.6.3: have the acknowledgement in the 202, which equals a GET of the status', async (t) => {
       const { call, start } = await site(t, binding, quick, { worker: false })
       const response = await start()
       const body = await members(response)
@@ -51,7 +51,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual(await members(status), body)
     })
 
-    test('SPEC 4.6.4: the work continues in the background, also when the client has gone', async (t) => {
+    test('SPEC 4.6.4: continue in the background, even if the client has left', async (t) => {
       const { gate, work, signals } = gated()
       const { start, tasks } = await site(t, binding, work)
       const { taskId } = await members(await start())
@@ -61,7 +61,7 @@ for (const binding of BINDINGS) {
       assert.equal(signals[0]?.aborted, false)
     })
 
-    test('SPEC 4.6.5: without the preference the work is done first, and nothing is written', async (t) => {
+    test('SPEC 4.6.5: finish first without the preference, and nothing is written', async (t) => {
       const { call, spy } = await site(t, binding, quick)
       for (const prefer of [undefined, 'wait=5', 'respond-asynchronously', 'respond-async=1', 'return=minimal', '"respond-async"']) {
         const response = await call('POST', '/api/work', { body: {}, headers: prefer === undefined ? {} : { prefer } })
@@ -74,14 +74,14 @@ for (const binding of BINDINGS) {
       assert.deepEqual(spy.calls, [])
     })
 
-    test('the preference is read as RFC 7240 says', async (t) => {
+    test('read the preference as RFC 7240 says', async (t) => {
       const { start } = await site(t, binding, quick)
       for (const prefer of ['Respond-Async', 'foo="a, b", respond-async; x=1', 'wait=0, respond-async', 'respond-async, respond-async=no']) {
         assert.equal((await start({}, { prefer })).status, 202, prefer)
       }
     })
 
-    test('respond: always responds with 202 without a preference, and sends no Preference-Applied', async (t) => {
+    test('always get a 202 with respond: always, and send no Preference-Applied', async (t) => {
       const { call } = await site(t, binding, quick, { submit: { respond: 'always' } })
       const plain = await call('POST', '/api/work', { body: {} })
       assert.deepEqual([plain.status, plain.headers.get('preference-applied')], [202, null])
@@ -89,7 +89,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([asked.status, asked.headers.get('preference-applied')], [202, 'respond-async'])
     })
 
-    test('the status resource: ETag, 304, Cache-Control, Vary, Sunset, Retry-After while pending', async (t) => {
+    test('have a status resource with ETag, 304, Cache-Control, Vary, Sunset, and Retry-After while pending', async (t) => {
       const { gate, work } = gated()
       const { call, start, tasks } = await site(t, binding, work, { retentionMs: 3_600_000 })
       const { taskId } = await members(await start())
@@ -119,7 +119,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([body['status'], body['result']], ['completed', { message: 'done' }])
     })
 
-    test('HEAD mirrors GET without a body', async (t) => {
+    test('respond to HEAD as to GET, without a body', async (t) => {
       const { call, start } = await site(t, binding, quick, { worker: false })
       const path = (await start()).headers.get('location') ?? ''
       const [get, head] = [await call('GET', path), await call('HEAD', path, { headers: { prefer: 'wait=30' } })]
@@ -130,7 +130,7 @@ for (const binding of BINDINGS) {
       assert.equal((await call('PUT', path)).status, 405)
     })
 
-    test('SPEC 4.7: the job format: jobId and statusUrl in the 202, id and state in the status', async (t) => {
+    test('SPEC 4.7: have jobId and statusUrl in the 202 of the job format, and id and state in the status', async (t) => {
       const { call, start, tasks } = await site(t, binding, quick, { endpoints: { format: jobFormat } , concurrency: 1 })
       const response = await start()
       const body = await members(response)
@@ -143,7 +143,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([missing.status, await members(missing)], [404, { error: 'No such job.', code: 'job_not_found' }])
     })
 
-    test('SPEC 4.6.poll: unknown, expired, foreign and malformed ids: 404, the same bytes', async (t) => {
+    test('SPEC 4.6.poll: get a 404 with the same bytes for unknown, expired, foreign and malformed ids', async (t) => {
       const { call, start, tasks } = await site(t, binding, quick)
       const foreign = (await start({}, { 'x-user': 'ann' })).headers.get('location') ?? ''
       const deleted = await start({}, { 'x-user': 'bob' })
@@ -168,14 +168,14 @@ for (const binding of BINDINGS) {
       assert.equal((await call('GET', anonymous)).status, 200)
     })
 
-    test('with owner anyone, only tasks without an owner are visible', async (t) => {
+    test('are visible with owner anyone only if they have no owner', async (t) => {
       const { call, tasks } = await site(t, binding, quick, { endpoints: { owner: 'anyone' } })
       const [anns, nobodys] = [await tasks.submit(quick, 1, { owner: 'ann' }), await tasks.submit(quick, 1)]
       assert.equal((await call('GET', `/api/status/${anns.taskId}`)).status, 404)
       assert.equal((await call('GET', `/api/status/${nobodys.taskId}`)).status, 200)
     })
 
-    test('SPEC 7.6: failed work is 200 with error { code, message }, masked where unknown, no stack', async (t) => {
+    test('SPEC 7.6: show failed work as a 200 with error { code, message }, masked where unknown, without a stack', async (t) => {
       for (const [thrown, error] of [
         [new Error('secret at /etc'), { code: 'task_failed', message: 'The task failed.' }],
         [new HttpError(422, 'no_role', { message: 'No such role.' }), { code: 'no_role', message: 'No such role.' }],
@@ -192,7 +192,7 @@ for (const binding of BINDINGS) {
       }
     })
 
-    test('SPEC 7.500: a direct failure is the HttpError\'s status, else a masked 500', async (t) => {
+    test('SPEC 7.500: fail synchronously with the status of the HttpError, or with a masked 500', async (t) => {
       let thrown: unknown
       const { call, noise } = await site(t, binding, defineTask({ name: 'broken', run: () => { throw thrown } }), { maxResultBytes: 100 })
       for (const [error, status, body] of [
@@ -213,7 +213,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([response.status, (await members(response))['code']], [500, 'result_too_large'])
     })
 
-    test('SPEC 7.400, 7.422: schema failures get 400 with pointers, business rules 422, both before a task is accepted', async (t) => {
+    test('SPEC 7.400, 7.422: get a 400 with pointers for schema failures and a 422 for business rules, before they are accepted', async (t) => {
       const strict = defineTask({
         name: 'strict', input: jsonSchema<{ role: string }>({ type: 'object', required: ['role'], properties: { role: { type: 'string' } } }),
         check: ({ role }) => { if (role === 'king') throw httpError('unprocessable', { message: 'No such role.' }) }, run: () => ({ message: 'done' }),
@@ -232,14 +232,14 @@ for (const binding of BINDINGS) {
       assert.deepEqual(spy.writes, [])
     })
 
-    test('an empty body is what emptyBody says', async (t) => {
+    test('replace an empty body by emptyBody', async (t) => {
       const echo = defineTask({ name: 'echo', run: (input) => ({ message: JSON.stringify(input) }) })
       const { call } = await site(t, binding, echo, { submit: { emptyBody: { all: true } } })
       assert.deepEqual(await members(await call('POST', '/api/work')), { message: '{"all":true}' })
       assert.equal((await call('POST', '/api/other')).status, 400)
     })
 
-    test('a body that is too large gets a 413, a full queue gets a 503', async (t) => {
+    test('get a 413 for a body that is too large, and a 503 for a full queue', async (t) => {
       const { gate, work } = gated()
       const { start } = await site(t, binding, work, { maxInputBytes: 50, concurrency: 1, maxUnfinished: 2 })
       const large = await start({ text: 'x'.repeat(100) })
@@ -251,7 +251,7 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('respond-async, wait=N: the result in time, or its failure, from one run, and where its status is', async (t) => {
+    test('get the result or the failure of their one run in time with respond-async, wait=N, and the status path', async (t) => {
       let runs = 0
       const work = defineTask({ name: 'work', run: ({ fail }: { fail?: boolean }) => { runs++; if (fail) throw httpError('conflict'); return { message: 'in time' } } })
       const { start, call, tasks } = await site(t, binding, work)
@@ -268,7 +268,7 @@ for (const binding of BINDINGS) {
       assert.equal(coreOf(tasks).waiters.size, 0)
     })
 
-    test('respond-async, wait=N: else 202 with what a GET shows now, and the same run continues', async (t) => {
+    test('get a 202 with what a GET shows if wait=N is over, and the same run continues', async (t) => {
       const gate = deferred()
       let runs = 0
       const work = defineTask({ name: 'work', run: async (_, { progress }) => { runs++; progress(1, 2); await gate.promise; return { message: 'late' } } })
@@ -284,7 +284,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs, 1)
     })
 
-    test('requests above maxWaiters do not wait', async (t) => {
+    test('do not wait for requests above maxWaiters', async (t) => {
       const { gate, work } = gated()
       const { start, call, tasks } = await site(t, binding, work, { maxWaiters: 0 })
       const response = await within(start({}, { prefer: 'respond-async, wait=20' }))
@@ -298,7 +298,7 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('one caller takes no more than its share of the waiting slots', async (t) => {
+    test('give one caller no more than its share of the waiting slots', async (t) => {
       const { gate, work } = gated()
       const { start, call, tasks } = await site(t, binding, work, {
         maxWaiters: 100, maxWaitersPerOwner: 2, endpoints: { owner: ({ headers }) => String(headers['x-user']) },
@@ -322,7 +322,7 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('clients without an owner are counted by their address', async (t) => {
+    test('count clients without an owner by their address', async (t) => {
       const { gate, work } = gated()
       const { start, call } = await site(t, binding, work, { maxWaitersPerOwner: 1, endpoints: { owner: 'anyone' } })
       const path = (await start()).headers.get('location') ?? ''
@@ -333,7 +333,7 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('a synchronous response that takes too long gets a 503 without Retry-After, because the work may have happened, and its run aborts', async (t) => {
+    test('abort a synchronous run that takes too long, with a 503 without Retry-After because work may have happened', async (t) => {
       const { work, signals } = gated()
       const { call } = await site(t, binding, work, { endpoints: { syncTimeoutMs: 30 } })
       const response = await call('POST', '/api/work', { body: {} })
@@ -344,7 +344,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([answer.status, (await members(answer))['code']], [504, 'task_timeout'])
     })
 
-    test('cancel ends a queued task and a running one, whose signal aborts; a repeated one gets the same response', async (t) => {
+    test('end by a cancel, queued or running, with the signal of the run, and a repeated cancel gets the same response', async (t) => {
       const { gate, work, signals, runs } = gated()
       const { start, call, tasks } = await site(t, binding, work, { concurrency: 1 })
       const running = (await start()).headers.get('location') ?? ''
@@ -368,7 +368,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('a store that fails gets a 503 with Retry-After, without details', async (t) => {
+    test('get a 503 with Retry-After and without details if the store fails', async (t) => {
       const { start, call, spy, noise } = await site(t, binding, quick)
       spy.fault = () => 'before'
       for (const response of [await start(), await start({}, { 'idempotency-key': 'k' }), await call('GET', '/api/status/x'), await call('DELETE', '/api/status/x')]) {

@@ -6,7 +6,7 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { site } from '../kit/tasks.js'
 
 for (const direct of ['request', 'task'] as const) {
-  test(`timeoutMs of 1 s and work of 1.5 s: one charge, and the client has its result; direct: ${direct}`, async (t) => {
+  test(`work of 1.5 s with timeoutMs of 1 s is charged once, and the client has its result, with direct: ${direct}`, async (t) => {
     let charges = 0
     const charge = defineTask({
       name: 'charge', run: async () => {
@@ -23,7 +23,7 @@ for (const direct of ['request', 'task'] as const) {
   })
 }
 
-test('the client asks again where a synchronous response says that its key asks for the outcome later', async (t) => {
+test('the client asks again if a synchronous response says that its key has a later outcome', async (t) => {
   let charges = 0
   const charge = defineTask({
     name: 'charge', run: async () => {

@@ -33,9 +33,9 @@ function api(t: TestContext, work: AnyTaskDefinition, options: { maxUnfinished?:
   return { tasks, store, send }
 }
 
-describe('a rejected request leaves no claim', () => {
+describe('a rejected request leaves its Idempotency-Key free', () => {
   for (const prefer of ['respond-async', 'x']) {
-    test(`5,000 rejections of a full queue; Prefer: ${prefer}`, async (t) => {
+    test(`after 5,000 rejections of a full queue, with Prefer: ${prefer}`, async (t) => {
       const gate = deferred()
       const { store, send, tasks } = api(t, defineTask({ name: 'work', run: () => gate.promise }), { maxUnfinished: 1 })
       await send('first')
@@ -50,7 +50,7 @@ describe('a rejected request leaves no claim', () => {
     })
   }
 
-  test('1,000 rejections of each kind: too many tasks of one owner, bad input, too many waiting requests', async (t) => {
+  test('after 1,000 rejections of each kind: tasks above the limit, bad input, waiting requests above the limit', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', maxPerOwner: 1, input: jsonSchema({ type: 'object', required: ['n'] }), run: () => gate.promise })
     const { store, send, tasks } = api(t, work, { maxWaiters: 0 })
@@ -65,7 +65,7 @@ describe('a rejected request leaves no claim', () => {
     gate.resolve()
   })
 
-  test('a key whose request was rejected is free: a retry is accepted, with another body too', async (t) => {
+  test('for a retry, even with another body', async (t) => {
     const gate = deferred()
     const { send, tasks } = api(t, defineTask({ name: 'work', run: () => gate.promise }), { maxUnfinished: 1 })
     await send('first')
@@ -77,7 +77,7 @@ describe('a rejected request leaves no claim', () => {
   })
 })
 
-test('a claim is never evicted before its record: a polled task is not run again by its key, however full the store is', async (t) => {
+test('a polled task is not run again by its key, however full the store is, because its key outlives it', async (t) => {
   const runs: unknown[] = []
   const work = defineTask({ name: 'work', run: (input) => { runs.push(input); return { message: 'x'.repeat(2000) } } })
   const { tasks, store, send } = api(t, work, { maxBytes: 60_000 })

@@ -21,7 +21,7 @@ function counted() {
 
 for (const binding of BINDINGS) {
   describe(`Idempotency-Key over ${binding}`, () => {
-    test('the same key and body, quoted or bare, get the same task, 202 and Idempotent-Replayed', async (t) => {
+    test('gets the same task, 202 and Idempotent-Replayed for the same key and body, quoted or bare', async (t) => {
       const { work, runs } = counted()
       const { start, tasks } = await site(t, binding, work)
       const first = await start({ a: 1 }, key('k1'))
@@ -40,7 +40,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('clients told apart by a cookie alone get tasks and results of their own', async (t) => {
+    test('gives clients that differ by a cookie alone their own tasks and results', async (t) => {
       const { work, runs } = counted()
       const { start } = await site(t, binding, work)
       for (const prefer of ['respond-async, wait=10', 'x']) {
@@ -57,7 +57,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 4)
     })
 
-    test('a malformed key gets a 400, for a synchronous response too, and starts nothing', async (t) => {
+    test('gets a 400 if it is malformed, even in a synchronous request, and starts nothing', async (t) => {
       const { work, runs } = counted()
       const { start, spy } = await site(t, binding, work)
       for (const value of ['""', '"a', 'a b', 'a, b', 'x'.repeat(256)]) {
@@ -69,7 +69,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([spy.calls, runs], [[], []])
     })
 
-    test('a failure keeps its own Retry-After, in a synchronous response, in its retry, and after a wait', async (t) => {
+    test('repeats a failure with its Retry-After, in a synchronous response, in its retry and after a wait', async (t) => {
       const limited = defineTask({
         name: 'limited', run: () => { throw new HttpError(429, 'upstream_limit', { headers: { 'retry-after': '7', 'x-other': 'a' } }) },
       })
@@ -82,7 +82,7 @@ for (const binding of BINDINGS) {
       }
     })
 
-    test('another body with the same key gets a 422, whatever the preference', async (t) => {
+    test('gets a 422 with another body, whatever the preference', async (t) => {
       const { work, runs } = counted()
       const { start } = await site(t, binding, work)
       await start({ a: 1 }, key('async'))
@@ -96,7 +96,7 @@ for (const binding of BINDINGS) {
       await eventually(() => runs.length === 2)
     })
 
-    test('a key belongs to its caller, method and path', async (t) => {
+    test('belongs to its caller, method and path', async (t) => {
       const { work, runs } = counted()
       const { start, call } = await site(t, binding, work)
       const ids = new Set<unknown>()
@@ -108,7 +108,7 @@ for (const binding of BINDINGS) {
       await eventually(() => runs.length === 5)
     })
 
-    test('30 requests at once with one key are one task', async (t) => {
+    test('makes one task of 30 concurrent requests', async (t) => {
       const { work, runs } = counted()
       const { start, tasks } = await site(t, binding, work)
       const answers = await Promise.all(Array.from({ length: 30 }, () => start({ a: 1 }, key('k'))))
@@ -120,7 +120,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('direct work: a retry waits for the run that is under way, and gets its result as 200', async (t) => {
+    test('makes a retry of a running synchronous request wait, and get its result as 200', async (t) => {
       const gate = deferred()
       let runs = 0
       const slow = defineTask({ name: 'slow', run: async () => { runs++; await gate.promise; return { message: `run ${String(runs)}` } } })
@@ -141,7 +141,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs, 1)
     })
 
-    test('the first request decides on the kind of the response, and each one for itself how long it waits', async (t) => {
+    test('gets the kind of response of the first request, and each request decides how long it waits', async (t) => {
       const gate = deferred()
       const slow = defineTask({ name: 'slow', run: async () => { await gate.promise; return { message: 'done' } } })
       const { start, tasks } = await site(t, binding, slow)
@@ -156,7 +156,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([late.status, (await members(late))['taskId']], [202, taskId])
     })
 
-    test('the order of members and the spaces of a body do not matter', async (t) => {
+    test('ignores the order of properties and the white space of a body', async (t) => {
       const { work, runs } = counted()
       const { call } = await site(t, binding, work)
       const send = (body: unknown) => call('POST', '/api/work', { body, headers: key('k') })
@@ -167,7 +167,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('a retry of a failed synchronous response gets the same failure', async (t) => {
+    test('repeats the failure of a synchronous request', async (t) => {
       for (const thrown of [
         new HttpError(409, 'mine', { message: 'Mine.', details: [{ pointer: '/a', message: 'm' }], headers: { 'x-more': '1' } }), new Error('secret'),
       ]) {
@@ -183,7 +183,7 @@ for (const binding of BINDINGS) {
       }
     })
 
-    test('direct work that takes too long continues, and a retry gets its result', async (t) => {
+    test('lets a synchronous request that takes too long continue, and a retry gets its result', async (t) => {
       const gate = deferred()
       const signals: AbortSignal[] = []
       const slow = defineTask({ name: 'slow', run: async (_, { signal }) => { signals.push(signal); await gate.promise; return { message: 'done' } } })
@@ -200,7 +200,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual(signals.map(({ aborted }) => aborted), [false])
     })
 
-    test('direct work that is done does not run again if its end cannot be written for a while', async (t) => {
+    test('does not repeat finished synchronous work if its end cannot be written for a while', async (t) => {
       const { work, runs } = counted()
       const { start, spy } = await site(t, binding, work, { endpoints: { syncTimeoutMs: 200 } })
       const direct = () => start({}, { ...key('k'), prefer: 'x' })
@@ -212,7 +212,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('direct work with the key of a task returns that task, even if nobody heard that it was created', async (t) => {
+    test('returns the task with its key to a synchronous request, even if no client heard of its creation', async (t) => {
       const { work, runs } = counted()
       const { start, tasks, spy } = await site(t, binding, work)
       spy.fault = (call) => (call.startsWith('create') ? 'after' : undefined)
@@ -226,7 +226,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('a retry of a task that was rejected by a full queue is accepted', async (t) => {
+    test('accepts a retry of a task that was rejected by a full queue', async (t) => {
       const gate = deferred()
       const slow = defineTask({ name: 'slow', run: () => gate.promise })
       const { start, tasks } = await site(t, binding, slow, { concurrency: 1, maxUnfinished: 1 })
@@ -247,7 +247,7 @@ for (const binding of BINDINGS) {
 describe('a process that dies', () => {
   /** A process: from the n-th call on its store and queue answer nothing. Its record and claim stay. */
   for (const when of ['before', 'after'] as const) {
-    test(`${when} any of its calls: a retry creates no second task, and nothing acknowledged is lost`, async (t) => {
+    test(`${when} any of its calls loses nothing acknowledged, and a retry creates no second task`, async (t) => {
       let longest = 0
       for (let n = 1; n <= Math.max(longest, 1); n++) {
         const { work, runs } = counted()
@@ -276,7 +276,7 @@ describe('a process that dies', () => {
     })
   }
 
-  test('a key lives as long as its task, even if that starts in 30 days, and is then free', async (t) => {
+  test('an Idempotency-Key lives as long as its task, even if the task starts in 30 days, and is then free', async (t) => {
     const DAY = 86_400_000
     const began = Date.now()
     let now = began

@@ -64,7 +64,7 @@ describe(`${BODIES} bodies of 1 MiB of a caller whose requests stay in flight`, 
   )
 
   for (const [path, status] of [['/reports', 202], ['/keyed', 202], ['/records', 201]] as const) {
-    test(`POST ${path}: do not delay another caller, and are all accepted in the end`, { timeout: 60_000 }, async () => {
+    test(`do not delay another caller at POST ${path}, and are all accepted in the end`, { timeout: 60_000 }, async () => {
       const keyed = (key: string) => path === '/keyed' ? { 'idempotency-key': `"${key}"` } : {}
       const greedy = Array.from({ length: BODIES }, (_, n) => post('greedy', path, BODY, keyed(`greedy-${n}`)))
       const most = Math.min(BODIES, PARSED_OF_ONE)

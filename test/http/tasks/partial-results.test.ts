@@ -131,7 +131,7 @@ for (const [name, url] of Object.entries(urls)) {
       assert.deepEqual(await now.json(), { status: 'completed', last, results: [{ id: last, value: 'c' }] })
     })
 
-    test('a later run goes on after what an earlier one has emitted', async (t) => {
+    test('continue in a later run after what an earlier run has emitted', async (t) => {
       const { submit, ended, ask } = open(t, url)
       const path = await submit('a', 'fail', 'b')
       await ended(path)
@@ -139,7 +139,7 @@ for (const [name, url] of Object.entries(urls)) {
       assert.deepEqual(results.map(({ value }) => value), ['a'])
     })
 
-    test('go on when a failed task is retried', async (t) => {
+    test('continue when a failed task is retried', async (t) => {
       const { submit, ended, ask, tasks } = open(t, url)
       const path = await submit('a', 'fail', 'b')
       const { taskId, status } = await ended(path)
@@ -152,7 +152,7 @@ for (const [name, url] of Object.entries(urls)) {
       assert.deepEqual(results, [{ id: last, value: 'a' }])
     })
 
-    test('that are dropped by clear are a gap for a reader that has them all', async (t) => {
+    test('have a gap for a reader that has them all, if clear drops them', async (t) => {
       const { submit, ask, gates } = open(t, url)
       const path = await submit('a', 'b', 'wait', 'clear', 'wait', 'c')
       const events = plainEvents(await ask(`${path}/partial-results`, EVENTS))
@@ -168,7 +168,7 @@ for (const [name, url] of Object.entries(urls)) {
       for await (const { event } of events) assert.equal(event, 'end')
     })
 
-    test('of a task are not those of a later task under its id', async (t) => {
+    test('do not appear in a later task with the same id', async (t) => {
       const { ask, tasks, say, store, keys } = open(t, url)
       await tasks.submit(say, { words: ['secret'] }, { id: 'chosen-id-of-a-task', owner: 'bob' })
       await tasks.wait('chosen-id-of-a-task', { timeoutMs: 20_000 })
@@ -184,7 +184,7 @@ for (const [name, url] of Object.entries(urls)) {
       assert.deepEqual(none.results, [])
     })
 
-    test('of many, the oldest are dropped, and a reader is told', async (t) => {
+    test('lose the oldest above the limit, and the reader is notified', async (t) => {
       const { submit, ended, ask } = open(t, url, { maxResults: 100 })
       const path = await submit(...Array.from({ length: 1000 }, (_, at) => `word ${String(at)}`))
       await ended(path)
@@ -208,7 +208,7 @@ for (const [name, url] of Object.entries(urls)) {
       await eventually(async () => await store.get(key) === undefined, 15_000)
     })
 
-    test('ninety readers of one task get all of it', async (t) => {
+    test('reach ninety readers of one task completely', async (t) => {
       const { submit, ask, gates } = open(t, url)
       const path = await submit('a', 'wait', 'b')
       // One owner may hold a tenth of the places.
@@ -222,7 +222,7 @@ for (const [name, url] of Object.entries(urls)) {
 }
 
 describe('the resource of partial results', () => {
-  test('is that of an unknown task for everybody but the owner', async (t) => {
+  test('responds to everybody but the owner as for an unknown task', async (t) => {
     const { submit, ask } = open(t, undefined)
     const path = await submit('a')
     for (const headers of [EVENTS, LINES, {}]) {
@@ -268,7 +268,7 @@ describe('the resource of partial results', () => {
     assert.match(String(heard[0]), /partialResults: the definition needs the property external, too/)
   })
 
-  test('of a task that cannot have emitted has no gap; of one whose results were evicted it has', async (t) => {
+  test('has a gap if results were evicted, and none if the task cannot have emitted', async (t) => {
     const { store: inner, engine } = memory()
     const spy = new Spy()
     const store = new SpyStore(inner, spy)
@@ -300,7 +300,7 @@ describe('the resource of partial results', () => {
     assert.deepEqual(await shown(emitted), { status: 'completed', last: 'gone-0', gap: true, results: [] })
   })
 
-  test('a heartbeat comes in time, even if the task has changed without a result since', async (t) => {
+  test('sends a heartbeat in time, even if the task has changed without a new result', async (t) => {
     keepAlive(t)
     const { store, engine } = memory()
     const words = partialResults<string>({ store })
@@ -336,7 +336,7 @@ describe('the resource of partial results', () => {
     await events.next()
   })
 
-  test('a reader that leaves releases its place', async (t) => {
+  test('releases the place of a reader that leaves', async (t) => {
     const { submit, ask, tasks } = open(t, undefined)
     const path = await submit('a', 'wait')
     const response = await ask(`${path}/partial-results`, EVENTS)

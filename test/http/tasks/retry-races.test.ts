@@ -79,7 +79,7 @@ for (const { title, parts: { engine, store } } of engines) {
     })
     closings.push(() => tasks.close({ drainMs: 0 }))
 
-    test('runs the task again: the same id, the same input, and the attempts count on', async () => {
+    test('runs the task again with the same id and input, and counts the attempts on', async () => {
       const { id, key, succeed } = await failed(tasks)
       succeed()
       const queued = await tasks.retry(id)
@@ -106,7 +106,7 @@ for (const { title, parts: { engine, store } } of engines) {
       assert.equal(inputs.get(key)?.length, 3)
     })
 
-    test('of several retries at once, one runs the task, and the others are told that it runs', async () => {
+    test('runs the task once if several retries come at once, and the others get its status', async () => {
       const { id, key, succeed } = await failed(tasks)
       succeed()
       const calls = await Promise.allSettled(Array.from({ length: 8 }, () => tasks.retry(id)))
@@ -117,7 +117,7 @@ for (const { title, parts: { engine, store } } of engines) {
       assert.equal(inputs.get(key)?.length, 2)
     })
 
-    test('beside a deletion, either of them wins', async () => {
+    test('wins or loses against a deletion at the same time', async () => {
       for (let n = 0; n < 8; n++) {
         const { id, key, succeed } = await failed(tasks)
         succeed()
@@ -135,7 +135,7 @@ for (const { title, parts: { engine, store } } of engines) {
       }
     })
 
-    test('does not wait for the cancelled run, whose late progress and result count for nothing', async () => {
+    test('does not wait for the cancelled run, whose late progress and result are ignored', async () => {
       const [begun, again, released] = [deferred(), deferred(), deferred()]
       const { id, key } = await submit(tasks, async ({ progress }) => {
         begun.resolve()
@@ -173,7 +173,7 @@ for (const { title, parts: { engine, store } } of engines) {
       assert.equal((await tasks.wait(id, { timeoutMs: 10_000 }))?.status, 'completed')
     })
 
-    test('at the same time as another one leaves no place of maxPerOwner taken', async () => {
+    test('leaves no place of maxPerOwner taken beside another retry', async () => {
       const { id, succeed } = await failed(tasks, limited)
       succeed()
       await Promise.allSettled([tasks.retry(id), tasks.retry(id), tasks.retry(id)])
@@ -185,7 +185,7 @@ for (const { title, parts: { engine, store } } of engines) {
     })
 
     for (const when of ['before', 'after'] as const) {
-      test(`whose process dies ${when} its change is made once`, async () => {
+      test(`makes its change once if its process dies ${when} the change`, async () => {
         const { id, key, succeed } = await failed(tasks)
         succeed()
         const isRetry = (call: string): boolean => call === `change ${id}`
@@ -202,7 +202,7 @@ for (const { title, parts: { engine, store } } of engines) {
       })
     }
 
-    test('of an unknown task, or that of another owner, is undefined', async () => {
+    test('returns undefined for an unknown task, and for that of another owner', async () => {
       const { id } = await failed(tasks)
       assert.equal(await tasks.retry('unknown'), undefined)
       assert.equal(await tasks.ownedBy('bob').retry(id), undefined)

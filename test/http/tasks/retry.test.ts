@@ -61,7 +61,7 @@ for (const binding of BINDINGS) {
 }
 
 describe('POST {status}/retry', () => {
-  test('of a task that runs or is completed gets a 409, and the code says which', async (t) => {
+  test('gets a 409 if the task runs or is completed, and the code says which', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', run: () => gate.promise })
     const { call, start, tasks } = await site(t, 'node', work)
@@ -76,7 +76,7 @@ describe('POST {status}/retry', () => {
     assert.deepEqual(await retry(), [409, 'task_already_completed'])
   })
 
-  test('that a client repeats because the response was lost runs the task once', async (t) => {
+  test('runs the task once if a client repeats it after a lost response', async (t) => {
     const { retry, state, tasks, id } = await failedSite(t)
     state.succeeds = true
     const key = { 'idempotency-key': '"retry-1"' }
@@ -109,7 +109,7 @@ describe('POST {status}/retry', () => {
     assert.equal((await retry({}, {})).status, 202)
   })
 
-  test('that a page of another site sends gets a 403, and nothing runs', async (t) => {
+  test('gets a 403 if a page of another site sends it, and nothing runs', async (t) => {
     const { retry, state } = await failedSite(t)
     const pages = [
       { 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'cross-site, none' },
@@ -126,7 +126,7 @@ describe('POST {status}/retry', () => {
     assert.equal((await retry({ origin: own })).status, 202)
   })
 
-  test('gets a 503 if the queue is full, and the task stays as it was', async (t) => {
+  test('gets a 503 if the queue is full, and the task stays unchanged', async (t) => {
     const gate = deferred()
     const other = defineTask({ name: 'other', run: () => gate.promise })
     const { retry, tasks, id, spy } = await failedSite(t, { more: [other], maxUnfinished: 1 })
@@ -143,7 +143,7 @@ describe('POST {status}/retry', () => {
     assert.deepEqual(await tasks.get(id), before)
   })
 
-  test('gets a 410 once what its input names is no longer stored', async (t) => {
+  test('gets a 410 once the data that its input names are no longer stored', async (t) => {
     const work = defineTask({
       name: 'unlucky', run: () => { throw httpError('unprocessable') },
       external: { of: () => 'upload', release: () => undefined, renew: () => !isGone },
@@ -158,7 +158,7 @@ describe('POST {status}/retry', () => {
     assert.equal((await tasks.get(id))?.status, 'failed')
   })
 
-  test('of a task that expires in that moment gets a 404, and leaves nothing', async (t) => {
+  test('gets a 404 for a task that expires at this moment, and leaves nothing', async (t) => {
     const { retry, spy, store, engine, id } = await failedSite(t)
     // The task expires between the read and the change.
     const task = await engine.read(id)
@@ -179,7 +179,7 @@ describe('POST {status}/retry', () => {
     }
   })
 
-  test('SPEC 3.1: shows the job format where the status resource does', async (t) => {
+  test('SPEC 3.1: shows the job format if the status resource does', async (t) => {
     const { retry, id } = await failedSite(t, { endpoints: { format: jobFormat } })
     const { state, jobId, attempts } = await members(await retry())
     assert.deepEqual([state, jobId], ['queued', id])
@@ -190,7 +190,7 @@ describe('POST {status}/retry', () => {
 describe("DELETE with remove: 'forget'", () => {
   const forget = { endpoints: { remove: 'forget' } } as const
 
-  test('deletes a final task and what it owns, and then its id is unknown', async (t) => {
+  test('deletes a final task and all its data, and then its id is unknown', async (t) => {
     const { call, path, ann, state, retry } = await failedSite(t, forget)
     const unknown = await (await call('GET', '/api/status/unknown', { headers: ann })).text()
     assert.deepEqual(state.released, [])
@@ -216,7 +216,7 @@ describe("DELETE with remove: 'forget'", () => {
     assert.deepEqual([repeated.status, (await members(repeated))['status']], [200, 'cancelled'])
   })
 
-  test('with If-Match, a repeated DELETE does not delete the task that the first has cancelled', async (t) => {
+  test('does not delete a task that the first of two equal requests with If-Match has cancelled', async (t) => {
     const work = defineTask({ name: 'work', run: () => new Promise(() => undefined) })
     const { call, start } = await site(t, 'node', work, forget)
     const path = `/api/status/${String((await members(await start()))['taskId'])}`
@@ -252,14 +252,14 @@ describe("DELETE with remove: 'forget'", () => {
     assert.notEqual((await members(next))['taskId'], taskId)
   })
 
-  test('is off by default: a final task gets a 409', async (t) => {
+  test('is off by default, so that a final task gets a 409', async (t) => {
     const { call, path, ann } = await failedSite(t)
     for (const headers of [ann, { ...ann, 'if-match': '"other"' }]) {
       assert.equal((await call('DELETE', path, { headers })).status, 409)
     }
   })
 
-  test('is off by default: a cancelled task stays, and gets the response of its cancel again', async (t) => {
+  test('is off by default, so that a cancelled task stays and repeats its response', async (t) => {
     const work = defineTask({ name: 'work', run: () => new Promise(() => undefined) })
     const { call, start } = await site(t, 'node', work)
     const path = `/api/status/${String((await members(await start()))['taskId'])}`
@@ -282,7 +282,7 @@ test('GET and HEAD of a status honour If-Match', async (t) => {
   assert.equal((await call('GET', path, { headers: both })).status, 412)
 })
 
-test('nobody retries, forgets or redelivers a task of another: the response is that of an unknown id', async (t) => {
+test('only the owner retries, deletes or redelivers a task, and others get the response of an unknown id', async (t) => {
   const { work } = unlucky()
   const { call, start, tasks } = await site(t, 'fetch', work, { endpoints: { remove: 'forget' } })
   const owners = [undefined, 'ann', 'bob', 'ann ', 'undefined', 'null'] as const

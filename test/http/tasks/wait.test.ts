@@ -29,8 +29,8 @@ function byNoticesAlone(t: TestContext): void {
 }
 
 for (const binding of BINDINGS) {
-  describe(`waiting over ${binding}`, () => {
-    test('a failed task is reported once, however many requests and replays wait for it', async (t) => {
+  describe(`waiting clients over ${binding}`, () => {
+    test('report a failed task once, however many requests and replays wait for it', async (t) => {
       const work = defineTask({ name: 'work', run: () => { throw new Error('The printer is away') } })
       const { start, heard, noise } = await site(t, binding, work)
       for (let n = 0; n < 5; n++) {
@@ -42,7 +42,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([heard.map(String), noise], [['Error: The printer is away'], []])
     })
 
-    test('a long poll without If-None-Match answers at the final state, woken by the change', async (t) => {
+    test('get the response to a long poll without If-None-Match at the final state, woken by the change', async (t) => {
       byNoticesAlone(t)
       const { work, step } = stepped()
       const { start, call, engine, tasks, spy } = await site(t, binding, work)
@@ -60,7 +60,7 @@ for (const binding of BINDINGS) {
       assert.ok(spy.calls.filter((name) => name.startsWith('watch')).length === 1)
     })
 
-    test('a long poll with If-None-Match answers once the tag differs', async (t) => {
+    test('get the response to a long poll with If-None-Match once the tag differs', async (t) => {
       byNoticesAlone(t)
       const { work, step } = stepped()
       const { start, call, engine, tasks } = await site(t, binding, work)
@@ -83,7 +83,7 @@ for (const binding of BINDINGS) {
       assert.equal(final.status, 304, 'what is final is not waited for')
     })
 
-    test('a long poll ends after N seconds, capped: 304 with a tag, 200 without', async (t) => {
+    test('get a 304 with a tag and a 200 without, when a long poll ends after its capped N seconds', async (t) => {
       const { work } = stepped()
       const { start, call, tasks } = await site(t, binding, work, { endpoints: { maxWaitSeconds: 0.1 } })
       const { taskId } = await members(await start())
@@ -104,7 +104,7 @@ for (const binding of BINDINGS) {
       assert.equal(coreOf(tasks).waiters.size, 0)
     })
 
-    test('a long poll for a task that expires gets 404', async (t) => {
+    test('get a 404 for a long poll if the task expires', async (t) => {
       const { work } = stepped()
       const { start, call, tasks } = await site(t, binding, work, { worker: false, pendingMs: 1000 })
       const { taskId } = await members(await start())
@@ -113,7 +113,7 @@ for (const binding of BINDINGS) {
       assert.equal(coreOf(tasks).waiters.size, 0)
     })
 
-    test('closing answers waiting requests, and ends the streams', async (t) => {
+    test('get their responses at a close, which ends the streams', async (t) => {
       const { work } = stepped()
       const { start, call, tasks } = await site(t, binding, work)
       const path = (await start()).headers.get('location') ?? ''
@@ -126,7 +126,7 @@ for (const binding of BINDINGS) {
       assert.equal(coreOf(tasks).waiters.size, 0)
     })
 
-    test('a process without a worker answers waiting requests when it closes', async (t) => {
+    test('get their responses when a process without a worker closes', async (t) => {
       const { work } = stepped()
       const { start, call, tasks } = await site(t, binding, work, { worker: false })
       const path = (await start()).headers.get('location') ?? ''
@@ -138,7 +138,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([late.status, late.headers.get('preference-applied')], [200, null])
     })
 
-    test('events: id, retry, every change, an end after the final state', { timeout: 60_000 }, async (t) => {
+    test('get events with id, retry and every change, and their end after the final state', { timeout: 60_000 }, async (t) => {
       byNoticesAlone(t)
       const { work, step } = stepped()
       const { start, call, tasks, engine } = await site(t, binding, work)
@@ -166,7 +166,7 @@ for (const binding of BINDINGS) {
       await eventually(() => coreOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
     })
 
-    test('events: Last-Event-ID resumes, and the final id gets 204', async (t) => {
+    test('get the events after Last-Event-ID, and a 204 for the final id', async (t) => {
       const { work, step } = stepped()
       const { start, call, tasks } = await site(t, binding, work)
       const { taskId } = await members(await start())
@@ -201,7 +201,7 @@ for (const binding of BINDINGS) {
       await eventually(() => coreOf(tasks).waiters.size === 0)
     })
 
-    test('events are sent only to clients that ask for them', async (t) => {
+    test('get events only if they accept them', async (t) => {
       const { work } = stepped()
       const { start, call, tasks } = await site(t, binding, work)
       const path = (await start()).headers.get('location') ?? ''
@@ -214,7 +214,7 @@ for (const binding of BINDINGS) {
       assert.equal((await call('GET', '/api/status/x', { headers: { accept: 'text/event-stream' } })).status, 404)
     })
 
-    test('a stream whose client disconnects releases its slot', async (t) => {
+    test('release their slot when they disconnect from a stream', async (t) => {
       const { work } = stepped()
       const { start, call, tasks, engine, noise } = await site(t, binding, work)
       const path = (await start()).headers.get('location') ?? ''
@@ -236,7 +236,7 @@ for (const binding of BINDINGS) {
 }
 
 describe('events over a real connection', () => {
-  test('EventSource reads the events, and stops at the end', async (t) => {
+  test('are read by EventSource, which stops at the end', async (t) => {
     const { work, step } = stepped()
     const { start, port, tasks } = await site(t, 'node', work)
     const { taskId } = await members(await start())
@@ -260,7 +260,7 @@ describe('events over a real connection', () => {
     assert.equal(coreOf(tasks).waiters.size, 0)
   })
 
-  test('the head is sent at once, and a heartbeat while nothing happens', async (t) => {
+  test('begin with the head at once, and a heartbeat comes while nothing happens', async (t) => {
     const { work } = stepped()
     const { start, port } = await site(t, 'node', work)
     const path = (await start()).headers.get('location') ?? ''

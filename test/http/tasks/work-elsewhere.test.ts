@@ -43,7 +43,7 @@ for (const [engine, url] of Object.entries(urls)) {
     }
     const untilAborted = ({ signal }: TaskContext) => new Promise<never>((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) })
 
-    test('an id of work has the id of its task, and changes with each failed attempt and each retry', async (t) => {
+    test('the id of external work contains the id of its task, and changes with each failed attempt and each retry', async (t) => {
       const { workIds, cancelled, web, submit } = open(t, () => { throw new Error('no') }, { attempts: 2 })
       const task = await submit()
       await task.wait({ timeoutMs: 20_000 })
@@ -102,7 +102,7 @@ for (const [engine, url] of Object.entries(urls)) {
     })
 
     if (url === undefined) {
-      test('a close calls cancel, because the task ends with its process', async (t) => {
+      test('a close calls cancel if the task ends with its process', async (t) => {
         const { workIds, cancelled, worker, submit } = open(t, untilAborted)
         await submit()
         await eventually(() => workIds.length === 1, 20_000)
@@ -110,7 +110,7 @@ for (const [engine, url] of Object.entries(urls)) {
         assert.deepEqual(cancelled, workIds)
       })
     } else {
-      test('a run after a close has the same id, and the close does not call cancel', async (t) => {
+      test('a run after a close has the same id if the task outlives its process, and the close does not call cancel', async (t) => {
         const { workIds, cancelled, worker, submit, process_ } = open(t, untilAborted)
         await submit()
         await eventually(() => workIds.length === 1, 20_000)

@@ -60,8 +60,8 @@ after(async () => {
   await site.close()
 })
 
-describe('in Chromium', () => {
-  test('client.uploadFile: progress, pause, resume, and connections that break', async () => {
+describe('an upload from Chromium', () => {
+  test('has progress, pause and resume in client.uploadFile, and survives connections that break', async () => {
     const { proxy, base } = await breaking()
     const seen = await page.evaluate(async (base) => {
       const client = longhaul.createClient({ baseUrl: base, retry: { baseMs: 5, maxMs: 50 } })
@@ -87,7 +87,7 @@ describe('in Chromium', () => {
   })
 
   for (const protocol of ['ietf-draft-03', 'ietf-draft-05'] as const) {
-    test(`tus-js-client, ${protocol}, over connections that break`, async () => {
+    test(`survives connections that break in tus-js-client, ${protocol}`, async () => {
       const before = site.seen.length
       const { proxy, base } = await breaking()
       const body = await page.evaluate(({ base, protocol }) => new Promise<string>((resolve, reject) => {

@@ -7,12 +7,12 @@ import { open } from '../kit/uploads.js'
 
 const TUS = { 'tus-resumable': '1.0.0' }
 
-describe('tus 1.0', () => {
+describe('a client of tus 1.0', () => {
   for (const [name, options] of Object.entries({
     'as by default': {}, 'with data in the POST': { uploadDataDuringCreation: true }, 'in chunks': { chunkSize: 1000 },
     'with POST in place of PATCH': { overridePatchMethod: true },
   })) {
-    test(`tus-js-client, ${name}, gets the 412 with Tus-Version, and no handler runs`, async (t) => {
+    test(`gets a 412 with Tus-Version as tus-js-client, ${name}, and no handler runs`, async (t) => {
       const site = await open()
       t.after(() => site.close())
       const error = await new Promise<DetailedError>((resolve, reject) => {
@@ -28,7 +28,7 @@ describe('tus 1.0', () => {
     })
   }
 
-  test('each method of an upload gets a 412 but OPTIONS, and nothing changes', async (t) => {
+  test('gets a 412 for each method of an upload except OPTIONS, and nothing changes', async (t) => {
     const site = await open()
     t.after(() => site.close())
     const made = await fetch(`${site.base}/api/files`, { method: 'POST', headers: { 'upload-complete': '?0' }, body: 'abc' })
@@ -45,7 +45,7 @@ describe('tus 1.0', () => {
   })
 })
 
-describe('parts that look like the whole', () => {
+describe('a request for a part that looks like the whole', () => {
   for (const headers of [
     { 'content-range': 'bytes 0-2/9' }, { 'upload-incomplete': '?1', 'upload-draft-interop-version': '3' },
     { 'content-range': 'bytes 0-2/9', 'upload-complete': '?1' },

@@ -63,7 +63,7 @@ const databases: Record<string, () => Promise<string | undefined>> = {
 }
 
 for (const [name, find] of Object.entries(databases)) {
-  describe(`tus-js-client disconnects after the last byte, ${name} and a folder`, async () => {
+  describe(`an upload by tus-js-client that disconnects after the last byte, with ${name} and a folder`, async () => {
     const url = await find()
     const folder = mkdtempSync(join(tmpdir(), 'longhaul-end-'))
     const database = url === undefined ? undefined
@@ -77,7 +77,7 @@ for (const [name, find] of Object.entries(databases)) {
     })
 
     for (const protocol of ['ietf-draft-03', 'ietf-draft-05'] as const) {
-      test(`${protocol}: the handler gets each of ${UPLOADS} uploads once before the client calls it a success`, async (t) => {
+      test(`${protocol}: the handler gets each of ${UPLOADS} uploads once before the client reports success`, async (t) => {
         const site = await open({ store, blobs })
         t.after(() => site.close())
         const counts: number[] = []

@@ -8,7 +8,7 @@ const kinds = await sharedStorages()
 
 for (const [name, open] of Object.entries(kinds)) {
   describe(`maxBytesPerOwner on ${name}`, () => {
-    test('two instances share the count, and what one frees the other may use', async () => {
+    test('is counted by two instances together, and one may use what the other frees', async () => {
       const [first, second] = [open(), open()].map((storage) => (
         setUp({ ...storage, maxBytesPerOwner: 1000 })
       )) as [ReturnType<typeof setUp>, ReturnType<typeof setUp>]

@@ -34,8 +34,8 @@ async function offsetOf(url: string): Promise<number> {
   return Number(answer.headers.get('upload-offset'))
 }
 
-describe('uploads over node:http', () => {
-  test('a socket that is cut again and again: identical bytes, and the handler runs once', async () => {
+describe('an upload over node:http', () => {
+  test('has identical bytes and runs its handler once over a socket that is cut again and again', async () => {
     const { port, seen, base } = await open({ partBytes: 64 * 1024 })
     const bytes = randomBytes(2_000_000)
     const created = await fetch(`${base}/api/files`, { method: 'POST', headers: { 'upload-complete': '?0', 'upload-length': String(bytes.length) } })
@@ -67,7 +67,7 @@ describe('uploads over node:http', () => {
     assert.equal(seen.length, 1)
   })
 
-  test('a connection that ends in the middle loses none of the bytes that were sent', async () => {
+  test('keeps all sent bytes if the connection ends in the middle', async () => {
     const { port, base } = await open()
     const created = await fetch(`${base}/api/files`, { method: 'POST', headers: { 'upload-complete': '?0' } })
     const path = String(created.headers.get('location'))
@@ -81,7 +81,7 @@ describe('uploads over node:http', () => {
     }
   })
 
-  test('a client that vanished without a word is ended by its own HEAD', async () => {
+  test('is ended by the HEAD of a client that has vanished', async () => {
     const { port, base } = await open()
     const created = await fetch(`${base}/api/files`, { method: 'POST', headers: { 'upload-complete': '?0' } })
     const path = String(created.headers.get('location'))
@@ -98,7 +98,7 @@ describe('uploads over node:http', () => {
     assert.match(received, /connection: close/i)
   })
 
-  test('104 tells the path and the progress to a client of a known interop version, and to no other', async () => {
+  test('gets a 104 with path and progress if the client has a known interop version', async () => {
     const { port } = await open({ partBytes: 1000 })
     for (const version of ['5', '6', '7', '8', '9', '10', undefined]) {
       const informed: { status: number, headers: IncomingMessage['headers'] }[] = []
@@ -123,7 +123,7 @@ describe('uploads over node:http', () => {
     }
   })
 
-  test('an upload in one go that breaks is resumed at the path of its 104', async () => {
+  test('resumes at the path of its 104 if it was sent in one request that broke', async () => {
     const { port, base } = await open()
     const bytes = randomBytes(500_000)
     const req = httpRequest({
@@ -143,7 +143,7 @@ describe('uploads over node:http', () => {
     assert.deepEqual(await last.json(), { size: bytes.length, sha256: sha256(bytes) })
   })
 
-  test('Expect: 100-continue gets its 100 beside the 104', async () => {
+  test('gets the 100 of Expect: 100-continue beside the 104', async () => {
     const { port } = await open()
     const socket = await socketTo(port)
     let received = ''
@@ -162,7 +162,7 @@ describe('uploads over node:http', () => {
     assert.match(received, /HTTP\/1\.1 200 /)
   })
 
-  test('HTTP/1.0 gets no informational response', async () => {
+  test('gets no informational response over HTTP/1.0', async () => {
     const { port } = await open()
     const socket = await socketTo(port)
     let received = ''
@@ -172,7 +172,7 @@ describe('uploads over node:http', () => {
     assert.match(received, /^HTTP\/1\.1 200 /)
   })
 
-  test('HTTP/2 gets the 104 too', async () => {
+  test('gets the 104 over HTTP/2', async () => {
     const { listener } = site()
     const server = createServer2((req, res) => { listener(req as never, res as never) })
     servers.push(server)
@@ -191,7 +191,7 @@ describe('uploads over node:http', () => {
     client.close()
   })
 
-  test('a slow handler gets all bytes although its client has left, and its response is kept', async () => {
+  test('gives a slow handler all bytes although its client has left, and keeps its response', async () => {
     let runs = 0
     let go = (): void => undefined
     const asked = new Promise<void>((resolve) => { go = resolve })

@@ -27,7 +27,7 @@ function send(bytes: Buffer, options: TusOptions): { done: Promise<string>, uplo
   return { done, upload }
 }
 
-describe('tus-js-client 4', () => {
+describe('an upload by tus-js-client 4', () => {
   for (const protocol of ['ietf-draft-03', 'ietf-draft-05'] as const) {
     const versions: Record<string, Partial<TusOptions>> = {
       'in one PATCH': {},
@@ -36,7 +36,7 @@ describe('tus-js-client 4', () => {
       'in one POST': { uploadDataDuringCreation: true },
     }
     for (const [name, options] of Object.entries(versions)) {
-      test(`${protocol}, ${name}`, async () => {
+      test(`completes: ${protocol}, ${name}`, async () => {
         const site = await open()
         const bytes = randomBytes(300_000)
         const progress: number[] = []
@@ -53,7 +53,7 @@ describe('tus-js-client 4', () => {
       })
     }
 
-    test(`${protocol}: connections that break are resumed, and the handler runs once`, async () => {
+    test(`${protocol}: resumes after connections that break, and the handler runs once`, async () => {
       const site = await open({ partBytes: 32 * 1024 })
       const proxy = await CuttingProxy.to(site.port, [100, 5000, 60_000, 20_000, 90_000, 100, 50_000])
       const bytes = randomBytes(400_000)
@@ -65,7 +65,7 @@ describe('tus-js-client 4', () => {
       await site.close()
     })
 
-    test(`${protocol}: pause, resume, and terminate`, async () => {
+    test(`${protocol}: is paused, resumed and terminated`, async () => {
       const site = await open()
       const bytes = randomBytes(300_000)
       let paused: Promise<void> | undefined

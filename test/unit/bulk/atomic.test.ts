@@ -14,7 +14,7 @@ function atomic(users: Users, transaction: (work: (inside: Users) => Promise<unk
 }
 
 describe('a transaction', () => {
-  test('that never calls its work, or hides its failure, is an error of the application: nothing counts as written', async () => {
+  test('fails as an error of the application if it does not call its work or hides its failure, and nothing counts as written', async () => {
     const users = new Users()
     users.fails = () => { throw new Error('the database is away') }
     for (const transaction of [
@@ -28,7 +28,7 @@ describe('a transaction', () => {
     }
   })
 
-  test('that begins again after its work was done, and fails then, has applied nothing: that is known', async () => {
+  test('has surely applied nothing if it begins its work again and then fails', async () => {
     const users = new Users()
     let fails = false
     users.fails = () => { if (fails) throw new Error('away') }
@@ -67,7 +67,7 @@ describe('a transaction', () => {
     assert.deepEqual(reasons, ['gone'])
   })
 
-  test('that fails closes the body', async () => {
+  test('closes the body if it fails', async () => {
     const users = new Users()
     let closed = 0
     const pieces = JSON.stringify(people(20_000)).match(/.{1,60000}/g) ?? []

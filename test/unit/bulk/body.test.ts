@@ -42,11 +42,11 @@ describe('a small body is rejected before anything is written', () => {
     'a ratio': [{ body: gzipSync(Buffer.alloc(2_000_000, 0x20)), headers: { 'content-encoding': 'gzip' } }, [413, 'body_too_large'], { maxRatio: 100 }],
   }
   for (const [name, [asked, expected, options]] of Object.entries(cases)) {
-    test(`SPEC 8.1: ${name} is ${expected.join(' ')}`, async () => { assert.deepEqual(await refused(asked, options), expected) })
+    test(`SPEC 8.1: ${name} gets ${expected.join(' ')}`, async () => { assert.deepEqual(await refused(asked, options), expected) })
   }
 })
 
-describe('a body', () => {
+describe('the body of a bulk request', () => {
   test('may be coded, arrive in pieces, or be parsed by the application', async () => {
     const body = people(5)
     const text = JSON.stringify(body)
@@ -61,7 +61,7 @@ describe('a body', () => {
       assert.deepEqual(users.emails, body.map(({ email }) => email))
     }
   })
-  test('a value that is not exact fails its item only: wide integers, 1e309, half of a surrogate pair', async () => {
+  test('fails only the item of an inexact value: wide integers, 1e309, half of a surrogate pair', async () => {
     const values = ['9007199254740992', '-9007199254740993', '1e309', '1e22', '"\\ud800"', '{"a":[{"\\udc00":1}]}', '"1234567890123456789"', '0.1', '9007199254740991', '"\\ud83d\\ude00"']
     const body = `[${values.map((value, at) => `{"name":"n","email":"${at}@x","extra":${value}}`).join(',')}]`
     for (const streamAboveBytes of [1_048_576, 10]) {
@@ -73,19 +73,19 @@ describe('a body', () => {
       assert.deepEqual(answer.json.items[5]?.error?.details, [{ pointer: '/5/extra/a/0', message: 'has a name with half of a surrogate pair' }])
     }
   })
-  test('of a key that an item has twice, the last one counts', async () => {
+  test('gives an item the last value of a repeated key', async () => {
     const users = new Users()
     await ask(handlerOf(users), { body: '[{"name":"a","email":"a@x","email":"b@x"}]' })
     assert.deepEqual(users.emails, ['b@x'])
   })
-  test('nested too deeply for a schema that recurses: its item alone is rejected', async () => {
+  test('fails only the item that is nested too deeply for a schema that recurses', async () => {
     const deep = (value: unknown): boolean => value instanceof Array && value.length > 0 ? deep(value[0]) : true
     const schema = { '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => { deep((value as { x?: unknown }).x); return { value: value as Draft } } } }
     const answer = await ask(handlerOf(new Users(), { schema }), { body: `[${JSON.stringify(person(0))},{"name":"a","email":"a@b","x":${'['.repeat(200_000)}${']'.repeat(200_000)}}]` })
     assert.deepEqual([statuses(answer), answer.json.items[1]?.error?.details], [[201, 400], [{ pointer: '/1', message: 'is nested too deeply' }]])
   })
   for (const streamAboveBytes of [10, 1_000_000]) {
-    test(`nested too deeply for whoever writes it out again: its item alone is rejected, with or without a schema (${streamAboveBytes})`, async () => {
+    test(`fails only the item that is nested too deeply to be written again, with or without a schema (${streamAboveBytes})`, async () => {
       const deep = `{"name":"a","email":"a@b","x":${'['.repeat(20_000)}${']'.repeat(20_000)}}`
       for (const schema of [undefined, { '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => ({ value: value as Draft }) } }]) {
         const users = new Users()
@@ -97,24 +97,24 @@ describe('a body', () => {
   }
 })
 
-describe('a large body', () => {
+describe('a large body of a bulk request', () => {
   const streamed = { streamAboveBytes: 1000, batchSize: 50 }
   const many = people(3000)
   const text = JSON.stringify(many)
 
-  test('is written in batches, and its report is that of all items', async () => {
+  test('is written in batches, and its report covers all items', async () => {
     const users = new Users()
     const answer = await ask(handlerOf(users, streamed), { pieces: [text.slice(0, 9), text.slice(9)] })
     assert.deepEqual([answer.status, answer.json.summary], [201, { total: 3000, succeeded: 3000, failed: 0 }])
     assert.deepEqual(answer.json.items.map(({ index, id }) => [index, id]), many.map((_, at) => [at, at + 1]))
     assert.deepEqual(users.emails, many.map(({ email }) => email))
   })
-  test('duplicates are not written', async () => {
+  test('is written without its duplicates', async () => {
     const users = new Users()
     const answer = await ask(handlerOf(users, streamed), { body: [...many, person(7)] })
     assert.deepEqual([answer.status, answer.json.items.at(-1)?.error?.code, users.users.size], [207, 'duplicate_item', 3000])
   })
-  test('a malformed body gets a 400 with the position of the error, and nothing is written', async () => {
+  test('gets a 400 with the position of the error if it is malformed, and nothing is written', async () => {
     for (const atomic of [false, true]) {
       const users = new Users()
       const broken = `${text.slice(0, 150_000)}}} ${text.slice(150_000)}`
@@ -124,7 +124,7 @@ describe('a large body', () => {
       assert.ok(offset >= 149_000 && offset <= 150_100)
     }
   })
-  test('atomic: each item is told its own, and nothing has changed', async () => {
+  test('reports each item of an atomic request separately, and changes nothing', async () => {
     const users = new Users(1)
     const bad = [...many.slice(0, 2000), { name: 'taken', email: 'user-1@example.com' }, ...many.slice(2000), {}]
     for (const repository of [users, only(users, 'create', 'transaction')]) {
@@ -135,12 +135,12 @@ describe('a large body', () => {
       assert.deepEqual(users.emails, ['user-1@example.com'])
     }
   })
-  test('atomic: all good is one transaction', async () => {
+  test('is one transaction if it is atomic and all items are valid', async () => {
     const users = new Users()
     const good = await ask(handlerOf(users, { ...streamed, atomic: true }), { body: many })
     assert.deepEqual([good.status, good.json.summary.succeeded, users.users.size], [201, 3000, 3000])
   })
-  test('too many items, or one that is too large: 413, and nothing is written', async () => {
+  test('gets a 413 for too many items or an item that is too large, and nothing is written', async () => {
     for (const [options, body] of [
       [{ maxItems: 2999 }, many], [{ maxItemBytes: 500 }, [...many, { name: 'a'.repeat(500), email: 'a@b' }]],
     ] as const) {
@@ -166,17 +166,17 @@ describe('a large body', () => {
     await assert.rejects(async () => handler({ ...fake, body: { ...fake.body, stream } }), { code: 'body_too_large' })
     assert.equal(closed, true)
   })
-  test('an empty array with much white space is an empty batch', async () => {
+  test('is an empty batch if it is an empty array with much white space', async () => {
     assert.deepEqual(await refused({ body: `[${' '.repeat(5000)}]` }, streamed), [400, 'empty_batch'])
   })
 })
 
-describe('maxDirectBytes', () => {
+describe('maxDirectBytes of a bulk request', () => {
   const text = JSON.stringify(people(100))
   const half = { maxDirectBytes: Math.floor(text.length / 2) }
   const gzipped = { body: gzipSync(text), headers: { 'content-encoding': 'gzip' } }
 
-  test('a larger body gets a 413 that wrote nothing, announced or not, coded or not', async () => {
+  test('gets a 413 for a larger body, announced or not, coded or not, and nothing is written', async () => {
     for (const asked of [{ body: text }, { pieces: [text.slice(0, 3000), text.slice(3000)] }, gzipped]) {
       for (const streamAboveBytes of [0, 1_000_000]) {
         const users = new Users()
@@ -185,12 +185,12 @@ describe('maxDirectBytes', () => {
       }
     }
   })
-  test('a body of just that size is written', async () => {
+  test('allows a body of exactly that size', async () => {
     for (const asked of [{ body: text }, { pieces: [text.slice(0, 3000), text.slice(3000)] }, gzipped]) {
       assert.equal((await ask(handlerOf(new Users(), { maxDirectBytes: text.length }), asked)).status, 201)
     }
   })
-  test('with background, a larger body becomes a task', async (t) => {
+  test('makes a task of a larger body with background', async (t) => {
     const { store, engine, blobs } = memory()
     const users = new Users()
     const bulk = bulkCreate<User, Draft>({ repository: users, schema: draft, ...half, background: { name: 'create', blobs } })

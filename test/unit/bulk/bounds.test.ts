@@ -8,8 +8,8 @@ import { createTasks } from '../../../src/tasks/tasks.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { ask, codes, draft, people, person, roleChange, statuses, Users, type Draft, type RoleChange, type User } from '../kit/bulk.js'
 
-describe('what judges the items', () => {
-  test('is that they are objects, where there is no schema', async () => {
+describe('the validation of items', () => {
+  test('checks that items are objects if there is no schema', async () => {
     const users = new Users()
     const answer = await ask(bulkCreate<User, Draft>({ repository: users }), { body: [person(0), 7, [], null, 'x', person(1)] })
     assert.deepEqual(statuses(answer), [201, 400, 400, 400, 400, 201])
@@ -17,7 +17,7 @@ describe('what judges the items', () => {
     assert.deepEqual(users.emails, [person(0).email, person(1).email])
   })
 
-  test('may be asynchronous, for valid items and for others', async () => {
+  test('may be asynchronous, for valid and invalid items', async () => {
     const schema = z.object({ name: z.string(), email: z.string() }).refine(async ({ name }) => Promise.resolve(name !== 'bad'))
     for (const bad of [[], [0], [3], [1, 4, 5]]) {
       const users = new Users()
@@ -28,12 +28,12 @@ describe('what judges the items', () => {
     }
   })
 
-  test('also sees what a host\'s parser has rounded', async () => {
+  test("finds values that the framework's parser has rounded", async () => {
     const answer = await ask(bulkCreate<User, Draft>({ repository: new Users() }), { parsed: { value: [{ ...person(0), wide: 2 ** 53 }, person(1)] } })
     assert.deepEqual([statuses(answer), codes(answer)], [[400, 201], ['inexact_value', undefined]])
   })
 
-  test('names the item that was first, of those about the same', async () => {
+  test('names the first of several items about the same record', async () => {
     const answer = await ask(bulkCreate<User, Draft>({ repository: new Users(), schema: draft, key: ({ email }) => email }), { body: [person(0), person(1), person(2), person(1)] })
     assert.equal(answer.json.items[3]?.error?.message, 'Item 1 of this batch has the same key, so this item was not written.')
   })
@@ -46,23 +46,23 @@ test('a report shows ids unchanged, whatever characters they have', async () => 
   assert.deepEqual(answer.json.items, ids.map((id, index) => ({ index, status: 201, ...id !== undefined && { id } })))
 })
 
-describe('a body', () => {
+describe('the bounds of a body', () => {
   const handler = (users: Users, more: object = {}) => bulkCreate<User, Draft>({ repository: users, schema: draft, ...more })
 
-  test('may have maxItems items and maxBodyBytes bytes, and no more', async () => {
+  test('are maxItems items and maxBodyBytes bytes', async () => {
     const body = JSON.stringify(people(3))
     for (const [more, status] of [
       [{ maxItems: 3 }, 201], [{ maxItems: 2 }, 413], [{ maxBodyBytes: body.length }, 201], [{ maxBodyBytes: body.length - 1 }, 413],
     ] as const) assert.equal((await ask(handler(new Users(), more), { body })).status, status, JSON.stringify(more))
   })
 
-  test('that a host has parsed was decoded by it, too', async () => {
+  test('apply to a body that the framework has parsed and decoded', async () => {
     const answer = await ask(handler(new Users()), { parsed: { value: people(1) }, headers: { 'content-encoding': 'x-own' } })
     assert.equal(answer.status, 201)
     assert.equal((await ask(handler(new Users()), { body: people(1), headers: { 'content-encoding': 'x-own' } })).status, 415)
   })
 
-  test('is an array, or has the member that is one: what is missing is pointed at', async () => {
+  test('include that it is an array or has the property with the array, and an error points at what is missing', async () => {
     const created = await ask(handler(new Users()), { body: { a: 1 } })
     assert.deepEqual([created.status, created.json.details], [400, [{ pointer: '', message: 'must be array' }]])
     const update = bulkUpdate<RoleChange, { role: string }, number>({
@@ -77,7 +77,7 @@ describe('a body', () => {
   })
 })
 
-describe('with a background task', () => {
+describe('an endpoint with a background task', () => {
   function setUp() {
     const { store, engine, blobs } = memory()
     const options = { repository: new Users(), schema: draft, streamAboveBytes: 100 }
@@ -87,7 +87,7 @@ describe('with a background task', () => {
     return { handler, close: async () => { await tasks.close({ drainMs: 0 }); await blobs.close() } }
   }
 
-  test('a preference other than respond-async is answered directly', async (t) => {
+  test('responds synchronously to a preference other than respond-async', async (t) => {
     const { handler, close } = setUp()
     t.after(close)
     assert.equal((await ask(handler, { body: people(1), headers: { prefer: 'wait=5' } })).status, 201)

@@ -48,7 +48,7 @@ describe('while the repository works', () => {
     for (let at = 0; at < 20; at++) assert.equal((await ask(handler, asked)).status, 201)
   })
 
-  test('a small coded body needs no decoder any more', { timeout: 60_000 }, async () => {
+  test('a small coded body needs no decoder', { timeout: 60_000 }, async () => {
     const { state, send } = slow()
     const body = zlib.brotliCompressSync(JSON.stringify(people(10)), { params: { [zlib.constants.BROTLI_PARAM_LGWIN]: 22 } })
     const { refused, rest } = await send({ body, headers: { 'content-encoding': 'br' } }, 40)

@@ -64,7 +64,7 @@ describe('a bulk task that continues', () => {
     assert.ok(Number(two.reports[0]?.done) >= 19_900, 'progress continues where it was')
   })
 
-  test('a task that had written everything only completes its report', async () => {
+  test('only completes its report if it had written everything', async () => {
     const blobs = new MemoryBlobs()
     const body = await spooled(blobs, 250)
     let writes = 0
@@ -79,7 +79,7 @@ describe('a bulk task that continues', () => {
     assert.equal(writes, 3)
   })
 
-  test('an atomic batch that became one between two runs starts over', async () => {
+  test('starts over if it is atomic and was not atomic before', async () => {
     const blobs = new MemoryBlobs()
     const body = await spooled(blobs, 250)
     const partly = create({ repository: { createMany: idsOf } }, blobs).task
@@ -95,7 +95,7 @@ describe('a bulk task that continues', () => {
     assert.deepEqual([summary.succeeded, written], [250, 250])
   })
 
-  test('resume that returns something else ends the task with a message that says what to return', async () => {
+  test('ends with a message that says what resume must return, if resume returns something else', async () => {
     const blobs = new MemoryBlobs()
     const body = await spooled(blobs, 2)
     for (const stored of ['', '{}', 'item 5', '{"succeeded":-1,"failed":0,"length":0,"report":{"parts":[],"rest":""}}', '{"succeeded":1,"failed":0,"length":0,"report":{"parts":5,"rest":""}}']) {
@@ -104,7 +104,7 @@ describe('a bulk task that continues', () => {
     }
   })
 
-  test('cursor needs the outcomes, one for each item', async () => {
+  test('needs one outcome for each item beside a cursor', async () => {
     const blobs = new MemoryBlobs()
     const body = await spooled(blobs, 2)
     const errors: unknown[] = []
@@ -120,7 +120,7 @@ describe('a bulk task that continues', () => {
     assert.match(String(errors[1]), /1 outcomes for 2 records/)
   })
 
-  test('a direct request has no cursor, and reads and writes neither checkpoints nor blobs', async (t) => {
+  test('has no cursor if it is synchronous, and then uses neither checkpoints nor blobs', async (t) => {
     const { store, engine, blobs } = memory()
     const calls: Call[] = []
     const bulk = create({ resume: () => assert.fail('a direct request does not resume'), repository: { createMany: (drafts, call) => {
@@ -138,7 +138,7 @@ describe('a bulk task that continues', () => {
     assert.deepEqual(store.usage(), before)
   })
 
-  test('resume is a function, needs background, and a repository whose writes have a position', () => {
+  test('needs resume as a function, background, and a repository whose writes have a position', () => {
     const background = { name: 'create', blobs: new MemoryBlobs() }
     const repository = { createMany: () => [] }
     assert.throws(() => bulkCreate({ repository, resume: () => undefined }), /resume needs background/)

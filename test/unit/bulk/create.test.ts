@@ -14,7 +14,7 @@ const handlerOf = (repository: BulkCreateOptions<User, Draft>['repository'], opt
 )
 
 describe('the report of a bulk create', () => {
-  test('SPEC 2.2, 4.3: all good is 201, with an id for each', async () => {
+  test('SPEC 2.2, 4.3: is a 201 with an id for each item if all are valid', async () => {
     const users = new Users()
     const answer = await ask(handlerOf(users), { body: people(3) })
     assert.equal(answer.status, 201)
@@ -25,7 +25,7 @@ describe('the report of a bulk create', () => {
     assert.deepEqual(users.emails, people(3).map(({ email }) => email))
     assert.deepEqual([answer.headers['content-type'], answer.headers['vary']], ['application/json', 'Prefer'])
   })
-  test('SPEC 4.3.1, 4.3.2, 7.4: each item is judged on its own, with a code, a sentence and pointers', async () => {
+  test('SPEC 4.3.1, 4.3.2, 7.4: judges each item on its own, with a code, a sentence and pointers', async () => {
     const users = new Users(1)
     const answer = await ask(handlerOf(users), { body: [person(0), { name: 'No email' }, 7, { name: 'Taken', email: 'user-1@example.com' }, person(0), person(1)] })
     assert.equal(answer.status, 207)
@@ -39,7 +39,7 @@ describe('the report of a bulk create', () => {
     assert.match(answer.json.items[4].error.message ?? '', /^Item 0 of this batch/)
     assert.deepEqual(users.emails, ['user-1@example.com', person(0).email, person(1).email])
   })
-  test('an id belongs to its own item, whatever items fail before it', async () => {
+  test('gives each id to its own item, whatever items fail before it', async () => {
     for (const bad of [[0], [1], [1, 2], [0, 2], [3]]) {
       const users = new Users()
       const { json } = await ask(handlerOf(users, { batchSize: 2 }), { body: people(6).map((its, at) => (bad.includes(at) ? {} : its)) })
@@ -49,21 +49,21 @@ describe('the report of a bulk create', () => {
       }
     }
   })
-  test('SPEC 2.1: a create without email gets a 400 for that item, and 422 where there is no other', async () => {
+  test('SPEC 2.1: has a 400 for an item without email, and is a 422 if there is no other item', async () => {
     const answer = await ask(handlerOf(new Users()), { body: [{ name: 'No email' }] })
     assert.deepEqual([answer.status, answer.json.code, statuses(answer)], [422, 'batch_failed', [400]])
     assert.equal(answer.json.error, 'None of the items could be applied.')
   })
-  test('a rejected bulk is a problem document for clients that accept it, with the same report', async () => {
+  test('is a problem document with the same content for clients that accept it, if all is rejected', async () => {
     const { headers, json } = await ask(handlerOf(new Users()), { body: [{}], headers: { accept: 'application/problem+json' } })
     assert.equal(headers['content-type'], 'application/problem+json')
     assert.deepEqual(Object.keys(json), ['status', 'title', 'detail', 'error', 'code', 'summary', 'items'])
     assert.deepEqual(headers['vary'], 'Accept, Prefer')
   })
-  test('mixedStatus: 200', async () => {
+  test('has status 200 with mixedStatus: 200', async () => {
     assert.equal((await ask(handlerOf(new Users(), { mixedStatus: 200 }), { body: [person(0), {}] })).status, 200)
   })
-  test('?only=failed leaves the others out; other values are rejected before anything is written', async () => {
+  test('leaves out the others with ?only=failed, whose other values are rejected before anything is written', async () => {
     const users = new Users()
     const { status, json } = await ask(handlerOf(users), { query: 'only=failed', body: [person(0), {}, person(1)] })
     assert.deepEqual([status, json.summary, json.items.map(({ index }) => index)], [207, { total: 3, succeeded: 2, failed: 1 }, [1]])
@@ -74,21 +74,21 @@ describe('the report of a bulk create', () => {
     }
     assert.equal(users.users.size, 3)
   })
-  test('Prefer: return=minimal gives the summary alone', async () => {
+  test('is the summary alone with Prefer: return=minimal', async () => {
     const headers = { prefer: 'return=minimal' }
     const good = await ask(handlerOf(new Users()), { headers, body: [person(0), {}] })
     assert.deepEqual([good.status, good.json, good.headers['preference-applied']], [207, { summary: { total: 2, succeeded: 1, failed: 1 } }, 'return=minimal'])
     const bad = await ask(handlerOf(new Users()), { headers, body: [{}] })
     assert.deepEqual([bad.status, Object.keys(bad.json), bad.headers['preference-applied']], [422, ['error', 'code', 'summary'], 'return=minimal'])
   })
-  test('an id may be text, is escaped, and may be left out', async () => {
+  test('has ids that may be text, are escaped, and may be left out', async () => {
     const long = 'x'.repeat(20)
     const ids = ['"a"', 'é\n', undefined, 'a', '\\', 'a\u0001', 7, 'a\u007f', 'b', long, `${long}"`, `${long}\\`, `${long}\n`, undefined, long]
     const repository = { create: ({ name }: Draft) => ({ id: ids[Number(name)] as unknown as number, name, email: '', role: '' }) }
     const { json } = await ask(handlerOf(repository), { body: ids.map((_, at) => ({ ...person(at), name: String(at) })) })
     assert.deepEqual(json.items.map(({ id }) => id), ids)
   })
-  test('after maxReportBytes an error has its code only, and every item is listed', async () => {
+  test('has only the code of an error above maxReportBytes, and lists every item', async () => {
     const body = Array.from({ length: 5000 }, () => ({}))
     const handler = handlerOf(new Users(), { streamAboveBytes: 100, maxReportBytes: 1000 })
     const { status, json } = await ask(handler, { body: JSON.stringify(body).replaceAll('{}', `{"pad":"${'x'.repeat(60)}"}`) })
@@ -104,7 +104,7 @@ describe('a repository that fails', () => {
     users.fails = ({ name }) => { if (name === 'Person 516') throw new Error('secret: connection lost') }
     return users
   }
-  test('create: the outcome of that item only is unknown, and onError receives the error, not the client', async () => {
+  test('in create makes the outcome of that item unknown, and only onError receives the error', async () => {
     told.length = 0
     const users = explodes(new Users())
     const answer = await ask(handlerOf(only(users, 'create')), { body: people(1000) })
@@ -115,7 +115,7 @@ describe('a repository that fails', () => {
     assert.deepEqual(told.map((error) => (error as Error).message), ['secret: connection lost'])
     assert.deepEqual(users.emails, people(1000).filter((_, at) => at !== 516).map(({ email }) => email))
   })
-  test('createMany: its batch is unknown, the others are not', async () => {
+  test('in createMany makes the outcomes of its batch unknown, and not those of others', async () => {
     const users = explodes(new Users())
     const answer = await ask(handlerOf(only(users, 'createMany'), { batchSize: 100 }), { body: people(1000) })
     assert.deepEqual(answer.json.summary, { total: 1000, succeeded: 900, failed: 100 })
@@ -124,7 +124,7 @@ describe('a repository that fails', () => {
     })
     assert.deepEqual(users.calls, Array.from({ length: 10 }, () => 'createMany 100'))
   })
-  test('in a transaction: nothing has changed, the item has the error, and the response is a 500', async () => {
+  test('in a transaction changes nothing: the item has the error, and the response is a 500', async () => {
     const users = explodes(new Users(2))
     const answer = await ask(handlerOf(only(users, 'create', 'transaction'), { atomic: true }), { body: people(1000) })
     assert.deepEqual([answer.status, answer.json.code, answer.json.summary], [500, 'internal_error', { total: 1000, succeeded: 0, failed: 1000 }])
@@ -133,7 +133,7 @@ describe('a repository that fails', () => {
     })
     assert.equal(users.users.size, 2)
   })
-  test('createMany in a transaction: nothing has changed, and it is unknown which item failed', async () => {
+  test('in createMany in a transaction changes nothing, and it is unknown which item failed', async () => {
     told.length = 0
     const users = explodes(new Users(2))
     const answer = await ask(handlerOf(users, { atomic: true }), { body: people(1000) })
@@ -141,13 +141,13 @@ describe('a repository that fails', () => {
     assert.ok(statuses(answer).every((status) => status === 424))
     assert.deepEqual([users.users.size, told.length], [2, 1])
   })
-  test('a transaction whose commit fails: the outcome is unknown, and the response says so', async () => {
+  test('in the commit of a transaction makes the outcome unknown, as the response says', async () => {
     const users = new Users()
     users.commit = () => { throw new Error('connection lost') }
     const answer = await ask(handlerOf(users, { atomic: true }), { body: people(3) })
     assert.deepEqual([answer.status, answer.json.code, codes(answer)], [500, 'write_outcome_unknown', Array.from({ length: 3 }, () => 'write_outcome_unknown')])
   })
-  test('a wrong number of outcomes, and no record, are faults of the repository', async () => {
+  test('is reported for a wrong number of outcomes, and for a missing record', async () => {
     told.length = 0
     const short = await ask(handlerOf({ createMany: () => [] }), { body: people(2) })
     const none = await ask(handlerOf({ create: () => undefined as unknown as User }), { body: people(2) })
@@ -156,12 +156,12 @@ describe('a repository that fails', () => {
     const many = await ask(handlerOf({ createMany: () => [1, 2, 3].map((id) => ({ ...person(id), id, role: '' })) }), { body: people(2) })
     assert.deepEqual([many.status, codes(many)], [500, ['write_outcome_unknown', 'write_outcome_unknown']])
   })
-  test('its own rejections keep their status, code and message', async () => {
+  test('may reject with its own status, code and message', async () => {
     const repository = { create: () => { throw new HttpError(402, 'no_credit', { message: 'You have no credit.' }) } }
     const { json } = await ask(handlerOf(repository), { body: [person(0)] })
     assert.deepEqual(json.items, [{ index: 0, status: 402, error: { code: 'no_credit', message: 'You have no credit.' } }])
   })
-  test('so does an exception of NestJS that it throws', async () => {
+  test('may throw an exception of NestJS, which keeps its status and message', async () => {
     told.length = 0
     const create = (): never => { throw new ConflictException('The email is taken.') }
     for (const transaction of [undefined, (work: (inside: { create: () => never }) => Promise<unknown>) => work({ create })]) {
@@ -170,7 +170,7 @@ describe('a repository that fails', () => {
     }
     assert.deepEqual(told, [])
   })
-  test('onError receives ten errors of one request, and may throw itself', async () => {
+  test('has ten errors of one request reported to onError, which may throw itself', async () => {
     let heard = 0
     const repository = { create: () => { throw new Error('down') } }
     await ask(handlerOf(repository, { onError: async () => { heard++; throw new Error('onError') } }), { body: people(50) })
@@ -178,19 +178,19 @@ describe('a repository that fails', () => {
   })
 })
 
-describe('atomic', () => {
-  test('SPEC 4.4.1: a bad item and nothing is written; each is told its own', async () => {
+describe('an atomic bulk create', () => {
+  test('SPEC 4.4.1: writes nothing if one item is bad, and reports each item separately', async () => {
     const users = new Users()
     const answer = await ask(handlerOf(users, { atomic: true }), { body: [person(0), {}, person(1), 3] })
     assert.deepEqual([answer.status, answer.json.code, statuses(answer)], [422, 'batch_failed', [424, 400, 424, 400]])
     assert.deepEqual([users.users.size, users.calls], [0, ['begin', 'createMany 2', 'rollback']])
   })
-  test('a batch without a valid item begins no transaction', async () => {
+  test('begins no transaction for a batch without a valid item', async () => {
     const users = new Users()
     const answer = await ask(handlerOf(users, { atomic: true }), { body: [{}, 3] })
     assert.deepEqual([answer.status, statuses(answer), users.calls], [422, [400, 400], []])
   })
-  test('a conflict gets a 409, also inside of the batch, and all is rolled back', async () => {
+  test('gets a 409 for a conflict, even inside of the batch, and is rolled back', async () => {
     const users = new Users(1)
     const taken = await ask(handlerOf(users, { atomic: true }), { body: [person(0), { name: 'x', email: 'user-1@example.com' }, person(1)] })
     assert.deepEqual([taken.status, taken.json.code, statuses(taken)], [409, 'conflict', [424, 409, 424]])
@@ -198,12 +198,12 @@ describe('atomic', () => {
     assert.deepEqual([twice.status, twice.json.code, statuses(twice)], [409, 'conflict', [424, 424, 409]])
     assert.deepEqual(users.emails, ['user-1@example.com'])
   })
-  test('one by one, it goes on after a rejected item, so that all of them are named', async () => {
+  test('continues one by one after a rejected item, so that all rejected items are named', async () => {
     const users = new Users(1)
     const answer = await ask(handlerOf(only(users, 'create', 'transaction'), { atomic: true }), { body: [person(0), { name: 'x', email: 'user-1@example.com' }, person(1), {}, person(0)] })
     assert.deepEqual([answer.status, statuses(answer), users.calls], [409, [424, 409, 424, 400, 409], ['begin', 'create', 'create', 'create', 'rollback']])
   })
-  test('an error that is no rejection ends it: the other items are validated and not written', async () => {
+  test('ends at an error that is no rejection, and the other items are validated but not written', async () => {
     for (const streamAboveBytes of [0, 1_000_000]) {
       const users = new Users()
       users.fails = ({ name }) => { if (name === 'Person 1') throw new Error('away') }
@@ -211,7 +211,7 @@ describe('atomic', () => {
       assert.deepEqual([answer.status, statuses(answer), users.calls], [500, [424, 500, 424, 424, 400], ['begin', 'create', 'create', 'rollback']])
     }
   })
-  test('a repository that cannot go on after a rejected record: the report names what is known', async () => {
+  test('reports what is known if its repository cannot continue after a rejected record', async () => {
     told.length = 0
     const users = new Users(1)
     users.fails = ({ name }) => { if (name === 'Person 1') throw new Error('current transaction is aborted') }
@@ -219,12 +219,12 @@ describe('atomic', () => {
     assert.deepEqual([answer.status, answer.json.code, statuses(answer)], [409, 'conflict', [409, 424, 400]])
     assert.equal((told[0] as Error).message, 'current transaction is aborted')
   })
-  test('all good is 201, in one transaction', async () => {
+  test('gets a 201 in one transaction if all items are valid', async () => {
     const users = new Users()
     const answer = await ask(handlerOf(users, { atomic: true, batchSize: 2 }), { body: people(3) })
     assert.deepEqual([answer.status, users.calls], [201, ['begin', 'createMany 2', 'createMany 1', 'commit']])
   })
-  test('a transaction that begins its work again writes it once', async () => {
+  test('writes once if its transaction begins its work again', async () => {
     const users = new Users()
     const twice = { createMany: users.createMany.bind(users), transaction: async <R>(work: (inside: never) => Promise<R>): Promise<R> => {
       await users.transaction(async (inside) => { await work(inside as never); throw new Error('serialization failure') }).catch(() => undefined)
@@ -233,7 +233,7 @@ describe('atomic', () => {
     const answer = await ask(handlerOf(twice, { atomic: true }), { body: people(3) })
     assert.deepEqual([answer.status, answer.json.summary.total, users.users.size], [201, 3, 3])
   })
-  test('one that begins its work again reads a large body again', async () => {
+  test('reads a large body again if its transaction begins its work again', async () => {
     const users = new Users()
     const twice = { createMany: users.createMany.bind(users), transaction: async <R>(work: (inside: never) => Promise<R>): Promise<R> => {
       await users.transaction(async (inside) => { await work(inside as never); throw new Error('serialization failure') }).catch(() => undefined)
@@ -242,14 +242,14 @@ describe('atomic', () => {
     const answer = await ask(handlerOf(twice, { atomic: true, streamAboveBytes: 1000 }), { body: people(3000) })
     assert.deepEqual([answer.status, answer.json.summary, users.users.size], [201, { total: 3000, succeeded: 3000, failed: 0 }, 3000])
   })
-  test("'if-possible' without a transaction is partial", async () => {
+  test("with 'if-possible' but without a transaction is partial", async () => {
     const users = new Users()
     assert.equal((await ask(handlerOf(only(users, 'createMany'), { atomic: 'if-possible' }), { body: [person(0), {}] })).status, 207)
     assert.equal(users.users.size, 1)
   })
 })
 
-test('a synchronous schema is not awaited: a thousand items take no more microtasks than ten', async () => {
+test('a synchronous schema takes no more microtasks for a thousand items than for ten', async () => {
   const turns = async (items: number): Promise<number> => {
     const handler = handlerOf(new Users())
     let count = 0
@@ -269,7 +269,7 @@ test('a synchronous schema is not awaited: a thousand items take no more microta
 })
 
 describe('a schema that responds late', () => {
-  test('validates a few items at a time, and the order is kept', async () => {
+  test('validates a few items at a time, and keeps the order', async () => {
     let now = 0
     let most = 0
     const late: Schema<Draft> = { '~standard': { version: 1, vendor: 'test', validate: async (value) => {
@@ -282,7 +282,7 @@ describe('a schema that responds late', () => {
     assert.deepEqual(statuses(answer), people(20).map((_, at) => (at % 3 === 1 ? 400 : 201)))
     assert.equal(most, 4)
   })
-  test('what it throws, or rejects with, fails its item, which is not written', async () => {
+  test('fails an item by what it throws or rejects with, and the item is not written', async () => {
     told.length = 0
     for (const validate of [() => { throw new Error('secret') }, () => Promise.reject(new Error('secret'))]) {
       const users = new Users()
@@ -294,8 +294,8 @@ describe('a schema that responds late', () => {
   })
 })
 
-describe('concurrency', () => {
-  test('limits concurrent writes, and the report keeps the order', async () => {
+describe('the concurrency of a bulk create', () => {
+  test('limits concurrent writes, and keeps the order of the report', async () => {
     let now = 0
     let most = 0
     const users = new Users()
@@ -309,28 +309,28 @@ describe('concurrency', () => {
     assert.equal(most, 3)
     json.items.forEach(({ id }, at) => { assert.equal(users.users.get(id as number)?.email, person(at).email) })
   })
-  test('an aborted request writes no further item', async () => {
+  test('writes no further item of an aborted request', async () => {
     const controller = new AbortController()
     const users = new Users()
     users.fails = ({ name }) => { if (name === 'Person 3') controller.abort() }
     await ask(handlerOf(only(users, 'create'), { concurrency: 1 }), { body: people(10), signal: controller.signal })
     assert.equal(users.users.size, 4)
   })
-  test('an aborted request writes no further slice', async () => {
+  test('writes no further slice of an aborted request', async () => {
     const controller = new AbortController()
     const users = new Users()
     users.fails = ({ name }) => { if (name === 'Person 3') controller.abort() }
     await ask(handlerOf(only(users, 'createMany'), { batchSize: 2 }), { body: people(10), signal: controller.signal })
     assert.deepEqual(users.calls, ['createMany 2', 'createMany 2'])
   })
-  test('a request whose client disconnected before the first write is not started, in a transaction or without', async () => {
+  test('starts no request whose client disconnected before the first write, in a transaction or without', async () => {
     for (const options of [{}, { atomic: true }, { streamAboveBytes: 10 }]) {
       const users = new Users()
       const { status, text } = await ask(handlerOf(users, options), { body: people(3), signal: AbortSignal.abort() })
       assert.deepEqual([status, text, users.users.size], [503, '', 0])
     }
   })
-  test('a signal is made only for a repository that reads it, where the binding can tell without', async () => {
+  test('creates a signal only for a repository that reads it, if the binding can tell without', async () => {
     let made = 0
     const asks = async (handler: ReturnType<typeof handlerOf>, gone: boolean) => {
       const request = fakeRequest({ body: JSON.stringify(people(1000)), headers: { 'content-type': 'application/json', 'content-length': '50000' } })

@@ -11,7 +11,7 @@ const TOO_MANY = { code: 'too_many_requests', status: 429, headers: { 'retry-aft
 const by = (subject: string, signal = new AbortController().signal): HttpRequest<unknown> =>
   ({ ...fakeRequest(), signal, context: { principal: { subject } } })
 
-describe('parsed JSON', () => {
+describe('the memory of parsed JSON', () => {
   /** Runs work on so many bytes until `end` is called. */
   function hold(subject: string, bytes: number) {
     let end = (): void => undefined
@@ -22,14 +22,14 @@ describe('parsed JSON', () => {
   /** Bytes of JSON whose estimate is a quarter of the heap for JSON. */
   const QUARTER = Math.floor(heapShare(8 / 3, Infinity) / 4 / 24)
 
-  test('is limited, but one request alone always runs', async () => {
+  test('is limited, but a single request always runs', async () => {
     const end = hold('one', 2 ** 40)
     await assert.rejects(run('other', 20_000), OVERLOADED)
     await end()
     assert.equal(await run('other', 20_000), 'done')
   })
 
-  test('of one caller may take a quarter, and keeps no other caller out', async () => {
+  test('has a share of a quarter for one caller, and other callers keep theirs', async () => {
     const end = hold('one', QUARTER)
     await assert.rejects(run('one', 20_000), TOO_MANY)
     assert.equal(await run('other', QUARTER), 'done')
@@ -37,7 +37,7 @@ describe('parsed JSON', () => {
     assert.equal(await run('one', 20_000), 'done')
   })
 
-  test('that is small is never rejected', async () => {
+  test('is never short for small bodies', async () => {
     const end = hold('one', 2 ** 40)
     assert.deepEqual(await Promise.all([run('one', 16_384), run('other', 16_384)]), ['done', 'done'])
     await end()
@@ -45,7 +45,7 @@ describe('parsed JSON', () => {
 })
 
 describe('work in turns', () => {
-  test('is left out if its client has gone', async () => {
+  test('is left out if its client has disconnected', async () => {
     const client = new AbortController()
     const done: string[] = []
     const turn = (name: string, signal?: AbortSignal) => inTurn(by(name, signal), async () => { done.push(name) })
@@ -58,7 +58,7 @@ describe('work in turns', () => {
     assert.deepEqual(done, ['third'])
   })
 
-  test('is done one at a time, and its callers alternate', async () => {
+  test('runs one at a time, and alternates between its callers', async () => {
     const done: string[] = []
     const turn = (caller: string) => inTurn(by(caller), async () => {
       done.push(`${caller} begins`)

@@ -13,7 +13,7 @@ const handlerOf = (users: Users, options: Options) => (
 const BOTH = [1_048_576, 0]
 
 describe('the array of a bulk request', () => {
-  test('may stand anywhere: pointers of its errors begin at the root of the body', async () => {
+  test('may be anywhere, and the pointers of its errors begin at the root of the body', async () => {
     for (const streamAboveBytes of BOTH) {
       const users = new Users()
       const handler = handlerOf(users, { items: '/data/users', streamAboveBytes })
@@ -24,7 +24,7 @@ describe('the array of a bulk request', () => {
     }
   })
 
-  test('may stand in an element of an array, or below a member of digits', async () => {
+  test('may be in an element of an array, or below a property that is a number', async () => {
     for (const streamAboveBytes of BOTH) {
       for (const body of [{ batches: [{ users: people(2) }] }, { batches: { 0: { users: people(2) } } }]) {
         const answer = await ask(handlerOf(new Users(), { items: '/batches/0/users', streamAboveBytes }), { body })
@@ -35,7 +35,7 @@ describe('the array of a bulk request', () => {
     }
   })
 
-  test('of an update may stand elsewhere than at /updates', async () => {
+  test('may be elsewhere than at /updates in an update', async () => {
     const users = new Users(2)
     const update = bulkUpdate<{ id: number, role: string }, { role: string }, number>({
       repository: users, items: '/data/changes', id: ({ id }) => id, change: ({ role }) => ({ role }),
@@ -45,7 +45,7 @@ describe('the array of a bulk request', () => {
     assert.equal((await ask(update, { method: 'PATCH', body: { updates: [] } })).json.code, 'invalid_input')
   })
 
-  test('is missing, or something else: 400 with a pointer to what is wrong', async () => {
+  test('gets a 400 with a pointer to what is wrong, if it is missing or something else', async () => {
     for (const streamAboveBytes of BOTH) {
       const handler = handlerOf(new Users(), { items: '/data/users', streamAboveBytes })
       for (const [body, pointer] of [
@@ -63,7 +63,7 @@ describe('the array of a bulk request', () => {
     }
   })
 
-  test('inherits nothing: names of Object.prototype are members like others', async () => {
+  test('inherits nothing: the names of Object.prototype are names like others', async () => {
     for (const streamAboveBytes of BOTH) {
       const handler = handlerOf(new Users(), { items: '/constructor/name', streamAboveBytes })
       assert.equal((await ask(handler, { body: {} })).status, 400)
@@ -73,7 +73,7 @@ describe('the array of a bulk request', () => {
     }
   })
 
-  test('stands alone by default, and among others where they are ignored', async () => {
+  test('stands alone by default, or beside other properties if they are ignored', async () => {
     const body = { meta: { sentBy: 'crm', at: [1, 2] }, data: { users: people(3), total: 3 } }
     for (const streamAboveBytes of BOTH) {
       const users = new Users()
@@ -85,7 +85,7 @@ describe('the array of a bulk request', () => {
     }
   })
 
-  test('is followed by something malformed: nothing is written', async () => {
+  test('writes nothing if malformed text follows it', async () => {
     const users = new Users()
     const handler = handlerOf(users, { items: '/data/users', otherMembers: 'ignore', streamAboveBytes: 0 })
     const body = `{"data":{"users":${JSON.stringify(people(3))},"total":}}`
@@ -94,7 +94,7 @@ describe('the array of a bulk request', () => {
   })
 })
 
-describe('OpenAPI of a bulk request', () => {
+describe('the OpenAPI document of a bulk request', () => {
   const bodyOf = (options: Options): unknown => {
     const [operation] = handlerOf(new Users(), { maxItems: 5, ...options }).operations ?? []
     const { requestBody } = operation?.openapi as { requestBody: { content: Record<string, { schema: { required?: string[] } }> } }
@@ -119,7 +119,7 @@ describe('OpenAPI of a bulk request', () => {
 
 const repository = new Users()
 const make = bulkCreate as (options: object) => unknown
-test('items is a JSON pointer, and what is beside it is rejected or ignored', () => {
+test('the option items is a JSON pointer, and properties beside the array are rejected or ignored', () => {
   for (const items of ['data', 'data/users', '/a~', '/a~2', 7, `/${'a'.repeat(256)}`, '/__proto__/users']) {
     assert.throws(() => make({ repository, items }), /^TypeError: bulkCreate: items must be a JSON pointer such as '\/data\/users', of at most 256 characters/)
   }

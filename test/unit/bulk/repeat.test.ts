@@ -69,7 +69,7 @@ const all = Array.from({ length: 10 }, (_, n) => n)
 const created = all.map(() => 201)
 
 describe('a bulk task', () => {
-  test('repeats a batch of which the repository says that nothing was written, with 503 or 429', async () => {
+  test('repeats a batch that the repository has not written, after a 503 or 429', async () => {
     for (const code of ['service_unavailable', 'too_many_requests'] as const) {
       const { rows, repository } = failing({ 2: () => httpError(code), 3: () => httpError(code) })
       const { run } = await open({ repository })
@@ -134,7 +134,7 @@ describe('a bulk task', () => {
     assert.deepEqual(await run(1), [201, 201, 201, 201, 201, 500, 500, 500, 500, 500])
   })
 
-  test('that writes single records repeats none that was written, even if writes overtake each other', async () => {
+  test('with single writes repeats no written record, even if writes overtake each other', async () => {
     const rows: number[] = []
     let isAway = true
     const create = async ({ n }: Row): Promise<Written> => {
@@ -185,7 +185,7 @@ describe('a bulk task', () => {
     }
   })
 
-  test('with an atomic batch repeats a commit of unknown outcome with a cursor only', async () => {
+  test('with an atomic batch repeats a commit of unknown outcome only with a cursor', async () => {
     for (const hasCursor of [true, false]) {
       let rows: number[] = []
       let stored: string | undefined
@@ -206,7 +206,7 @@ describe('a bulk task', () => {
     }
   })
 
-  test('waits for blobs that are unavailable, so its report is whole', async (t) => {
+  test('waits for blobs that are unavailable, so that its report is complete', async (t) => {
     // The timers of the library do not keep the process alive.
     keepAlive(t)
     const { rows, repository } = failing({})
@@ -214,11 +214,11 @@ describe('a bulk task', () => {
     const put = blobs.put.bind(blobs)
     let left = 3
     blobs.put = async (key, ...rest) => {
-      if (key.startsWith('bulk-report/') && left-- > 0) throw new StoreUnavailableError('The blobs are away')
+      if (key === `${BLOB}/1/0` && left-- > 0) throw new StoreUnavailableError('The blobs are away')
       return put(key, ...rest)
     }
     assert.deepEqual(await run(1), created)
-    assert.ok(await blobs.stat('bulk-report/test/1/all'))
+    assert.ok(await blobs.stat(`${BLOB}/1/0`))
     assert.deepEqual(rows, all)
   })
 })

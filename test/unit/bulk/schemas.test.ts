@@ -25,7 +25,7 @@ describe('SPEC 4.3.1: any schema judges each item', () => {
       assert.deepEqual(json.items.map(({ error }) => error?.details?.[0]?.pointer), [undefined, '/1/email', '/2/name', '/3'])
     })
   }
-  test('what comes out of a schema is what is written', async () => {
+  test('the output of a schema is written', async () => {
     const users = new Users()
     const schema = z.object({ name: z.string().default('nobody'), email: z.string().toLowerCase() })
     await ask(bulkCreate<User, Draft>({ repository: users, schema, key: ({ email }) => email }), { body: [{ email: 'A@B' }, { email: 'a@b' }] })

@@ -32,7 +32,7 @@ const handlerOf = (users: Users, ...ways: Create[]) => (
   bulkCreate<User, Draft>({ repository: repositoryOf(users, ...ways), schema: draft, batchSize: 2, onError: () => undefined })
 )
 
-describe('slices of a batch', () => {
+describe('the slices of a batch', () => {
   for (const [name, ways] of Object.entries({ 'at once': [put], 'late': [putLate], 'at once and late by turns': [put, putLate, put] })) {
     test(`are written ${name}, each once, in their order`, async () => {
       const users = new Users()
@@ -43,7 +43,7 @@ describe('slices of a batch', () => {
     })
   }
 
-  test('that fail do not affect other slices, synchronous or not', async () => {
+  test('are independent of slices that fail, synchronous or not', async () => {
     const fail: Create = () => { throw new Error('gone') }
     const failLate: Create = async () => { throw new Error('gone') }
     for (const ways of [[put, fail, put], [put, failLate, put], [putLate, fail, putLate], [putLate, failLate, putLate]]) {
@@ -64,7 +64,7 @@ describe('slices of a batch', () => {
     }
   })
 
-  test('a client that disconnects during the last slice changes nothing: all was written', async () => {
+  test('are all written if the client disconnects during the last one', async () => {
     const controller = new AbortController()
     const users = new Users()
     const answer = await ask(handlerOf(users, leaving(controller, putLate)), { body: people(2), signal: controller.signal })
@@ -72,7 +72,7 @@ describe('slices of a batch', () => {
   })
 })
 
-test('an empty array that is streamed is rejected, also in a transaction', async () => {
+test('an empty array in a streamed body is rejected, even in a transaction', async () => {
   const users = new Users()
   const handler = bulkCreate<User, Draft>({ repository: users, schema: draft, atomic: true, streamAboveBytes: 10 })
   const { status, json } = await ask(handler, { body: `[${' '.repeat(50)}]` })

@@ -13,7 +13,7 @@ const rolesOf = (users: Users): string[] => [...users.users.values()].map(({ rol
 const to = (role: string, ...ids: number[]): RoleChange[] => ids.map((userId) => ({ userId, role }))
 
 describe('bulk update', () => {
-  test('SPEC 2.3, 4.4: an object with updates of userId and role; all good is 200', async () => {
+  test('SPEC 2.3, 4.4: takes an object with updates of userId and role, and responds with 200 if all are valid', async () => {
     const users = new Users(3)
     const answer = await patch(handlerOf(users), to('editor', 1, 3))
     assert.deepEqual([answer.status, answer.json], [200, {
@@ -21,7 +21,7 @@ describe('bulk update', () => {
     }])
     assert.deepEqual(rolesOf(users), ['editor', 'viewer', 'editor'])
   })
-  test('SPEC 4.4.1: atomic where there is a transaction: no update counts when one fails', async () => {
+  test('SPEC 4.4.1: is atomic with a transaction, and no update counts if one fails', async () => {
     const users = new Users(3)
     const answer = await patch(handlerOf(users), to('editor', 1, 9, 3))
     assert.deepEqual([answer.status, answer.json.code, statuses(answer), codes(answer)], [
@@ -29,7 +29,7 @@ describe('bulk update', () => {
     ])
     assert.deepEqual([rolesOf(users), users.calls.at(-1)], [['viewer', 'viewer', 'viewer'], 'rollback'])
   })
-  test('SPEC 4.4.2: partial where there is none: successes and failures are reported', async () => {
+  test('SPEC 4.4.2: is partial without a transaction, and reports successes and failures', async () => {
     for (const users of [new Users(3), new Users(3)].map((its, at) => ({ its, repository: at === 0 ? only(its, 'update') : only(its, 'updateMany') }))) {
       const answer = await patch(handlerOf(users.repository), [...to('editor', 1, 9), { userId: 2, role: 'king' }, ...to('admin', 3)])
       assert.deepEqual([answer.status, statuses(answer), answer.json.summary], [207, [200, 404, 400, 200], { total: 4, succeeded: 2, failed: 2 }])
@@ -37,25 +37,25 @@ describe('bulk update', () => {
       assert.deepEqual(rolesOf(users.its), ['editor', 'viewer', 'admin'])
     }
   })
-  test('atomic: false is partial beside a transaction, true needs one', async () => {
+  test('is partial with atomic: false, and needs a transaction with atomic: true', async () => {
     const users = new Users(2)
     assert.equal((await patch(handlerOf(users, { atomic: false }), to('editor', 1, 9))).status, 207)
     assert.deepEqual(rolesOf(users), ['editor', 'viewer'])
     assert.throws(() => handlerOf(only(users, 'update'), { atomic: true }), /transaction/)
     assert.throws(() => handlerOf({}), /updateMany or update/)
   })
-  test('a wrong number of outcomes says nothing of any record', async () => {
+  test('knows nothing of any record if the number of outcomes is wrong', async () => {
     for (const outcomes of [[], [{ id: 1 }], [{ id: 1 }, { id: 2 }, { id: 3 }]]) {
       const answer = await patch(handlerOf({ updateMany: () => outcomes }), to('editor', 1, 2))
       assert.deepEqual([answer.status, codes(answer)], [500, ['write_outcome_unknown', 'write_outcome_unknown']])
     }
   })
-  test('two updates of one record in a batch: the later one is rejected', async () => {
+  test('rejects the later of two updates of one record in a batch', async () => {
     const users = new Users(2)
     const answer = await patch(handlerOf(users, { atomic: false }), [...to('editor', 1), ...to('admin', 1)])
     assert.deepEqual([statuses(answer), codes(answer), rolesOf(users)], [[200, 409], [undefined, 'duplicate_item'], ['editor', 'viewer']])
   })
-  test('a body of another shape gets a 400 with a pointer; POST is declined', async () => {
+  test('gives a 400 with a pointer to a body of another shape, and declines POST', async () => {
     const users = new Users(2)
     for (const [body, pointer] of [[[], '/updates'], [{}, '/updates'], [{ updates: {} }, '/updates'], [7, '/updates']] as const) {
       const answer = await ask(handlerOf(users), { method: 'PATCH', body })
@@ -64,7 +64,7 @@ describe('bulk update', () => {
     assert.equal((await patch(handlerOf(users), [])).json.code, 'empty_batch')
     await assert.rejects(ask(handlerOf(users), { method: 'POST', body: {} }), /passed it on/)
   })
-  test('a member beside the array gets a 400 that points at it, of a body at once and of one that is streamed, and nothing is written', async () => {
+  test('gives a 400 to a property beside the array, at once or streamed, and writes nothing', async () => {
     for (const streamAboveBytes of [0, 1_000_000]) {
       const users = new Users(3)
       const before = rolesOf(users)
@@ -80,7 +80,7 @@ describe('bulk update', () => {
       assert.deepEqual([unsafe.status, unsafe.json.code], [400, 'unsafe_key'])
     }
   })
-  test('the array may be another member, and the body may be streamed', async () => {
+  test('may have its array in another property, and a streamed body', async () => {
     const users = new Users(100)
     const handler = handlerOf(users, { items: '/changes', streamAboveBytes: 50, batchSize: 7 })
     const changes = [...users.users.keys()].map((userId) => ({ userId, role: 'admin' }))

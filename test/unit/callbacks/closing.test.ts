@@ -38,8 +38,8 @@ function setUp(t: TestContext, send: (request: CallbackRequest) => Promise<Callb
   return { tasks, heard, submit, shown }
 }
 
-describe('when tasks in memory close', () => {
-  test('a callback that waits for its retry for too long is interrupted, and nothing is reported', async (t) => {
+describe('a close of tasks in memory', () => {
+  test('interrupts a callback that waits too long for its retry, and reports nothing', async (t) => {
     const { tasks, heard, submit, shown } = setUp(t, async () => ({ status: 500 }))
     const id = await submit()
     // The retry is due after this drain time, so close does not wait for it.
@@ -48,14 +48,14 @@ describe('when tasks in memory close', () => {
     assert.deepEqual(heard, [])
   })
 
-  test('retries that are due within the drain time are made', async (t) => {
+  test('sends the retries that are due within the drain time', async (t) => {
     const { tasks, submit, shown } = setUp(t, async () => ({ status: 500 }), 20)
     const id = await submit()
     await tasks.close({ drainMs: 5000 })
     assert.deepEqual(await shown(id), { state: 'failed', attempts: 3, fault: 'status', lastStatus: 500, nextAttemptAt: undefined })
   })
 
-  test('a request that gets no response in time is aborted, and its callback is interrupted', async (t) => {
+  test('aborts a callback request that gets no response in time, and interrupts the callback', async (t) => {
     const { tasks, heard, submit, shown } = setUp(t, ({ signal }) => new Promise((_, reject) => {
       signal.addEventListener('abort', () => { reject(signal.reason as Error) })
     }))

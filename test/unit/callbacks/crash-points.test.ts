@@ -56,7 +56,7 @@ function hurry(t: TestContext): void {
 const delayOf = (hand: HandEngine, id: string) => (hand.at(id).callbackAt ?? Number.NaN) - hand.now()
 
 describe('a crash', () => {
-  test('can not come between the end of a task and its callback: both are one write', async (t) => {
+  test('cannot come between the end of a task and its callback, because both are one write', async (t) => {
     const { hand, spy, completed, callback } = setUp(t)
     const id = await completed()
     assert.deepEqual(spy.writes, [`create ${id}`, `change ${id}`])
@@ -64,7 +64,7 @@ describe('a crash', () => {
     assert.deepEqual(await callback(id), { state: 'pending', attempts: 0 })
   })
 
-  test('of the process that cancelled does not lose the callback', async (t) => {
+  test('does not lose the callback of a task that the process has cancelled', async (t) => {
     const { tasks, work, hand, sent } = setUp(t)
     await tasks.submit(work, 1, { id: 'one', callbackUrl: 'https://example.com/hook' })
     await tasks.cancel('one')
@@ -72,7 +72,7 @@ describe('a crash', () => {
     assert.match(sent[0]?.body ?? '', /"type":"task.cancelled"/)
   })
 
-  test('after an attempt was recorded: it is not repeated', async (t) => {
+  test('does not repeat an attempt that was recorded', async (t) => {
     const { hand, sent, completed, callback } = setUp(t, [{ status: 500 }])
     const id = await completed()
     await hand.deliverCallback(id)
@@ -83,7 +83,7 @@ describe('a crash', () => {
     assert.deepEqual([view?.state, view?.attempts, view?.lastStatus, view?.fault], ['pending', 1, 500, 'status'], 'not shown')
   })
 
-  test('before an attempt was recorded: it is repeated after a minute with the same id, and counts once', async (t) => {
+  test('before the record of an attempt repeats it after a minute with the same id, and it counts once', async (t) => {
     // The engine is asked again for minutes.
     hurry(t)
     const { hand, sent, heard, spy, completed, callback } = setUp(t, [{ status: 500 }, { status: 500 }])
@@ -98,7 +98,7 @@ describe('a crash', () => {
     assert.equal((await callback(id))?.attempts, 1)
   })
 
-  test('whose outcome was written, though its response was lost, changes nothing', async (t) => {
+  test('changes nothing after its outcome was written, even if the response was lost', async (t) => {
     const { hand, spy, completed, callback } = setUp(t, [{ status: 500 }])
     const id = await completed()
     let left = 1
@@ -109,7 +109,7 @@ describe('a crash', () => {
     assert.ok(Math.abs(delayOf(hand, id) - 7000) < 500)
   })
 
-  test('that was only presumed, of a worker that continues: its late record changes nothing', async (t) => {
+  test('lets the worker continue if it is wrongly presumed, and the late record of the worker changes nothing', async (t) => {
     const late = deferred<CallbackReply>()
     const { hand, completed, callback } = setUp(t, [late.promise, { status: 500 }, { status: 502 }])
     const id = await completed()
@@ -124,7 +124,7 @@ describe('a crash', () => {
     assert.deepEqual([view?.state, view?.attempts, view?.lastStatus], ['pending', 2, 502], 'taken back')
   })
 
-  test('of a process without callbacks leaves them to the others', async (t) => {
+  test('in a process without callbacks leaves them to the others', async (t) => {
     const { work, hand, sent, completed, callback } = setUp(t)
     const other = hand.another()
     const plain = createTasks({ store: new SpyStore(memory().store, new Spy(), true), engine: other, definitions: [work] })
@@ -165,7 +165,7 @@ describe('a callback', () => {
     assert.ok(delay <= 600_000 && delay > 595_000, String(delay))
   })
 
-  test('that has used up its attempts is failed, and can be redelivered', async (t) => {
+  test('is failed when it has used up its attempts, and can be redelivered', async (t) => {
     const { tasks, hand, completed, callback } = setUp(t, [{ status: 500 }, { status: 500 }, { status: 500 }])
     const id = await completed()
     for (let attempt = 1; attempt <= 3; attempt++) {
@@ -179,7 +179,7 @@ describe('a callback', () => {
     assert.equal((await callback(id))?.state, 'delivered', 'not delivered')
   })
 
-  test('that waits for its next attempt is sent at once if it is redelivered', async (t) => {
+  test('is sent at once if it is redelivered while it waits for its next attempt', async (t) => {
     const { tasks, work, hand, sent, callback } = setUp(t, [{ status: 500 }])
     await tasks.submit(work, 1, { id: 'one', callbackUrl: 'https://example.com/hook' })
     assert.equal(await tasks.redeliver('one'), false, 'there is nothing to tell of yet')
@@ -190,7 +190,7 @@ describe('a callback', () => {
     assert.deepEqual([sent.length, (await callback('one'))?.state], [2, 'delivered'])
   })
 
-  test('of a later task of an id is another message, and does not get the outcome of an earlier one', async (t) => {
+  test('is another message for a later task with the same id, and does not get an earlier outcome', async (t) => {
     const late = deferred<CallbackReply>()
     const { tasks, hand, sent, completed, callback } = setUp(t, [late.promise])
     await completed('mine', 'one')
@@ -205,7 +205,7 @@ describe('a callback', () => {
     assert.notEqual(sent[0]?.headers['webhook-id'], sent[1]?.headers['webhook-id'])
   })
 
-  test('of a process that closes is sent by another one at once, and nothing is reported', async (t) => {
+  test('is sent at once by another process if its process closes, and nothing is reported', async (t) => {
     const { tasks, hand, heard, completed, callback } = setUp(t, ['none'])
     const other = setUp(t, [], hand.another())
     const id = await completed()

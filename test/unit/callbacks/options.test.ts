@@ -50,7 +50,7 @@ describe('callbacks()', () => {
     make(callbacks({ secrets, sender, ...{ attempts: undefined, backoff: undefined, maxInFlight: undefined, maxPerHost: undefined } } as never))
   })
 
-  test('sends over HTTP to public addresses, unless another sender is named', async () => {
+  test('sends over HTTP to public addresses, unless it has another sender', async () => {
     const tasks = make(callbacks({ secrets }))
     assert.equal(await coreOf(tasks).checkCallback('https://example.com/hook', 'ann'), 'https://example.com/hook')
     const forbidden = (): Promise<Error> => (
@@ -74,7 +74,7 @@ describe('httpSender()', () => {
 })
 
 describe('createTasks', () => {
-  test('says what to write if it gets options in place of callbacks()', () => {
+  test('says what to write if it gets options instead of callbacks()', () => {
     const write = /^TypeError: createTasks: callbacks must be what callbacks\(\) of longhaul\/callbacks returns: write callbacks: callbacks\(\{ secrets, … \}\)/
     for (const old of [{ sender, secrets }, { secrets }, callbacks, true]) assert.throws(() => make(old), write)
   })

@@ -37,7 +37,7 @@ async function whole(items: readonly User[]) {
   return { summary, items: outcomes }
 }
 
-describe('bulk', () => {
+describe('client.bulk', () => {
   test('returns the same report for any division into requests', async () => {
     const all = users(50)
     for (const options of [{}, { maxItems: 7 }, { maxItems: 1 }, { maxBodyBytes: 300 }, { maxItems: 7, concurrency: 5 }]) {
@@ -48,7 +48,7 @@ describe('bulk', () => {
     }
   })
 
-  test('each request has its own key, which a retry repeats', async () => {
+  test('sends each request with its own key, which a retry repeats', async () => {
     const { client, seen } = fakeServer(({ body, headers }, at) => {
       if (at === 0) return lost()
       const key = { 'idempotency-key': headers['idempotency-key'] ?? '' }
@@ -66,7 +66,7 @@ describe('bulk', () => {
     assert.equal(none.seen[0]?.headers['idempotency-key'], undefined)
   })
 
-  test('a 413 makes this request and later ones smaller', async () => {
+  test('makes this request and later requests smaller after a 413', async () => {
     const { client, seen } = site({ items: 10 })
     const all = users(60)
     assert.deepEqual(await client.bulk('/bulk', all, { maxItems: 30 }), await whole(all))
@@ -75,7 +75,7 @@ describe('bulk', () => {
     assert.deepEqual(await large.client.bulk('/bulk', users(20)), await whole(users(20)))
   })
 
-  test('an item that is too large by itself is reported, the others are sent', async () => {
+  test('reports an item that is too large by itself, and sends the others', async () => {
     const all = users(3)
     all[1] = { name: 'x'.repeat(500), email: 'x' }
     const { client } = site({ bytes: 200 })
@@ -93,14 +93,14 @@ describe('bulk', () => {
     assert.deepEqual(items.map(({ index }) => index), [3, 10, 17])
   })
 
-  test('sends updates with another member and method', async () => {
+  test('sends updates with another property and method', async () => {
     const { client, seen } = fakeServer(({ body }) => report(JSON.parse(body).updates))
     await client.bulk('/update', users(2), { method: 'PATCH', items: '/updates' })
     assert.equal(seen[0]?.method, 'PATCH')
     assert.deepEqual(JSON.parse(seen[0]?.body ?? ''), { updates: users(2) })
   })
 
-  test('items deep in the body; pointers of errors are counted over all requests', async () => {
+  test('sends items deep in the body, and counts the pointers of errors over all requests', async () => {
     const { client, seen } = fakeServer(({ body }) => {
       const { length } = JSON.parse(body)['a/b'].users as unknown[]
       const details = [{ pointer: `/a~1b/users/${length - 1}/email`, message: 'is required' }, { pointer: '/other', message: 'is odd' }]
@@ -115,7 +115,7 @@ describe('bulk', () => {
     await assert.rejects(client.bulk('/bulk', users(1), { items: 'users' }), { name: 'TypeError', message: /JSON pointer/ })
   })
 
-  test('in the background, each request is a task', async () => {
+  test('makes each request a task in the background', async () => {
     const bodies: User[][] = []
     const { client, seen } = fakeServer(async ({ method, url, body }) => {
       if (method === 'POST') return json({ taskId: String(bodies.push(JSON.parse(body)) - 1) }, 202, { location: `/status/${bodies.length - 1}` })
@@ -125,7 +125,7 @@ describe('bulk', () => {
     assert.equal(seen[0]?.headers['prefer'], 'respond-async')
   })
 
-  test('a request that fails as a whole rejects, with the report so far', async () => {
+  test('rejects with the report so far if a request fails as a whole', async () => {
     const { client, seen } = site({}, (_, at) => at === 2 ? json({ error: 'No.', code: 'forbidden' }, 403) : undefined)
     const error = await client.bulk('/bulk', users(50), { maxItems: 10 }).then(() => assert.fail(), (error: unknown) => error)
     assert.ok(isBulkFailed(error))

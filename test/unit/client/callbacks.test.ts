@@ -60,7 +60,7 @@ describe('verifyCallback', () => {
     await assert.rejects(verifyCallback(body, sign([SECRET]), [OTHER]), { name: 'ClientError', code: 'callback_signature_invalid' })
   })
 
-  test('names the reason why a callback is rejected', async () => {
+  test('names the reason for the rejection of a callback', async () => {
     await assert.rejects(verifyCallback(body, {}, SECRET), { code: 'callback_headers_missing' })
     await assert.rejects(verifyCallback(body, sign([SECRET], Date.now() - 301_000), SECRET), { code: 'callback_expired' })
     await assert.rejects(verifyCallback(body, sign([SECRET], Date.now() - 61_000), SECRET, { toleranceSeconds: 60 }), { code: 'callback_expired' })

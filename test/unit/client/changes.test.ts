@@ -21,7 +21,7 @@ describe('a handle', () => {
     assert.deepEqual(linesOf(seen), ['GET /tasks/1', 'POST /tasks/1/retry', 'GET /tasks/1'])
   })
 
-  test('repeats a retry with a lost response with the same key; a task that runs already stays as it is', async () => {
+  test('repeats a retry with its key after a lost response, and leaves a running task as it is', async () => {
     const { client, seen } = fakeServer(script(lost, () => conflict('task_not_final'), () => json(processing)))
     assert.equal((await client.resume(saved).retry()).status, 'processing')
     assert.deepEqual(linesOf(seen), ['POST /tasks/1/retry', 'POST /tasks/1/retry', 'GET /tasks/1'])
@@ -30,7 +30,7 @@ describe('a handle', () => {
     await assert.rejects(fakeServer(() => json({ error: 'No.', code: 'not_found' }, 404)).client.resume(saved).retry(), { status: 404 })
   })
 
-  test('a task that is completed is not retried, and one without callback has none to send', async () => {
+  test('does not retry a completed task, and has no callback to send for a task without one', async () => {
     for (const [call, code] of [['retry', 'task_already_completed'], ['redeliver', 'no_callback'], ['redeliver', 'task_not_final']] as const) {
       const { client, seen } = fakeServer(() => conflict(code))
       await assert.rejects(client.resume(saved)[call](), { status: 409, code })
@@ -41,7 +41,7 @@ describe('a handle', () => {
     assert.equal((await pending.client.resume(saved).redeliver()).status, 'completed')
   })
 
-  test('asks for the callback again', async () => {
+  test('requests the callback again', async () => {
     const callback = { state: 'pending', attempts: 0 }
     const { client, seen } = fakeServer(script(() => json({ ...completed, callback }, 202)))
     assert.deepEqual((await client.resume(saved).redeliver()).callback, callback)
@@ -63,13 +63,13 @@ describe('a handle', () => {
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "2"'])
     })
 
-    test('cancels it before', async () => {
+    test('after it has cancelled it', async () => {
       const { client, seen } = fakeServer(script(tagged(processing, '"1"'), () => json(cancelled, 202), tagged(cancelled, '"2"'), deleted))
       await client.resume(saved).forget()
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE -', 'GET -', 'DELETE "2"'])
     })
 
-    test('that has ended, or was retried, since it was read', async () => {
+    test('even if it has ended, or was retried, since it was read', async () => {
       const refused = (status: number) => () => json({ error: 'No.', code: 'no' }, status)
       const { client, seen } = fakeServer(script(
         tagged(processing, '"1"'), refused(428), tagged(completed, '"2"'), refused(412), tagged(completed, '"4"'), deleted,
@@ -78,7 +78,7 @@ describe('a handle', () => {
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE -', 'GET -', 'DELETE "2"', 'GET -', 'DELETE "4"'])
     })
 
-    test('needs no second response, and rejects if the server deletes no tasks', async () => {
+    test('with one response, and rejects if the server deletes no tasks', async () => {
       const { client, seen } = fakeServer(script(tagged(completed, '"2"'), lost, gone))
       await client.resume(saved).forget()
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "2"', 'DELETE "2"'])
@@ -90,7 +90,7 @@ describe('a handle', () => {
     })
   })
 
-  test('of a result that came at once changes nothing', async () => {
+  test('changes nothing if the result came at once', async () => {
     const task = fakeServer(() => json({ message: 'Done.' })).client.resume({ result: { message: 'Done.' } })
     assert.deepEqual([(await task.retry()).status, (await task.redeliver()).status, await task.forget()], ['completed', 'completed', undefined])
     assert.throws(() => task.file('a.csv'), TypeError)

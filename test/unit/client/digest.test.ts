@@ -55,7 +55,7 @@ function inBrowser(t: TestContext): void {
 }
 
 for (const place of ['Node', 'a browser']) {
-  describe(`Repr-Digest of a download in ${place}`, () => {
+  describe(`the Repr-Digest of a download in ${place}`, () => {
     test('is checked at the end of the content', async (t) => {
       if (place === 'a browser') inBrowser(t)
       assert.equal(await received(site({ digest: RIGHT }).get()), 1000)
@@ -74,7 +74,7 @@ for (const place of ['Node', 'a browser']) {
       }
     })
 
-    test('is not checked if it is of other bytes than the received ones', async (t) => {
+    test('is not checked if it belongs to other bytes than the received ones', async (t) => {
       if (place === 'a browser') inBrowser(t)
       assert.equal(await received(site({ digest: WRONG }).get({ from: { received: 400, etag: '"a"' } })), 600)
       assert.equal(await received(site({ digest: WRONG, coding: 'x-own' }).get()), 1000)
@@ -82,7 +82,7 @@ for (const place of ['Node', 'a browser']) {
       assert.equal(await received(site({ digest: 'sha-256=nonsense' }).get()), 1000)
     })
 
-    test('by sha-512 is checked where the platform can hash pieces', async (t) => {
+    test('is checked with sha-512 if the platform can hash pieces', async (t) => {
       if (place === 'a browser') inBrowser(t)
       const download = received(site({ digest: digestOf('something else', 'sha-512') }).get())
       if (place === 'a browser') assert.equal(await download, 1000)
@@ -92,7 +92,7 @@ for (const place of ['Node', 'a browser']) {
   })
 }
 
-test('SHA-256 of any bytes, however they are cut, is that of node:crypto', () => {
+test('SHA-256 of any bytes, however they are cut, equals that of node:crypto', () => {
   fc.assert(fc.property(fc.array(fc.uint8Array({ maxLength: 200 }), { maxLength: 8 }), (all) => {
     const hash = new Sha256()
     const expected = createHash('sha256')

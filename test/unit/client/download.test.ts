@@ -79,7 +79,7 @@ describe('download', () => {
     assert.deepEqual(ranges(seen), ['bytes=0-', 'bytes=300-'])
   })
 
-  test('restarts if the content has changed, or rejects, as the option says', async () => {
+  test('restarts or rejects if the content has changed, as the option says', async () => {
     const changing = () => {
       const made = site({ breakAfter: [100] })
       made.now.lie = (response) => {
@@ -99,7 +99,7 @@ describe('download', () => {
     await assert.rejects(bytesOf(changing().get()), { code: 'content_changed' })
   })
 
-  test('rejects a part of another content', async () => {
+  test('rejects a part of other content', async () => {
     // A server that ignores If-Range, and says so by its tag only.
     const made = site({ breakAfter: [100] })
     made.now.lie = (response, { headers }) => {
@@ -123,7 +123,7 @@ describe('download', () => {
     assert.deepEqual(Buffer.from(await (await made.get().blob()).arrayBuffer()), Buffer.from(OLD))
   })
 
-  test('from a server without ranges, skips the known bytes of the same content, and restarts for another', async () => {
+  test('skips the known bytes of the same content without ranges, and restarts for other content', async () => {
     const same = site({ ranges: false, breakAfter: [100, 500] })
     assert.deepEqual(await bytesOf(same.get()), Buffer.from(OLD))
     assert.equal(same.seen.length, 3)
@@ -172,7 +172,7 @@ describe('download', () => {
     assert.deepEqual(Buffer.concat(parts), Buffer.from(NEW))
   })
 
-  test('accepts an empty content', async () => {
+  test('accepts empty content', async () => {
     assert.equal((await bytesOf(site({ content: new Uint8Array() }).get())).length, 0)
     assert.equal((await bytesOf(site({ content: new Uint8Array(), ranges: false }).get())).length, 0)
   })

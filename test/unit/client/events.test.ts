@@ -8,14 +8,14 @@ const read = (pieces: readonly string[], maxUnits = 1000): ServerEvent[] => {
   return pieces.flatMap((piece) => reader.read(piece))
 }
 
-describe('server-sent events', () => {
+describe('a reader of server-sent events', () => {
   test('reads fields, comments, several lines of data, and ids that persist', () => {
     assert.deepEqual(read([': hello\nid: 1\ndata: a\ndata:b\nevent: x\nretry: 5\n\n', 'data\n\n', 'nothing: here\n\n', 'id\ndata: c\n\n', 'data: cut off\n']), [
       { id: '1', data: 'a\nb' }, { id: '1', data: '' }, { id: '', data: 'c' },
     ])
   })
 
-  test('a line ends with LF, CR or CRLF', () => {
+  test('ends a line at LF, CR or CRLF', () => {
     for (const end of ['\n', '\r', '\r\n']) assert.deepEqual(read([['id: 1', 'data: a', 'data: c', '', 'data: b', '', ''].join(end)]), [{ id: '1', data: 'a\nc' }, { id: '1', data: 'b' }])
   })
 

@@ -58,7 +58,7 @@ describe('readNdjson', () => {
     await assert.rejects(all(readNdjson(pieces([Uint8Array.of(0x7b, 0xff, 0x7d, 10)]))), { code: 'line_not_utf8' })
   })
 
-  test('the limit is exact, counts bytes, and keeps nothing of a longer line', async () => {
+  test('has an exact limit in bytes, and keeps nothing of a longer line', async () => {
     const line = '{"a":"äöü"}'
     const size = bytes(line).length
     assert.deepEqual((await read([bytes(`${line}\n`)], size)).faults, [])
@@ -84,7 +84,7 @@ describe('readNdjson', () => {
     await assert.rejects(all(readNdjson(new Response('{}', { status: 404 }))), { code: 'http_404', status: 404 })
   })
 
-  test('leaving the loop closes the body', async () => {
+  test('closes the body when its loop is left', async () => {
     let cancelled = false
     const body = new ReadableStream<Uint8Array>({
       pull(controller) { controller.enqueue(bytes('{"a":1}\n')) },
@@ -105,7 +105,7 @@ describe('readNdjson', () => {
 })
 
 describe('writeNdjson', () => {
-  test('a written text is read back', async () => {
+  test('writes text that can be read back', async () => {
     await fc.assert(fc.asyncProperty(fc.array(fc.dictionary(fc.string(), fc.jsonValue())), async (records) => {
       const found = await all(readNdjson(writeNdjson(records)))
       assert.equal(JSON.stringify(found), JSON.stringify(records))
@@ -139,7 +139,7 @@ describe('writeNdjson', () => {
     await assert.rejects(new Response(writeNdjson(source())).text(), /the cursor broke/)
   })
 
-  test('rejects values that are no records', async () => {
+  test('rejects values that are not records', async () => {
     for (const bad of [[1], null, 7, new Date(), { toJSON: () => undefined }]) {
       await assert.rejects(new Response(writeNdjson([bad as object])).text(), TypeError)
     }
@@ -169,7 +169,7 @@ describe('upload', () => {
     assert.equal(await bodies[0].text(), '{"a":1}\n')
   })
 
-  test('in the background, the report is the result of a task', async () => {
+  test('returns the result of a task as the report, in the background', async () => {
     const { client, seen } = fakeServer(script(
       lost, ({ headers }) => json(report, 200, { 'idempotency-key': headers['idempotency-key'] ?? '' }),
       () => json({ taskId: 't' }, 202, { location: '/s' }), () => json({ status: 'processing', progress: { done: 1 } }), () => json({ status: 'completed', result: report }),
@@ -185,7 +185,7 @@ describe('upload', () => {
     assert.equal(seen[0]?.headers['idempotency-key'], seen[2]?.headers['idempotency-key'])
   })
 
-  test('with a key, repeats a lost request whose server acknowledges keys', async () => {
+  test('repeats a lost request with a key if the server acknowledges keys', async () => {
     const acknowledged = ({ headers }: { headers: Record<string, string> }) => json(report, 200, { 'idempotency-key': headers['idempotency-key'] ?? '' })
     const { client, seen } = fakeServer(script(lost, acknowledged, acknowledged))
     assert.deepEqual(await client.upload('/upload', [{ a: 1 }], { idempotencyKey: 'import-7' }), report)
@@ -217,7 +217,7 @@ describe('upload', () => {
 })
 
 describe('records', () => {
-  test('requests NDJSON, retries if it may, and rejects for an error', async () => {
+  test('requests NDJSON, retries if allowed, and rejects for an error', async () => {
     const { client, seen } = fakeServer(script(lost, () => json({}, 503), () => new Response('{"a":1}\n{"a":2}')))
     assert.deepEqual(await all(client.records<{ a: number }>('/bulk-data')), [{ a: 1 }, { a: 2 }])
     assert.equal(seen[2]?.headers['accept'], 'application/x-ndjson')

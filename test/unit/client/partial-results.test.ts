@@ -17,7 +17,7 @@ function clientOf(...answers: readonly (string | number)[]) {
   return { client, asked, task: { statusUrl: 'http://localhost/tasks/1' } }
 }
 
-test('continues after the last partial result when a stream ends early or the server is away', async () => {
+test('a reader of partial results continues after the last one when a stream ends early or the server is away', async () => {
   const { client, asked, task } = clientOf(
     '{"id":"a-1","value":"a"}\n\n{"id":"a-2","value":"b"}\n', 503, '{"id":"a-3","value":"c"}\n{"end":{"status":"completed"}}\n',
   )
@@ -27,7 +27,7 @@ test('continues after the last partial result when a stream ends early or the se
   assert.deepEqual(asked.map((url) => new URL(url).search), ['', '?after=a-2', '?after=a-2'])
 })
 
-test('continues when a proxy ends a stream that broke in the middle of a line', async () => {
+test('a reader of partial results continues when a proxy ends a stream in the middle of a line', async () => {
   const { client, asked, task } = clientOf(
     '{"id":"a-1","value":"a"}\n{"id":"a-2","val', '{"id":"a-2","value":"b"}\n{"end":{"status":"completed"}}\n',
   )
@@ -36,7 +36,7 @@ test('continues when a proxy ends a stream that broke in the middle of a line', 
   assert.deepEqual([seen, asked.map((url) => new URL(url).search)], [['a', 'b'], ['', '?after=a-1']])
 })
 
-test('goes on for as long as connections last, even if they bring nothing', async (t) => {
+test('a reader of partial results continues for as long as connections last, even without results', async (t) => {
   const quiet = Array.from({ length: 12 }, () => '\n')
   const { client, asked, task } = clientOf(...quiet, '{"id":"a-1","value":"late"}\n{"end":{"status":"completed"}}\n')
   let now = 0
@@ -47,14 +47,14 @@ test('goes on for as long as connections last, even if they bring nothing', asyn
   assert.deepEqual([seen, asked.length], [['late'], 13])
 })
 
-test('gives up if connections bring nothing and do not last', async (t) => {
+test('a reader of partial results gives up if connections bring nothing and do not last', async (t) => {
   const { client, asked, task } = clientOf(...Array.from({ length: 12 }, () => '\n'))
   t.mock.method(globalThis, 'setTimeout', (work: () => void) => setImmediate(work))
   await assert.rejects(readPartialResults(client, task).next(), { code: 'network_error' })
   assert.equal(asked.length, 8)
 })
 
-test('tells of a gap once, also if the connection breaks then', async () => {
+test('a reader of partial results reports a gap once, even if the connection breaks then', async () => {
   const { client, asked, task } = clientOf('{"id":"b-8","gap":{}}\n', '{"id":"b-9","value":1}\n{"end":{"status":"failed"}}\n')
   const told: unknown[] = []
   for await (const { id } of readPartialResults(client, task, { after: 'a-4', onGap: () => { told.push('gap') } })) told.push(id)
@@ -62,12 +62,12 @@ test('tells of a gap once, also if the connection breaks then', async () => {
   assert.deepEqual(asked.map((url) => new URL(url).search), ['?after=a-4', '?after=b-8'])
 })
 
-test('rejects with the error of a server that has no such task', async () => {
+test('a reader of partial results rejects with the error of a server without this task', async () => {
   const { client, task } = clientOf()
   await assert.rejects(readPartialResults(client, task).next(), { status: 404 })
 })
 
-test('yields nothing if the server responded at once', async () => {
+test('a reader of partial results yields nothing if the server responded at once', async () => {
   const { client } = clientOf()
   assert.equal((await readPartialResults(client, { statusUrl: undefined }).next()).done, true)
 })

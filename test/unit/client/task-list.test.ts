@@ -25,7 +25,7 @@ describe('client.tasks', () => {
     assert.deepEqual(seen.slice(1).map(({ url }) => url), [`${BASE}/v1/tasks?status=failed&cursor=c2`, `${BASE}/v1/tasks?status=failed&cursor=c3`])
   })
 
-  test('a page has the next one, which another client can read', async () => {
+  test('has the next page in each page, and another client can read it', async () => {
     const replies = script(() => json({ items: [task('2')], next: '/tasks?cursor=c' }), () => json({ items: [task('1')] }))
     const { client, seen } = fakeServer(replies)
     const { items, next } = await client.tasks('/tasks?version=1', { limit: 1 }).page()
@@ -34,7 +34,7 @@ describe('client.tasks', () => {
     assert.deepEqual(seen.map(({ url }) => url), [`${BASE}/tasks?version=1&limit=1`, `${BASE}/tasks?cursor=c`])
   })
 
-  test('items lead to their status resources: named, below the list, or where `statusPath` says', async () => {
+  test('finds the status resources of items: named, below the list, or by `statusPath`', async () => {
     const job = { id: 'j', state: 'scheduled', statusUrl: '/job-status/j', startAt: '2030-01-01T00:00:00.000Z' }
     const { client, seen } = fakeServer(({ url }) => (url.includes('status/') ? json(task('a/b')) : json({ items: [task('a/b'), job] })))
     const [one, two] = (await client.tasks('/api/status').page()).items
@@ -47,7 +47,7 @@ describe('client.tasks', () => {
     assert.equal(seen.at(-1)?.url, `${BASE}/api/status/a%2Fb`)
   })
 
-  test('repeats a page that was lost, and rejects with the error of the server', async () => {
+  test('repeats a lost page, and rejects with the error of the server', async () => {
     const { client, seen } = fakeServer(script(lost, () => json({}, 503), () => json({ items: [] })))
     assert.deepEqual((await client.tasks('/tasks').page()).items, [])
     assert.equal(seen.length, 3)
@@ -56,7 +56,7 @@ describe('client.tasks', () => {
     assert.equal(refused.seen.length, 1)
   })
 
-  test('a response that is not a list of tasks is a bad_answer', async () => {
+  test('rejects a response that is not a list of tasks with bad_answer', async () => {
     for (const body of [[], { items: {} }, { items: [1] }, { items: [{ name: 'Ann' }] }, { items: [{ status: 'completed' }] }, 'text', null]) {
       await assert.rejects(fakeServer(() => json(body)).client.tasks('/tasks').page(), { code: 'bad_answer' }, JSON.stringify(body))
     }
@@ -74,7 +74,7 @@ describe('client.tasks', () => {
     await assert.rejects(pages.next(), { message: 'enough' })
   })
 
-  test('credentials are not sent to another origin that `next` names', async () => {
+  test('sends no credentials to another origin that `next` names', async () => {
     const { client, seen } = fakeServer(script(
       () => json({ items: [], next: 'https://evil.test/tasks' }), () => json({ items: [] }),
     ), { headers: { authorization: 'Bearer secret' } })

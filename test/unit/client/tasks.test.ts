@@ -66,7 +66,7 @@ describe('submit', () => {
     assert.equal(new Set(seen.map(({ headers }) => headers['idempotency-key'])).size, 1)
   })
 
-  test('does not resend a lost request without a key, but one that was rejected before any work', async () => {
+  test('does not resend a lost request without a key, but resends one that was rejected before any work', async () => {
     const first = fakeServer(script(lost, accepted))
     await assert.rejects(first.client.submit('/work', {}, { idempotencyKey: false }), { code: 'network_error' })
     assert.equal(first.seen.length, 1)
@@ -75,14 +75,14 @@ describe('submit', () => {
     assert.equal(second.seen.length, 2)
   })
 
-  test('waits for a request with this key that still runs', async () => {
+  test('waits for an earlier request with this key that still runs', async () => {
     const { client, seen } = fakeServer(script(() => json({ error: 'busy', code: 'idempotent_request_running' }, 409), accepted))
     await client.submit('/work', {})
     assert.equal(seen.length, 2)
   })
 
   for (const [status, code] of [[400, 'invalid_input'], [409, 'conflict'], [500, 'task_failed'], [504, 'task_timeout']] as const) {
-    test(`${status} ${code} is final`, async () => {
+    test(`does not retry ${status} ${code}`, async () => {
       const body = { error: 'No.', code, details: [{ pointer: '/a', message: 'is required' }] }
       const { client, seen } = fakeServer(() => json(body, status, { 'retry-after': '0' }))
       const error = await client.submit('/work', {}).then(() => assert.fail(), (error: unknown) => error)
@@ -92,7 +92,7 @@ describe('submit', () => {
     })
   }
 
-  test('503 sync_timeout is final, unless Retry-After says that the same key has a later outcome', async () => {
+  test('does not retry 503 sync_timeout, unless Retry-After says that the same key has a later outcome', async () => {
     for (const [headers, tries] of [[{}, 1], [{ 'retry-after': '0' }, 2]] as const) {
       const { client, seen } = fakeServer(script(() => json({ error: 'Late.', code: 'sync_timeout' }, 503, headers), () => json({ message: 'done' }, 200)))
       const outcome = await client.run('/work', {}, { background: false }).catch((error: unknown) => isClientError(error) && error.code)
@@ -100,13 +100,13 @@ describe('submit', () => {
     }
   })
 
-  test('gives up after retry.attempts failures, with the last one', async () => {
+  test('gives up after retry.attempts failures, with the last failure', async () => {
     const { client, seen } = fakeServer(() => new Response('<h1>Bad gateway</h1>', { status: 502 }))
     await assert.rejects(client.submit('/work', {}), { code: 'http_502', status: 502, message: 'The server responded with 502.', body: '<h1>Bad gateway</h1>' })
     assert.equal(seen.length, 4)
   })
 
-  test('a problem (RFC 9457) is read too', async () => {
+  test('reads a problem (RFC 9457)', async () => {
     const { client } = fakeServer(() => json({ type: 'about:blank', title: 'Conflict', detail: 'It is taken.', status: 409 }, 409))
     await assert.rejects(client.submit('/work', {}), { code: 'http_409', message: 'It is taken.' })
   })
@@ -133,7 +133,7 @@ describe('submit', () => {
     assert.equal(seen.length, 1)
   })
 
-  test('an abort rejects with the reason of the signal, in a request and in a pause', async () => {
+  test('rejects with the reason of an abort, in a request and in a pause', async () => {
     const reason = new Error('enough')
     const controller = new AbortController()
     const hanging = fakeServer(({ signal }) => new Promise((_, reject) => {
@@ -152,7 +152,7 @@ describe('submit', () => {
     await assert.rejects(failing.client.submit('/work', {}, { signal: pausing.signal }), reason)
   })
 
-  test('silence of the server is a failure', async () => {
+  test('fails if the server is silent', async () => {
     const { client, seen } = fakeServer(({ signal }) => new Promise((_, reject) => {
       signal.addEventListener('abort', () => { reject(new DOMException('aborted', 'AbortError')) })
     }), { timeoutMs: 5 })
@@ -161,8 +161,8 @@ describe('submit', () => {
   })
 })
 
-describe('paths', () => {
-  test('are relative to the base; an absolute URL is used unchanged', async () => {
+describe('the paths of a client', () => {
+  test('are relative to the base, and an absolute URL is used unchanged', async () => {
     const { client, seen } = fakeServer(accepted, { baseUrl: 'https://api.test/v1/' })
     for (const path of ['/work', 'work', '//evil.test/work', 'https://other.test/work?a=b', '/work?a=b']) await client.submit(path, {})
     assert.deepEqual(seen.map(({ url }) => url), [
@@ -170,14 +170,14 @@ describe('paths', () => {
     ])
   })
 
-  test('invalid options are rejected at construction', () => {
+  test('are rejected at construction with other invalid options', () => {
     for (const options of [{}, { baseUrl: '/api' }, { baseUrl: 'ftp://x' }, { baseUrl: 'https://x', retry: { attempts: 0 } }, { baseUrl: 'https://x', timeoutMs: NaN }]) {
       assert.throws(() => createClient(options), TypeError)
     }
   })
 })
 
-describe('credentials', () => {
+describe('the credentials of a client', () => {
   test('are read for each attempt', async () => {
     let count = 0
     const { client, seen } = fakeServer(script(lost, accepted), { headers: async () => ({ Authorization: `Bearer ${++count}` }) })
@@ -194,7 +194,7 @@ describe('credentials', () => {
     assert.deepEqual(seen.map(({ headers }) => headers['authorization']), ['Bearer s3cret', undefined, undefined])
   })
 
-  test('an error of the function is thrown unchanged, and nothing is sent', async () => {
+  test('may throw an error, which is thrown unchanged, and nothing is sent', async () => {
     const error = new Error('signed out')
     const { client, seen } = fakeServer(accepted, { headers: () => { throw error } })
     await assert.rejects(client.submit('/work', {}), error)
@@ -208,7 +208,7 @@ describe('result', () => {
     return { task: client.resume<{ message: string, n?: number }>({ taskId: 't1', statusUrl: `${BASE}/api/status/t1` }), seen }
   }
 
-  test('by events: one request shows each change once', async () => {
+  test('shows each change once by events, with one request', async () => {
     const { task, seen } = resumed(() => events(['retry: 2000\n\n', event('1', processing(1)), ': still here\n\n', event('1', processing(1)), event('2', processing(2)), event('3', completed)]))
     const heard: (number | undefined)[] = []
     assert.deepEqual(await task.result({ onProgress: ({ progress }) => { heard.push(progress?.done) } }), { message: 'Here.', n: 3 })
@@ -217,7 +217,7 @@ describe('result', () => {
     assert.match(seen[0]?.headers['accept'] ?? '', /^text\/event-stream/)
   })
 
-  test('by events: resumes after a reset', async () => {
+  test('resumes after a reset by events', async () => {
     const { task, seen } = resumed(script(() => events([event('1', processing(1))], true), lost, () => json({}, 502), () => events([event('2', processing(2)), event('3', completed)])))
     const heard: (number | undefined)[] = []
     await task.result({ onProgress: ({ progress }) => { heard.push(progress?.done) } })
@@ -225,28 +225,28 @@ describe('result', () => {
     assert.deepEqual(seen.map(({ headers }) => headers['last-event-id']), [undefined, '1', '1', '1'])
   })
 
-  test('by events: survives any number of resets if events arrive between them', async () => {
+  test('survives any number of resets if events arrive between them', async () => {
     const resets = Array.from({ length: 9 }, (_, at) => () => events([event(String(at), processing(at))], true))
     const { task, seen } = resumed(script(...resets, () => events([event('9', completed)])))
     assert.equal((await task.result()).n, 3)
     assert.equal(seen.length, 10)
   })
 
-  test('by events: polls after streams without events', async () => {
+  test('polls after streams without events', async () => {
     const { task, seen } = resumed(script(() => events(['retry: 1\n\n']), () => events([]), () => json(completed)))
     await task.result()
     assert.deepEqual(seen.map(({ headers }) => headers['accept']?.startsWith('text/event-stream')), [true, true, false])
   })
 
   for (const status of [406, 503]) {
-    test(`by events: polls after a ${status}`, async () => {
+    test(`polls after a ${status} to the request for events`, async () => {
       const { task, seen } = resumed(script(() => json({}, status), () => json(completed)))
       await task.result()
       assert.equal(seen[1]?.headers['accept'], 'application/json')
     })
   }
 
-  test('by long polls: uses ETag, without a pause', async (t) => {
+  test('uses ETag in long polls, without a pause', async (t) => {
     const waited = { 'preference-applied': 'wait=25', 'retry-after': '9' }
     const { task, seen } = resumed(script(
       () => json(processing(1), 200, { etag: '"1"', ...waited }), () => json(undefined, 304, { etag: '"1"', ...waited }),
@@ -267,7 +267,7 @@ describe('result', () => {
     assert.deepEqual(seen.map(({ headers }) => headers['prefer']), [undefined, 'wait=25', 'wait=25', 'wait=25'])
   })
 
-  test('by polls: obeys Retry-After', async (t) => {
+  test('obeys Retry-After between polls', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
     const { task, seen } = resumed(script(() => json(processing(1), 200, { 'retry-after': '2' }), () => json(completed)), { retry: {} })
     const result = task.result()
@@ -280,7 +280,7 @@ describe('result', () => {
     assert.equal(seen.length, 2)
   })
 
-  test('by polls: pauses grow without Retry-After', async (t) => {
+  test('polls with growing pauses without Retry-After', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
     t.mock.method(Math, 'random', () => 0)
     const at: number[] = []
@@ -311,7 +311,7 @@ describe('result', () => {
   })
 
   for (const status of [401, 403, 404, 410]) {
-    test(`${status} ends the wait at once`, async () => {
+    test(`ends the wait at once after ${status}`, async () => {
       const { task, seen } = resumed(() => json({ error: 'no', code: 'c' }, status))
       await assert.rejects(task.result(), { status, code: 'c' })
       assert.equal(seen.length, 1)
@@ -336,14 +336,14 @@ describe('result', () => {
     }
   })
 
-  test('follows a job of a server that implements SPEC only', async () => {
+  test('follows a job of a server that implements only SPEC', async () => {
     const { task } = resumed(script(() => json({ id: 1, state: 'waiting' }), () => json({ id: 1, state: 'active' }), () => json({ id: 1, state: 'completed' })))
     const statuses: string[] = []
     assert.deepEqual(await task.result({ onProgress: ({ status }) => { statuses.push(status) } }), { message: '' })
     assert.deepEqual(statuses, ['processing', 'processing', 'completed'])
   })
 
-  test('has the members of the wire, without those of a wrong type', async () => {
+  test('has the properties of the response, without those of a wrong type', async () => {
     const times = { createdAt: '2026-01-01T00:00:00.000Z', startedAt: '2026-01-01T00:00:01.000Z' }
     const callback = { state: 'waiting', attempts: 0 }
     const running = { taskId: 't1', status: 'processing', message: 'ok', task: 'work', attempt: 2, progress: { done: 1 }, callback, ...times }
@@ -356,7 +356,7 @@ describe('result', () => {
     assert.deepEqual(await resumed(() => json(wrong)).task.status(), { taskId: '7', status: 'processing', body: wrong })
   })
 
-  test('rejects for a response that is no status', async () => {
+  test('rejects for a response that is not a status', async () => {
     for (const reply of [() => json([1]), () => json({ status: 1 }), () => new Response('<html>'), () => events(['data: {\n\n'])]) {
       await assert.rejects(resumed(reply).task.result(), { code: 'bad_answer' })
     }
@@ -374,7 +374,7 @@ describe('result', () => {
     assert.equal(cancelled, true)
   })
 
-  test('an abort ends a silent stream', async () => {
+  test('ends a silent stream after an abort', async () => {
     const controller = new AbortController()
     const { task } = resumed(() => {
       setImmediate(() => { controller.abort(new Error('enough')) })
@@ -392,7 +392,7 @@ describe('result', () => {
     assert.equal(seen[1]?.headers['last-event-id'], '1')
   })
 
-  test('the loop over changes may be left', async () => {
+  test('allows to leave the loop over changes', async () => {
     const { task, seen } = resumed(() => json(processing(1)))
     for await (const { status } of task.changes()) {
       assert.equal(status, 'processing')
@@ -416,13 +416,13 @@ describe('cancel', () => {
     assert.deepEqual(methodsOf(seen), ['GET', 'DELETE'])
   })
 
-  test('a task that had ended stays as it was, because a server may delete it instead', async () => {
+  test('leaves a task that had ended, because a server may delete it instead', async () => {
     const { handle, seen } = task(() => json(completed))
     assert.equal((await handle.cancel()).status, 'completed')
     assert.deepEqual(methodsOf(seen), ['GET'])
   })
 
-  test('a task that ends meanwhile stays as it is', async () => {
+  test('leaves a task that ends meanwhile', async () => {
     const { handle, seen } = task(script(() => json(processing(1)), () => json({ code: 'task_already_final' }, 409), () => json(completed)))
     assert.equal((await handle.cancel()).status, 'completed')
     assert.deepEqual(methodsOf(seen), ['GET', 'DELETE', 'GET'])
@@ -435,19 +435,19 @@ describe('cancel', () => {
       seen.map(({ method, headers }) => `${method} ${headers['if-match'] ?? '-'}`)
     )
 
-    test('has the tag that was read, so a task that ends meanwhile is not deleted', async () => {
+    test('has the tag that was read, so that a task that ends meanwhile is not deleted', async () => {
       const { handle, seen } = task(script(tagged(processing(1), '"1"'), changed, tagged(completed, '"2"')))
       assert.equal((await handle.cancel()).status, 'completed')
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "1"', 'GET -'])
     })
 
-    test('a repeated request does not delete the task that the first has cancelled', async () => {
+    test('does not delete, in a repeated request, the task that the first request has cancelled', async () => {
       const { handle, seen } = task(script(tagged(processing(1), '"1"'), lost, changed, tagged({ status: 'cancelled' }, '"2"')))
       assert.equal((await handle.cancel()).status, 'cancelled')
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "1"', 'DELETE "1"', 'GET -'])
     })
 
-    test('a task whose progress always changes is cancelled by the fourth try, without a tag', async () => {
+    test('is left out in the fourth try for a task whose progress always changes', async () => {
       let at = 0
       const { handle, seen } = task(({ method, headers }) => {
         if (method === 'GET') return json(processing(at), 200, { etag: `"${at++}"` })
@@ -458,7 +458,7 @@ describe('cancel', () => {
       assert.deepEqual(requestsOf(seen), tries)
     })
 
-    test('is not sent for a weak tag, which never matches; a 412 without it is an error', async () => {
+    test('is not sent for a weak tag, which never matches, and a 412 without it is an error', async () => {
       const { handle, seen } = task(script(tagged(processing(1), 'W/"1"'), changed))
       await assert.rejects(handle.cancel(), { status: 412 })
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE -'])

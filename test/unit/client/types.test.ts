@@ -73,7 +73,7 @@ test('an OpenAPI document types the client', async () => {
   assert.ok(holds<Same<Wrong, Wrong>>() === undefined)
 })
 
-test('a result is the same on both sides', () => {
+test('a result has the same type on both sides', () => {
   const none = defineTask({ name: 'none', run: () => undefined })
   const one = defineTask({ name: 'one', run: () => ({ at: new Date(0) }) })
   assert.ok(holds<Same<ClientResult<typeof none>, ResultOf<typeof none>>>() === undefined)

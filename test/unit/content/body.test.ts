@@ -42,14 +42,14 @@ for (const [kind, headers] of Object.entries(KINDS)) {
       assert.deepEqual(source.log.slice(1), ['closed'])
     })
 
-    test('is closed when it was read to its end', async () => {
+    test('is closed when it has been read to its end', async () => {
       const source = textSource(TEXT)
       await textOf(await bodyOf(source, headers))
       const opened = source.log.filter((entry) => entry !== 'closed').length
       assert.equal(source.log.length, opened * 2)
     })
 
-    test('fails as its source fails', async () => {
+    test('fails if its source fails', async () => {
       const failure = new Error('the disk is gone')
       const source = textSource(TEXT, {
         async* open() {
@@ -62,7 +62,7 @@ for (const [kind, headers] of Object.entries(KINDS)) {
       await assert.rejects(textOf(await bodyOf(refused, headers)), failure)
     })
 
-    test('fails if there is less or more than announced', async () => {
+    test('fails if it has fewer or more bytes than announced', async () => {
       const short = textSource(TEXT, { open: () => [Buffer.from('xxx')] })
       await assert.rejects(textOf(await bodyOf(short, headers)), /before the end/)
       const long = textSource(TEXT, { open: () => [Buffer.alloc(TEXT.length + 1)] })

@@ -15,8 +15,8 @@ async function get(headers: RequestHeaders = {}, source: Partial<ContentSource> 
   return seen
 }
 
-describe('the whole content', () => {
-  test('is a 200 with length, type, validators, the range units, and a private Cache-Control', async () => {
+describe('the response with the whole content', () => {
+  test('is a 200 with length, type, validators, the range unit, and a private Cache-Control', async () => {
     const { status, headers, body } = await get()
     assert.equal(status, 200)
     assert.equal(body, TEXT)
@@ -25,19 +25,19 @@ describe('the whole content', () => {
     })
   })
 
-  test('HEAD has the fields of GET, opens nothing, and ignores Range', async () => {
+  test('has the same fields for HEAD, which opens nothing and ignores Range', async () => {
     const source = textSource(TEXT)
     const seen = await see(content(source), 'HEAD', { range: 'bytes=0-1' })
     assert.deepEqual(seen, { status: 200, headers: (await get()).headers, body: '' })
     assert.deepEqual(source.log, [])
   })
 
-  test('all properties of a source except size and open are optional', async () => {
+  test('needs no properties of a source except size and open', async () => {
     const { headers } = await get({}, { type: undefined, etag: undefined, lastModified: undefined } as unknown as Partial<ContentSource>)
     assert.deepEqual(headers, { 'content-type': 'application/octet-stream', 'content-length': '16', 'accept-ranges': 'bytes', ...PRIVATE })
   })
 
-  test('empty content gets a 200 with length 0, and any range of it a 416', async () => {
+  test('is a 200 with length 0 for empty content, and any range of it gets a 416', async () => {
     const empty = textSource('')
     assert.deepEqual(await see(content(empty)), { status: 200, headers: { ...(await get()).headers, 'content-length': '0' }, body: '' })
     assert.equal((await see(content(empty), 'GET', { range: 'bytes=0-' }))?.status, 416)
@@ -45,19 +45,19 @@ describe('the whole content', () => {
     assert.deepEqual(empty.log, [])
   })
 
-  test('Last-Modified is never later than the response', async () => {
+  test('has no Last-Modified that is later than the response', async () => {
     const { headers } = await get({}, { lastModified: Date.now() + 3_600_000 })
     assert.ok(Date.parse(headers['last-modified'] as string) <= Date.now())
   })
 })
 
-describe('ranges', () => {
+describe('a Range request', () => {
   const cases: [string, string, string][] = [
     ['bytes=0-3', '0123', 'bytes 0-3/16'], ['bytes=10-', 'abcdef', 'bytes 10-15/16'], ['bytes=-2', 'ef', 'bytes 14-15/16'],
     ['bytes=-99', TEXT, 'bytes 0-15/16'], ['bytes=15-99', 'f', 'bytes 15-15/16'], ['bytes=4-6,5-9', '456789', 'bytes 4-9/16'],
   ]
   for (const [range, body, contentRange] of cases) {
-    test(`206 for ${range}`, async () => {
+    test(`gets a 206 for ${range}`, async () => {
       const seen = await get({ range })
       assert.equal(seen.status, 206)
       assert.equal(seen.body, body)
@@ -68,7 +68,7 @@ describe('ranges', () => {
     })
   }
 
-  test('several ranges are a 206 with parts in the requested order, and their length', async () => {
+  test('gets a 206 with parts in the requested order, and their length, for several ranges', async () => {
     const { status, headers, body } = await get({ range: 'bytes=14-,0-1,99-' })
     assert.equal(status, 206)
     const [, boundary] = /^multipart\/byteranges; boundary=([0-9a-f]{32})$/.exec(headers['content-type'] as string) ?? []
@@ -83,7 +83,7 @@ describe('ranges', () => {
     assert.equal(headers['etag'], '"v1"')
   })
 
-  test('a 416 names the size', async () => {
+  test('gets a 416 with the size', async () => {
     const { status, headers, body } = await get({ range: 'bytes=16-' })
     assert.equal(status, 416)
     assert.equal(headers['content-range'], 'bytes */16')
@@ -91,11 +91,11 @@ describe('ranges', () => {
   })
 
   for (const range of ['items=0-1', 'bytes=5-4', 'bytes=0-9,1-9,2-9', `bytes=${Array.from({ length: 17 }, (_, at) => `${at}-${at}`).join(',')}`]) {
-    test(`${range.slice(0, 30)} is ignored`, async () => assert.equal((await get({ range })).status, 200))
+    test(`gets the whole content for ${range.slice(0, 30)}`, async () => assert.equal((await get({ range })).status, 200))
   }
 })
 
-describe('conditional requests', () => {
+describe('a conditional request', () => {
   const range = 'bytes=0-3'
   const cases: [string, RequestHeaders, number, Partial<ContentSource>?][] = [
     ['If-Range names what is there', { range, 'if-range': '"v1"' }, 206],
@@ -118,15 +118,15 @@ describe('conditional requests', () => {
     ['If-Unmodified-Since, earlier', { range, 'if-unmodified-since': 'Mon, 06 May 2024 07:08:08 GMT' }, 412],
   ]
   for (const [name, headers, status, source] of cases) {
-    test(`${name}: ${status}`, async () => assert.equal((await get(headers, source)).status, status))
+    test(`with ${name} gets ${status}`, async () => assert.equal((await get(headers, source)).status, status))
   }
 
-  test('If-Range with a date whose second is not over is a 200, because the content may have changed again', async () => {
+  test('gets a 200 for an If-Range date whose second is not over, because the content may change again', async () => {
     const lastModified = Date.now() + 5000
     assert.equal((await get({ range, 'if-range': new Date(lastModified).toUTCString() }, { lastModified })).status, 200)
   })
 
-  test('a 304 has the ETag and Cache-Control, and no field of the content', async () => {
+  test('gets a 304 with the ETag and Cache-Control, and no field of the content', async () => {
     const options = { cacheControl: 'max-age=60', disposition: 'attachment' } as const
     assert.deepEqual(await get({ 'if-none-match': '*' }, {}, options), { status: 304, headers: { 'etag': '"v1"', 'cache-control': 'max-age=60' }, body: '' })
     assert.deepEqual((await get({ 'if-modified-since': CHANGED_TEXT }, { etag: undefined })).headers, { 'last-modified': CHANGED_TEXT, ...PRIVATE })
@@ -138,13 +138,13 @@ describe('conditional requests', () => {
   })
 })
 
-describe('content codings', () => {
+describe('coded content', () => {
   const text = 'The quick brown fox. '.repeat(200)
   const handler = content(textSource(text), { codings: ['br', 'gzip'] })
   const decode = { gzip: gunzipSync, br: brotliDecompressSync }
 
   for (const coding of ['gzip', 'br'] as const) {
-    test(`${coding}: its own tag, no length, no ranges`, async () => {
+    test(`in ${coding} has its own tag, no length and no ranges`, async () => {
       const seen = await see(handler, 'GET', { 'accept-encoding': coding })
       assert.ok(seen)
       assert.equal(decode[coding](Buffer.from(seen.body, 'latin1')).toString(), text)
@@ -157,7 +157,7 @@ describe('content codings', () => {
     })
   }
 
-  test('a request with Range gets uncompressed content, parts or whole', async () => {
+  test('is not sent to a request with Range, which gets uncompressed parts or the whole', async () => {
     const part = await see(handler, 'GET', { 'accept-encoding': 'gzip', 'range': 'bytes=4-8' })
     assert.equal(part?.status, 206)
     assert.equal(part.body, 'quick')
@@ -169,7 +169,7 @@ describe('content codings', () => {
     assert.equal(whole.body, text)
   })
 
-  test('the content is not coded if the client wants that, sends no Accept-Encoding, or if a coding is not worth it', async () => {
+  test('is not sent if the client does not want it, sends no Accept-Encoding, or if it is not worth it', async () => {
     for (const headers of [{}, { 'accept-encoding': 'identity' }, { 'accept-encoding': 'gzip;q=0' }, { 'accept-encoding': 'zip' }]) {
       const seen = await see(handler, 'GET', headers)
       assert.equal(seen?.headers['content-encoding'], undefined)
@@ -186,14 +186,14 @@ describe('content codings', () => {
     assert.equal((await see(odd, 'GET', asked))?.headers['content-encoding'], 'gzip')
   })
 
-  test('the bytes are the same each time, as a strong ETag promises', async () => {
+  test('has the same bytes each time, as a strong ETag promises', async () => {
     const asked = { 'accept-encoding': 'gzip' }
     assert.equal((await see(handler, 'GET', asked))?.body, (await see(handler, 'GET', asked))?.body)
   })
 })
 
-describe('headers of every response', () => {
-  test('Content-Disposition', async () => {
+describe('the headers of every content response', () => {
+  test('include Content-Disposition', async () => {
     const value = async (name: string | undefined, disposition: 'inline' | 'attachment' = 'attachment'): Promise<unknown> => (
       (await get({ range: 'bytes=0-1' }, { name }, { disposition })).headers['content-disposition']
     )
@@ -207,23 +207,23 @@ describe('headers of every response', () => {
     assert.equal(await value('\ud800.txt'), "attachment; filename=\"?.txt\"; filename*=UTF-8''%EF%BF%BD.txt")
   })
 
-  test('Cache-Control', async () => {
+  test('include Cache-Control', async () => {
     assert.equal((await get({}, {}, { cacheControl: 'private' })).headers['cache-control'], 'private')
   })
 })
 
-describe('lookup', () => {
+describe('the lookup of content', () => {
   test('returns undefined if nothing is found, for any method', async () => {
     for (const method of ['GET', 'HEAD', 'POST']) assert.equal(await see(content(() => undefined), method), undefined)
     assert.equal(await see(content(async () => undefined)), undefined)
   })
 
-  test('the lookup may be synchronous or asynchronous', async () => {
+  test('may be synchronous or asynchronous', async () => {
     assert.equal((await see(content(() => textSource(TEXT))))?.body, TEXT)
     assert.equal((await see(content(async () => textSource(TEXT))))?.body, TEXT)
   })
 
-  test('another method on an existing content gets a 405', async () => {
+  test('is followed by a 405 for another method on existing content', async () => {
     for (const method of ['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
       const seen = await see(content(textSource(TEXT)), method)
       assert.equal(seen?.status, 405)
@@ -231,14 +231,14 @@ describe('lookup', () => {
     }
   })
 
-  test('the handler has an OpenAPI description', () => {
+  test('is described in OpenAPI', () => {
     assert.deepEqual(content(textSource(TEXT)).operations?.map(({ method }) => method), ['GET', 'HEAD'])
     const { openapi } = content(textSource(TEXT)).operations?.[0] ?? {}
     assert.deepEqual(Object.keys(openapi?.['responses'] as object), ['200', '206', '304', '404', '406', '412', '416'])
   })
 })
 
-describe('invalid values are rejected', () => {
+describe('invalid content values are rejected', () => {
   for (const size of [-1, 0.5, Number.NaN, Infinity, 2 ** 53, '5' as unknown as number]) {
     test(`a size of ${String(size)}`, async () => {
       assert.throws(() => content(textSource('', { size })), /size/)

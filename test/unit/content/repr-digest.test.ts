@@ -23,7 +23,7 @@ async function ask(
   return [seen?.status, seen?.headers['repr-digest']]
 }
 
-describe('digests that a source brings', () => {
+describe('digests that a source provides', () => {
   test('are sent with the whole content, with parts, and to HEAD', async () => {
     const source = { digests: KNOWN }
     assert.deepEqual(await ask(source), [200, `${SHORT}, ${LONG}`])
@@ -54,7 +54,7 @@ describe('digests that a source brings', () => {
     ] as const) assert.deepEqual(await ask({ digests }, { 'want-repr-digest': want }), [200, expected], want)
   })
 
-  test('are checked: a malformed digest is an error of the application', async () => {
+  test('cause an error of the application if they are malformed', async () => {
     for (const digests of [{ 'sha-256': 'abc' }, { 'sha-512': KNOWN['sha-256'] }, { md5: 'YWJj' }, { 'sha-256': `${KNOWN['sha-256']}\r\nx: y` }] as object[]) {
       assert.throws(() => content(textSource(TEXT, { digests })), TypeError, JSON.stringify(digests))
     }
@@ -92,7 +92,7 @@ describe('digests that a source computes', () => {
     assert.deepEqual(asked, [])
   })
 
-  test('may be missing; a malformed digest causes a 500', async () => {
+  test('may be missing, and cause a 500 if they are malformed', async () => {
     const want = { 'want-repr-digest': 'sha-256=1' }
     assert.deepEqual(await ask({ digest: () => undefined }, want), [200, undefined])
     assert.deepEqual((await ask({ digest: () => 'nonsense' }, want))[0], 500)

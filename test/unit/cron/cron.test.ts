@@ -37,7 +37,7 @@ function processOver(store: MemoryStore, tasks: Set<string>, pattern = '0 3 * * 
 }
 
 describe('the firings of a schedule', () => {
-  test('each is one task, with an id that tells its time', async () => {
+  test('are one task each, with an id that contains the time', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     const { state, lookAt } = processOver(store, tasks)
     await lookAt(START)
@@ -50,20 +50,20 @@ describe('the firings of a schedule', () => {
     assert.deepEqual(state.inputs, [{ time: new Date(START + 60_000) }, { time: new Date(START + 60_000 + 24 * HOUR) }])
   })
 
-  test('of several that were missed, the latest is made up for', async () => {
+  test('are caught up after several were missed, by the latest one', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     await processOver(store, tasks).lookAt(START)
     await processOver(store, tasks).lookAt(START + 73 * HOUR)
     assert.deepEqual([...tasks], ['20261129T030000Z'])
   })
 
-  test('the first start makes up for none', async () => {
+  test('are not caught up at the first start', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     await processOver(store, tasks).lookAt(START + 5 * HOUR)
     assert.deepEqual([...tasks], [])
   })
 
-  test('two processes at the same moment make one task', async () => {
+  test('make one task if two processes fire at the same moment', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     const [one, other] = [processOver(store, tasks), processOver(store, tasks)]
     await one.lookAt(START)
@@ -72,7 +72,7 @@ describe('the firings of a schedule', () => {
     assert.deepEqual([...one.state.errors, ...other.state.errors], [])
   })
 
-  test('a process that died after it had submitted leaves no second task', async () => {
+  test('leave no second task of a process that died after it had submitted', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     await processOver(store, tasks).lookAt(START)
     tasks.add('20261126T030000Z')
@@ -80,7 +80,7 @@ describe('the firings of a schedule', () => {
     assert.equal(tasks.size, 1)
   })
 
-  test('a clock that was wrong for a while fires nothing twice', async () => {
+  test('do not repeat although a clock was wrong for a while', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     const { lookAt } = processOver(store, tasks)
     await lookAt(START)
@@ -91,14 +91,14 @@ describe('the firings of a schedule', () => {
     assert.deepEqual([...tasks], ['20261127T030000Z', '20261126T030000Z'], 'and does not stop the schedule')
   })
 
-  test('a new pattern makes up for no time of the past', async () => {
+  test('do not catch up on past times of a new pattern', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     await processOver(store, tasks, '0 3 1 1 *').lookAt(START)
     await processOver(store, tasks, '0 3 1 6 *').lookAt(START + HOUR)
     assert.deepEqual([...tasks], [])
   })
 
-  test('a pattern of February is looked at in any month', async () => {
+  test('come in February if the pattern says so, whatever the current month', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     const { state, lookAt } = processOver(store, tasks, '0 0 29 2 *')
     await lookAt(START)
@@ -106,7 +106,7 @@ describe('the firings of a schedule', () => {
     assert.deepEqual([[...tasks], state.errors], [['20280229T000000Z'], []])
   })
 
-  test('an engine that is away is an error, and the firing is made up for', async () => {
+  test('are caught up after an engine was away, which is reported as an error', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     const { state, lookAt } = processOver(store, tasks)
     await lookAt(START)
@@ -119,7 +119,7 @@ describe('the firings of a schedule', () => {
   })
 })
 
-test('on the days when a clock changes, the next time is later than now', () => {
+test('the next time of a schedule is later than now on days when the clock changes', () => {
   for (const pattern of ['30 2 * * *', '*/5 * * * *', '*/10 2 * * *', '* * * * * *']) {
     const times = new Cron(pattern, { timezone: 'Europe/Vienna', paused: true })
     for (const day of ['2026-03-29', '2026-10-25']) {
@@ -134,7 +134,7 @@ test('on the days when a clock changes, the next time is later than now', () => 
   }
 })
 
-test('cron rejects what it cannot use', () => {
+test('cron rejects invalid options', () => {
   assert.throws(() => cron('every night'), /^TypeError: cron: the pattern must have five or six fields, such as '0 3 \* \* \*', not every night/)
   assert.throws(() => cron('2027-01-01T00:00:00'), /five or six fields/)
   assert.throws(() => cron('0 3 * * X'), /^TypeError: cron: "0 3 \* \* X" in UTC cannot be used: /)

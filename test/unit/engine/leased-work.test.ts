@@ -35,7 +35,7 @@ function newRun(): LeasedRun {
   })
 }
 
-test('looks are made one at a time, and again after a failure', async (t) => {
+test('a process looks for work one look at a time, and again after a failure', async (t) => {
   const latch = deferred()
   let [looks, atOnce] = [0, 0]
   const made = work(t, {}, { look: async () => {
@@ -57,7 +57,7 @@ test('looks are made one at a time, and again after a failure', async (t) => {
   await eventually(() => looks === 3, 5000, 'the next look comes after the interval')
 })
 
-test('looks again when one of all places for callbacks is free', async (t) => {
+test('a process looks for work again when one of all places for callbacks is free', async (t) => {
   const latch = deferred()
   let looks = 0
   const made = work(t, { callback: () => latch.promise }, { look: async () => { looks++ } })
@@ -72,7 +72,7 @@ test('looks again when one of all places for callbacks is free', async (t) => {
   await eventually(() => looks === 2, 5000, 'it looks again')
 })
 
-test('notes the outcome of a removal, and frees its place even if the note fails', async (t) => {
+test('a process notes the outcome of a removal, and frees its place even if the note fails', async (t) => {
   const made = work(t, { remove: async () => false })
   const noted: boolean[] = []
   await made.remove(task, async (isRemoved) => { noted.push(isRemoved) })
@@ -80,7 +80,7 @@ test('notes the outcome of a removal, and frees its place even if the note fails
   assert.deepEqual([noted, made.freeRemovals], [[false], 10])
 })
 
-test('close waits for what runs, aborts it after the drain time, and aborts runs that begin later', async (t) => {
+test('close waits for runs, aborts them after the drain time, and aborts runs that begin later', async (t) => {
   const reasons: unknown[] = []
   const made = work(t, { run: (run) => new Promise((resolve) => {
     run.onAbort((reason) => {

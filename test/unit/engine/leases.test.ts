@@ -25,7 +25,7 @@ function leasesOf(
 }
 
 describe('Leases', () => {
-  test('a run that is lost is aborted, and one whose task is busy keeps the end of its lease', async (t) => {
+  test('abort a lost run, and keep the end of the lease of a run whose task is busy', async (t) => {
     const runs = ['renewed', 'lost', 'busy'].map((id) => runOf(id, { leaseEnd: performance.now() + HOUR / 2 }))
     const before = runs.map(({ leaseEnd }) => leaseEnd)
     const sent: (readonly string[])[] = []
@@ -41,7 +41,7 @@ describe('Leases', () => {
     assert.deepEqual(sent, [['renewed', 'lost', 'busy'], ['renewed', 'busy']])
   })
 
-  test('a renewal that is wanted while one is under way is made after it', async (t) => {
+  test('renew once more after a renewal that is wanted during another renewal', async (t) => {
     const first = deferred<readonly Renewal[]>()
     const answers = [first.promise, Promise.resolve(['lost'] as const)]
     const run = runOf('one')
@@ -55,7 +55,7 @@ describe('Leases', () => {
     assert.deepEqual([sent, run.signal.aborted], [2, true])
   })
 
-  test('a run is aborted before its lease ends, if every renewal fails', async (t) => {
+  test('abort a run before its lease ends, if every renewal fails', async (t) => {
     const run = runOf('one', { leaseEnd: performance.now() + 1500 })
     let tries = 0
     let abortedAt = Infinity
@@ -70,7 +70,7 @@ describe('Leases', () => {
     assert.ok(tries >= 2, `it was tried ${String(tries)} times`)
   })
 
-  test('a later run of a task aborts the earlier one, whose end does not stop the renewals', async (t) => {
+  test('abort the earlier run of a task at a later run, and the end of the earlier run does not stop the renewals', async (t) => {
     const [first, second] = [runOf('one'), runOf('one', { run: 2 })]
     const sent: (readonly string[])[] = []
     const leases = leasesOf(t, [first, second], async (ids) => {
@@ -82,7 +82,7 @@ describe('Leases', () => {
     assert.deepEqual([first.signal.aborted, second.signal.aborted, sent], [true, false, [['one']]])
   })
 
-  test('a change of the task ends its run, unless it is that of an earlier run or birth', (t) => {
+  test('end a run at a change of its task, unless the change belongs to an earlier run or birth', (t) => {
     const runs = ['own', 'other'].map((id) => runOf(id, { run: 2 }))
     const leases = leasesOf(t, runs, async () => [])
     const [own, other] = runs as [LeasedRun, LeasedRun]

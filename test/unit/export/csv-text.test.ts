@@ -20,7 +20,7 @@ function cellsOf(csv: string, delimiter: string): readonly string[] {
 const DELIMITERS: readonly CsvDelimiter[] = [',', ';', '\t', '|']
 const STARTS = ['=1+1', '+1', '-1+1', '-A1', '@SUM(A1)', '＝1', ' =1', '\u00a0=1', '\ufeff=1', '\0=1', '"=1"', '\t=1', '\r=1', '\n=1']
 
-test('no cell of a text begins with a formula, at whatever separator a reader splits the file', () => {
+test('no CSV cell of text begins with a formula, at whatever separator a reader splits the file', () => {
   const between = ['', ...[',', ';', '\t', '|', '\n', '\r', '\r\n', '; ', ';"', ',"'].map((each) => `x${each}`)]
   for (const delimiter of DELIMITERS) {
     for (const start of STARTS) {
@@ -37,7 +37,7 @@ test('no cell of a text begins with a formula, at whatever separator a reader sp
   }
 })
 
-test('a reader of the delimiter gets each text as it was, except for the marks', () => {
+test('a CSV reader of the delimiter gets each text unchanged, except for the marks', () => {
   const texts = ['a', 'a,b', 'a;b', 'a\tb', 'a|b', 'say "hi"', 'a\r\nb', ' a ', '', 'ä€😀', '1-2', 'a=b', 'a - b']
   for (const delimiter of DELIMITERS) {
     for (const text of texts) {
@@ -48,7 +48,7 @@ test('a reader of the delimiter gets each text as it was, except for the marks',
   assert.equal(csvOf({ a: '=1', b: 'x;=1' }, { escapeFormulas: false }), 'a,b\r\n=1,"x;=1"\r\n')
 })
 
-test('numbers stay numbers', () => {
+test('numbers stay numbers in CSV', () => {
   assert.equal(csvOf({ a: -1.5, b: 10n }), 'a,b\r\n-1.5,10\r\n')
 })
 
@@ -79,11 +79,11 @@ test('marks in a long text take linear time', () => {
   assert.ok(process.cpuUsage(before).user < 10_000_000)
 })
 
-test('a heading is no formula', () => {
+test('a CSV heading is not a formula', () => {
   assert.equal(csvOf({ a: 1, b: 2 }, { columns: [{ key: 'a', header: '=1' }, { key: 'b' }] }), '"\'=1",b\r\n1,2\r\n')
 })
 
-test('an invalid date is an empty cell', () => {
+test('an invalid date is an empty CSV cell', () => {
   assert.equal(csvOf({ a: new Date(NaN), b: new Date(0) }), 'a,b\r\n,1970-01-01T00:00:00.000Z\r\n')
 })
 

@@ -34,7 +34,7 @@ describe('exportTask', () => {
     assert.equal(even.files.length, 2)
   })
 
-  test('fileName may name each part', async () => {
+  test('names each part by fileName', async () => {
     const fileName = (part: number) => part === 1 ? 'users' : `users-${part}`
     const parts = await exported({ records: () => users(5), partRecords: 2, fileName })
     assert.deepEqual(parts.files.map(([name]) => name), ['users.ndjson', 'users-2.ndjson', 'users-3.ndjson'])
@@ -70,7 +70,7 @@ describe('exportTask', () => {
     assert.deepEqual({ pool, priority }, { pool: 'heavy', priority: 5 })
   })
 
-  test('an export without records is one file', async () => {
+  test('writes one file for an export without records', async () => {
     assert.deepEqual((await exported({})).files, [['users.ndjson', '']])
     assert.deepEqual((await exported({ format: 'json' })).files, [['users.json', '[]\n']])
     const csv = await exported({ format: 'csv', columns: ['id', { key: 'name', header: 'Name' }] })
@@ -78,7 +78,7 @@ describe('exportTask', () => {
     assert.deepEqual((await exported({ format: 'csv' })).files, [['users.csv', '']])
   })
 
-  test('each part of JSON is an array, and each part of CSV has the headings', async () => {
+  test('writes an array in each part of JSON, and the headings in each part of CSV', async () => {
     const json = await exported({ records: () => users(3), partRecords: 2, format: 'json' })
     assert.deepEqual(json.files.map(([, text]) => JSON.parse(text as string)), [
       [{ id: 1 }, { id: 2 }], [{ id: 3 }],
@@ -89,13 +89,13 @@ describe('exportTask', () => {
     ])
   })
 
-  test('a schema selects the members', async () => {
+  test('selects properties by a schema', async () => {
     const schema = { type: 'object', properties: { id: { type: 'integer' } } }
     const { files } = await exported({ records: () => [{ id: 1, secret: 'x' }], schema })
     assert.deepEqual(files, [['users.ndjson', '{"id":1}\n']])
   })
 
-  test('CSV quotes, writes dates and objects as JSON does, and leaves absent values empty', async () => {
+  test('quotes CSV, writes dates and objects as JSON does, and leaves absent values empty', async () => {
     const { files } = await exported({
       format: 'csv',
       records: () => [
@@ -110,7 +110,7 @@ describe('exportTask', () => {
     ].join('\r\n')]])
   })
 
-  test('no cell of CSV is a formula, and numbers stay numbers', async () => {
+  test('writes no CSV cell as a formula, and keeps numbers as numbers', async () => {
     const texts = ['=1+1', '+1', '-1+1', '@x', '\tx', '\rx', '=cmd|\' /C calc\'!A0']
     const records = () => texts.map((text) => ({ text, number: -5 }))
     const { files: [[, csv] = []] } = await exported({ format: 'csv', records })
@@ -129,7 +129,7 @@ describe('exportTask', () => {
     assert.deepEqual(estimated.at(-1), { done: 250, total: 250, message: undefined, unit: 'records' })
   })
 
-  test('a failing source fails the run, and an abort stops a source that waits', async () => {
+  test('fails if its source fails, and an abort stops a source that waits', async () => {
     const failure = new Error('the database is gone')
     await assert.rejects(exported({
       records: async function* () {
@@ -154,7 +154,7 @@ describe('exportTask', () => {
     assert.deepEqual(closed, ['closed'])
   })
 
-  test('options of another format, and an extension that would be doubled, are rejected', () => {
+  test('rejects options of another format, and an extension that would be doubled', () => {
     const define = (options: object) => () => exportTask({ name: 'users', records: () => [], ...options })
     const cases: [object, string][] = [
       [{ columns: ['id'] }, 'columns has no effect on ndjson; it is for csv'],
@@ -169,7 +169,7 @@ describe('exportTask', () => {
     assert.equal(define({ format: 'csv', fileName: 'users.v2' })().name, 'users')
   })
 
-  test('options that make no sense are rejected', () => {
+  test('rejects invalid options', () => {
     for (const options of [
       { format: 'xml' }, { partRecords: 0 }, { partRecords: 1.5 }, { fileName: 'a/b' }, { fileName: () => 'a/b' },
       { records: [] }, { schema: { '~standard': { version: 1, vendor: 'x', validate: () => ({}) } } },

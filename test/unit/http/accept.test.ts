@@ -45,11 +45,11 @@ describe('parseAccept', () => {
     ])
   })
 
-  test('ignores empty members and the white space after them', () => {
+  test('ignores empty elements and the white space after them', () => {
     assert.deepEqual(plain(', a/b ,, ,\tc/d,').map(({ type, subtype }) => `${type}/${subtype}`), ['a/b', 'c/d'])
   })
 
-  test('skips what is malformed, a malformed q too', () => {
+  test('skips malformed ranges and malformed q values', () => {
     for (const bad of ['*', '*/json', 'a', 'a/', '/b', 'a/b/c', 'a/b;q=2', 'a/b;q=-1', 'a/b;q=x', 'a/b;q=', 'a/b;q=1.1', 'a/b;q=.', 'a/b c', '"a/b"']) {
       assert.deepEqual(plain(`${bad}, x/y`), [{ type: 'x', subtype: 'y', params: {}, q: 1 }], bad)
     }
@@ -64,11 +64,11 @@ describe('parseAccept', () => {
 describe('negotiate', () => {
   const offers = ['application/json', 'application/x-ndjson', 'text/event-stream']
 
-  test('without Accept the first offer is chosen', () => {
+  test('chooses the first offer without Accept', () => {
     for (const header of [undefined, '', '*/*', '*/*;q=0.1', ',,', 'nonsense', []]) assert.equal(negotiate(header, offers), offers[0])
   })
 
-  test('the highest q wins, then the more specific range, then the order of the offers', () => {
+  test('prefers the highest q, then the more specific range, then the order of the offers', () => {
     const cases: [string, string | undefined][] = [
       ['application/x-ndjson', 'application/x-ndjson'],
       ['application/x-ndjson;q=0.5, application/json;q=0.4', 'application/x-ndjson'],
@@ -86,7 +86,7 @@ describe('negotiate', () => {
     assert.equal(negotiate(['text/*;q=0.2', 'application/x-ndjson;q=0.1'], offers), 'text/event-stream')
   })
 
-  test('parameters of a range must be those of the offer; charset=utf-8 is no condition', () => {
+  test('compares the parameters of a range with those of the offer, and ignores charset=utf-8', () => {
     const versions = ['application/vnd.x+json;version=1', 'application/vnd.x+json;version=2']
     assert.equal(negotiate('application/vnd.x+json;version="2"', versions), versions[1])
     assert.equal(negotiate('application/vnd.x+json;q=0.9, application/vnd.x+json;version=2;q=0.5', versions), versions[0])
@@ -96,7 +96,7 @@ describe('negotiate', () => {
     assert.equal(negotiate('application/json;q=0.1, application/json;charset=utf-8;q=0.9, application/x-ndjson;q=0.5', offers), 'application/x-ndjson', 'no condition: nor more specific')
   })
 
-  test('the more specific range counts, wherever it stands: any type, any subtype, exact, and among these the one with more parameters', () => {
+  test('uses the most specific range, wherever it is: any type, any subtype, exact, more parameters', () => {
     const [two, other] = ['text/plain;a=1;b=2', 'image/png']
     const ranges = ['*/*', '*/*;a=1;b=2', 'text/*', 'text/*;b=2', 'text/*;a=1;b=2', 'text/plain', 'text/plain;a=1', 'text/plain;a=1;b=2']
     for (let less = 0; less < ranges.length; less++) {
@@ -108,7 +108,7 @@ describe('negotiate', () => {
     }
   })
 
-  test('an offer that is no media type is an error of the application', () => {
+  test('throws an error of the application for an offer that is not a media type', () => {
     assert.throws(() => negotiate('text/plain', ['json']), { name: 'TypeError', message: /"json" is no media type/ })
   })
 })
@@ -135,7 +135,7 @@ describe('prefersProblem', () => {
 describe('negotiateCoding', () => {
   const codings = ['br', 'gzip']
 
-  test('the rules of RFC 9110 12.5.3', () => {
+  test('follows the rules of RFC 9110 12.5.3', () => {
     const cases: [string | string[] | undefined, string | undefined][] = [
       [undefined, 'identity'], ['', 'identity'], ['compress', 'identity'],
       ['gzip', 'gzip'], ['GZIP', 'gzip'], ['x-gzip', 'gzip'], ['gzip, br', 'br'], [['gzip', 'br;q=0.9'], 'gzip'],
@@ -162,7 +162,7 @@ describe('parseMediaType', () => {
   })
 })
 
-test('hostile texts of 16 KiB take steps in proportion to their length', () => {
+test('hostile Accept fields of 16 KiB take steps in proportion to their length', () => {
   const offers = ['application/json', 'application/x-ndjson;v=1']
   for (const text of HOSTILE.map(hostile)) {
     const steps = countSteps(() => {

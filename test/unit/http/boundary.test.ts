@@ -40,7 +40,7 @@ describe('guard', () => {
     assert.equal(await guard(async () => undefined)(request), undefined)
   })
 
-  test('a failure of the client is answered and not reported', async () => {
+  test('responds to a failure of the client and does not report it', async () => {
     for (const error of [httpError('not_found'), httpError('unprocessable'), createError(404)]) {
       const { status, seen } = await told(error)
       assert.ok(status !== undefined && status < 500)
@@ -52,7 +52,7 @@ describe('guard', () => {
     assert.deepEqual(await told(cause), { status: 501, seen: [cause] })
   })
 
-  test('SPEC 7.3: everything else is answered masked and reported whole', async () => {
+  test('SPEC 7.3: masks every other failure for the client and reports it completely', async () => {
     const cases: [unknown, number][] = [
       [new Error('x'), 500], ['text', 500], [undefined, 500], [null, 500], [httpError('bad_gateway'), 502], [httpError('internal_error'), 500], [httpError('malformed_json', { cause: new Error('y') }), 400],
       [new StoreUnavailableError('down'), 503], [createError(503), 503], [{ status: 404 }, 500],
@@ -60,7 +60,7 @@ describe('guard', () => {
     for (const [error, expected] of cases) assert.deepEqual(await told(error), { status: expected, seen: [error] })
   })
 
-  test('a value that is no response is a failure of the handler', async () => {
+  test('treats a value that is not a response as a failure of the handler', async () => {
     for (const value of [null, 'text', 7, {}, { status: '200' }]) {
       for (const handler of [() => value, async () => value]) {
         const seen: unknown[] = []
@@ -71,13 +71,13 @@ describe('guard', () => {
     }
   })
 
-  test('a response whose members throw gets a 500, at once and late', async () => {
+  test('responds with 500 to a response whose properties throw, at once and later', async () => {
     const trap = Object.defineProperty({}, 'status', { get: thrower(httpError('gone')) as () => unknown }) as HttpResponse
     assert.equal((guard(() => trap)(request) as HttpResponse).status, 410)
     assert.equal((await guard(async () => trap)(request))?.status, 410)
   })
 
-  test('thenables of any kind are awaited', async () => {
+  test('awaits thenables of any kind', async () => {
     const thenable = (settle: (resolve: (value: unknown) => void, reject: (error: unknown) => void) => void): Handler =>
       (() => ({ then: settle })) as never
     assert.equal(await guard(thenable((resolve) => { resolve(response) }))(request), response)
@@ -86,7 +86,7 @@ describe('guard', () => {
     assert.equal((guard(() => trap as never)(request) as HttpResponse).status, 410)
   })
 
-  test('an onError that throws or rejects changes nothing for the client, and causes a warning', async () => {
+  test('ignores an onError that throws or rejects, and causes a warning', async () => {
     const failing = [
       () => { throw new Error('logger broke') },
       async () => { throw new Error('logger broke') },
@@ -101,7 +101,7 @@ describe('guard', () => {
     }
   })
 
-  test('without onError a failure is a process warning with its stack, whatever was thrown', async () => {
+  test('reports a failure without onError as a process warning with its stack, whatever was thrown', async () => {
     const trap = (): never => {
       throw new Error('trap')
     }
@@ -113,7 +113,7 @@ describe('guard', () => {
     }
   })
 
-  test('the description is kept', () => {
+  test('keeps the description', () => {
     const operations = [{ method: 'GET', openapi: {} }]
     assert.equal(guard(describeHandler(() => response, operations)).operations, operations)
     assert.equal(guard(() => response).operations, undefined)

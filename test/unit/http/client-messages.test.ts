@@ -58,15 +58,15 @@ function filesOf(folder: string): string[] {
 }
 
 /** Texts for whoever writes a program with longhaul, and not for clients of its server. */
-const FOR_PROGRAMS = /src\/(?:client|conformance|testing)\/|tasks-options|schema\/json-schema|define\.ts|export-parts|json-array\/array-envelope/
+const FOR_PROGRAMS = /src\/(?:client|testing)\/|tasks-options|schema\/json-schema|define\.ts|export-parts|json-array\/array-envelope/
 
-describe('a text that a client can get', () => {
-  test('of the table of codes names no code, option, file or variable', () => {
+describe('a text for clients', () => {
+  test('in the table of codes names no code, option, file or variable', () => {
     for (const [code, [, message]] of Object.entries(ERROR_CODES)) assert.doesNotMatch(message, CODE, code)
   })
 
   for (const folder of ['src', 'adapters', 'examples/reference-server']) {
-    test(`of ${folder} names no code, option, file or variable`, () => {
+    test(`in ${folder} names no code, option, file or variable`, () => {
       const texts = filesOf(folder).filter((file) => !FOR_PROGRAMS.test(file)).flatMap((file) => textsOf(file).map((text) => `${file.slice(root.length)}: ${text}`))
       assert.ok(texts.length > 5)
       assert.deepEqual(texts.filter((text) => CODE.test(text.slice(text.indexOf(': ')))), [])

@@ -10,7 +10,7 @@ const plain = () => plainRequest<{ user: string }>({
 })
 
 describe('a derived request', () => {
-  it('keeps earlier changes when its context gets more members', () => {
+  it('keeps earlier changes when its context gets more properties', () => {
     const derived = new DerivedRequest<{ user: string }>(plain(), { mountPath: '/v1', headers: { accept: '*/*' }, params: { id: '7' } })
     const { mountPath, headers, params, path, search, context } = withContext(derived, { requestId: 'r1' })
     assert.deepEqual({ mountPath, headers, params, path, search, context }, {
@@ -18,7 +18,7 @@ describe('a derived request', () => {
     })
   })
 
-  it('shows all unchanged members of the request underneath', () => {
+  it('shows all unchanged properties of the original request', () => {
     const members = ({ method, path, mountPath, params, query, search, headers, body: source, signal, gone, context, peerAddress, raw }: HttpRequest): unknown => (
       { method, path, mountPath, params, query, search, headers, body: source, signal, gone, context, peerAddress, raw }
     )
@@ -26,7 +26,7 @@ describe('a derived request', () => {
     assert.deepEqual(members(new DerivedRequest(underneath, {})), members(underneath))
   })
 
-  it('leaves the request before it as it was', () => {
+  it('leaves the original request unchanged', () => {
     const first = withContext(plain(), { a: 1 })
     const second = withContext(first, { a: 2, b: 2 })
     assert.deepEqual([first.context, second.context], [{ user: 'ann', a: 1 }, { user: 'ann', a: 2, b: 2 }])
@@ -50,7 +50,7 @@ describe('a derived request', () => {
     }
   })
 
-  it('shows the context underneath, or its own undefined one', () => {
+  it('shows the context of the original request, or its own undefined one', () => {
     assert.deepEqual(new DerivedRequest(plain(), {}).context, { user: 'ann' })
     assert.equal(new DerivedRequest<undefined>(plain(), { context: undefined }).context, undefined)
   })

@@ -40,7 +40,7 @@ describe('RFC 9651: a dictionary', () => {
     assert.ok(good > 100, `${good}`)
   })
 
-  test('that the package has written is read back, whatever its values are', () => {
+  test('is read back as the package has written it, whatever its values are', () => {
     const key = fc.stringMatching(/^[a-z*][a-z0-9_.*-]{0,6}$/)
     const bare = fc.oneof(
       fc.integer(), fc.boolean(), fc.stringMatching(/^[ -~]{0,9}$/),
@@ -55,7 +55,7 @@ describe('RFC 9651: a dictionary', () => {
     }), { numRuns: 2000 })
   })
 
-  test('has the values as text, without parameters; the last of a key counts', () => {
+  test('has its values as text, without parameters, and the last value of a key counts', () => {
     assert.deepEqual([...parseDictionary(' a=1;x="y", b;q, c=(1 2);z , a=:YQ==:;p ') ?? []], [['a', ':YQ==:'], ['b', '?1'], ['c', '(1 2)']])
     assert.deepEqual([...parseDictionary('') ?? ['malformed']], [])
     for (const text of ['a,', ',a', 'a b', 'A=1', 'a=', 'a==', 'a="x', 'a=:é:', 'a;', 'a= 1', 'a=1 ;p']) {
@@ -63,7 +63,7 @@ describe('RFC 9651: a dictionary', () => {
     }
   })
 
-  test('takes linear time, whatever it is', () => {
+  test('takes linear time for any text', () => {
     const hostile: ((n: number) => string)[] = [
       (n) => `a=(${'1 '.repeat(n)}`, (n) => `a=(${' '.repeat(n)}`, (n) => `a=("x"${' '.repeat(n)}é`, (n) => `a${';p'.repeat(n)}=`,
       (n) => `a;${' '.repeat(n)}`, (n) => `a="${'\\"'.repeat(n)}`, (n) => `a=:${'A'.repeat(n)}`, (n) => `a=${'1'.repeat(n)}`,
@@ -91,7 +91,7 @@ describe('RFC 9530: digest fields', () => {
     assert.deepEqual(parseDigests([`sha-256=:${one}:`, `sha-512=:${long}:`]), digests)
   })
 
-  test('ignore other algorithms, and reject what is malformed or no digest', () => {
+  test('ignore other algorithms, and reject malformed values', () => {
     for (const field of ['md5=:YQ==:', 'unixsum=1, sha=:eA:', 'x=(1 2), id-sha-256="a"', '']) assert.deepEqual(parseDigests(field), {}, field)
     for (const field of [
       'sha-256', `sha-256="${one}"`, `sha-256=${one}`, 'sha-256=:YQ==:', 'sha-256=::', 'md5=:x:', 'md5=:YQ=:', `sha-512=:${one}:`, `sha-256=:${one}`, `sha-256=:${one}:,`, 'md5=:YQ==', `sha-256=(:${one}:)`,
@@ -99,7 +99,7 @@ describe('RFC 9530: digest fields', () => {
     assert.ok(isDigest('sha-256', one) && !isDigest('sha-512', one) && !isDigest('sha-256', undefined))
   })
 
-  test('never throw but with 400 invalid_header, and never accept other bytes', () => {
+  test('throw only 400 invalid_header, and never accept other bytes', () => {
     fc.assert(fc.property(fc.array(fc.oneof(piece, fc.constantFrom(`sha-256=:${one}:`, `sha-512=:${long}:`)), { maxLength: 8 }), (pieces) => {
       const field = pieces.join('')
       try {
@@ -114,7 +114,7 @@ describe('RFC 9530: digest fields', () => {
 })
 
 describe('RFC 9530 section 4: Want-Repr-Digest', () => {
-  test('is a list of preferences from 1 to 10; 0 rejects; others are ignored', () => {
+  test('is a list of preferences from 1 to 10, where 0 rejects and other values are ignored', () => {
     for (const [field, wanted, refused] of [
       [undefined, [], []],
       ['', [], []],

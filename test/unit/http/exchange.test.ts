@@ -7,7 +7,7 @@ const plain: Policy = (request, next) => next(request)
 const named = (name: string): Policy => Object.assign<Policy, object>((request, next) => next(request), { place: { name } })
 
 describe('compose', () => {
-  test('lists the places of its policies, outermost first, also of composed handlers', () => {
+  test('lists the places of its policies, outermost first, including those of composed handlers', () => {
     const places = (composed: Handler): unknown => composed.places?.map(({ name }) => name)
     assert.deepEqual(places(compose(named('one'), plain, named('two'), handler)), ['one', 'two'])
     assert.deepEqual(places(compose(named('zero'), compose(plain, named('one'), handler))), ['zero', 'one'])

@@ -12,14 +12,14 @@ describe('readFailure', () => {
     }
   })
 
-  test('a status may be anything from 400 to 599', () => {
+  test('accepts any status from 400 to 599', () => {
     const told = (statusCode: unknown): number => readFailure({ statusCode, code: 'x' }).status
     assert.deepEqual([400, 499, 500, 599].map(told), [400, 499, 500, 599])
     assert.deepEqual([399, 600, 399.5, '404', undefined].map(told), [500, 500, 500, 500, 500])
     assert.deepEqual([readFailure(new HttpError(599, 'x')).status, readFailure(new HttpError(400, 'x')).status], [599, 400])
   })
 
-  test('headers may be numbers and lists; each that could break the response is left out alone', () => {
+  test('accepts numbers and lists as headers, and leaves out each header that could break the response', () => {
     const headers = {
       'Retry-After': 30, 'link': ['</a>; rel="x"', '</b>; rel="y"'], 'x-object': {}, 'x-nothing': undefined, 'x broken': 'a', 'x-break': 'a\nb',
       'Content-Length': '3', 'connection': 'close', 'x-last': 'fine',
@@ -32,7 +32,7 @@ describe('readFailure', () => {
     }
   })
 
-  test('a message of 5 MB, a long code and many details are cut visibly', () => {
+  test('visibly cuts a message of 5 MB, a long code and many details', () => {
     const details = Array.from({ length: 10_000 }, (_, at) => ({ pointer: `/${at}`, message: 'x'.repeat(300) }))
     const failure = readFailure(new HttpError(422, 'c'.repeat(10_000), { message: 'm'.repeat(5_000_000), details }))
     assert.equal(failure.message, `${'m'.repeat(2047)}…`)
@@ -45,14 +45,14 @@ describe('readFailure', () => {
     assert.deepEqual(one.details, [{ pointer: '', message: '… and 1 more' }])
   })
 
-  test('values that fit are unchanged, and details that JSON cannot write are left out', () => {
+  test('keeps values that fit, and leaves out details that JSON cannot write', () => {
     const details = [{ pointer: '/a', message: 'is wrong' }]
     assert.equal(readFailure(new HttpError(422, 'c', { details })).details, details)
     assert.equal(readFailure(new HttpError(422, 'c', { details: [{ pointer: 1n }] as never })).details, undefined)
     assert.equal(readFailure({ expose: true, statusCode: 400, message: 'm'.repeat(5000) }).message.length, 2048)
   })
 
-  test('headers beyond 8 KiB are left out', () => {
+  test('leaves out headers beyond 8 KiB', () => {
     const long = 'x'.repeat(5000)
     const { headers } = readFailure(httpError('conflict', { headers: { 'x-a': long, 'x-b': long, 'retry-after': '1' } }))
     assert.deepEqual(Object.keys(headers), ['x-a', 'retry-after'])

@@ -13,21 +13,21 @@ import { countSteps } from '../kit/steps.js'
 const SUNDAY = Date.UTC(1994, 10, 6, 8, 49, 37)
 
 describe('HTTP dates', () => {
-  test('a date is written as day, date, time, GMT', () => {
+  test('are written as day, date, time, GMT', () => {
     assert.equal(httpDate(SUNDAY), 'Sun, 06 Nov 1994 08:49:37 GMT')
     assert.equal(httpDate(SUNDAY + 999), 'Sun, 06 Nov 1994 08:49:37 GMT')
     assert.equal(httpDate(SUNDAY + 1000), 'Sun, 06 Nov 1994 08:49:38 GMT')
     assert.equal(httpDate(SUNDAY), 'Sun, 06 Nov 1994 08:49:37 GMT')
   })
 
-  test('a time outside the range becomes the nearest in it; NaN throws', () => {
+  test('become the nearest time in range, and NaN throws', () => {
     assert.equal(httpDate(Infinity), 'Fri, 31 Dec 9999 23:59:59 GMT')
     assert.equal(httpDate(-1), 'Thu, 01 Jan 1970 00:00:00 GMT')
     assert.throws(() => httpDate(Number.NaN), RangeError)
     assert.equal(httpDate(0), 'Thu, 01 Jan 1970 00:00:00 GMT')
   })
 
-  test('all three forms of RFC 9110 5.6.7 are read', () => {
+  test('are read in all three forms of RFC 9110 5.6.7', () => {
     for (const text of ['Sun, 06 Nov 1994 08:49:37 GMT', 'Sunday, 06-Nov-94 08:49:37 GMT', 'Sun Nov  6 08:49:37 1994']) {
       assert.equal(parseHttpDate(text), SUNDAY, text)
     }
@@ -37,7 +37,7 @@ describe('HTTP dates', () => {
     assert.equal(parseHttpDate('Mon, 01 Jan 0001 00:00:00 GMT'), Date.parse('0001-01-01T00:00:00Z'))
   })
 
-  test('a two-digit year is at most 50 years ahead', () => {
+  test('are at most 50 years ahead if the year has two digits', () => {
     mock.timers.enable({ apis: ['Date'], now: Date.UTC(2030, 5, 15) })
     try {
       const year = (text: string): number => new Date(parseHttpDate(text) ?? Number.NaN).getUTCFullYear()
@@ -50,7 +50,7 @@ describe('HTTP dates', () => {
     }
   })
 
-  test('other texts are undefined', () => {
+  test('are undefined for other texts', () => {
     for (const text of [
       '', '0', '1994-11-06T08:49:37Z', 'Sun, 6 Nov 1994 08:49:37 GMT', 'Sun, 06 Nov 1994 08:49:37 UTC', 'sun, 06 nov 1994 08:49:37 gmt',
       'Sun, 06 Nov 1994 24:00:00 GMT', 'Sun, 06 Nov 1994 08:60:00 GMT', 'Sun, 06 Nov 1994 08:49:61 GMT', 'Sun, 31 Nov 1994 08:49:37 GMT', 'Sun, 00 Nov 1994 08:49:37 GMT',
@@ -59,7 +59,7 @@ describe('HTTP dates', () => {
     ]) assert.equal(parseHttpDate(text), undefined, text.slice(0, 40))
   })
 
-  test('a written date is read back', () => {
+  test('are read back as they were written', () => {
     fc.assert(fc.property(fc.integer({ min: 0, max: 253402300799 }), (second) => {
       assert.equal(parseHttpDate(httpDate(second * 1000)), second * 1000)
     }))
@@ -67,7 +67,7 @@ describe('HTTP dates', () => {
 })
 
 describe('addVary', () => {
-  test('names are joined once, in any case, and * stands for all', () => {
+  test('joins names once, in any case, and * stands for all', () => {
     const cases: [ResponseHeaders, string[], string][] = [
       [{}, ['Accept', 'Prefer'], 'Accept, Prefer'],
       [{ vary: 'accept' }, ['Accept', 'Prefer'], 'accept, Prefer'],
@@ -85,7 +85,7 @@ describe('addVary', () => {
 })
 
 describe('linkValue', () => {
-  test('links as RFC 8288 writes them', () => {
+  test('writes links as RFC 8288 says', () => {
     assert.equal(
       linkValue([{ target: '/users?start=0&batch_size=25', rel: 'first' }, { target: 'https://e.org/d', rel: 'deprecation help', type: 'text/html' }]),
       '</users?start=0&batch_size=25>; rel="first", <https://e.org/d>; rel="deprecation help"; type="text/html"',
@@ -94,7 +94,7 @@ describe('linkValue', () => {
     assert.equal(linkValue([{ target: '/ä>,<', rel: 'next', title: '€\r\nX: y' }]), "</%C3%A4%3E,%3C>; rel=\"next\"; title*=UTF-8''%E2%82%AC%0D%0AX%3A%20y")
   })
 
-  test('any text gives one line whose parts can be parsed', () => {
+  test('writes one line with parseable parts for any text', () => {
     const any = fc.string({ unit: 'binary' })
     fc.assert(fc.property(any, any, (target, title) => {
       const value = linkValue([{ target, rel: 'next', title }])
@@ -106,7 +106,7 @@ describe('linkValue', () => {
     }))
   })
 
-  test('a relation or a name that cannot be written is an error of the application', () => {
+  test('throws an error of the application for a relation or name that cannot be written', () => {
     for (const rel of ['', ' ', 'a"b', 'a\nb', 'a\\b', 'ä', 'a  b']) assert.throws(() => linkValue([{ target: '/', rel }]), TypeError)
     for (const name of ['a b', 'a\r\nb', 'a=']) assert.throws(() => linkValue([{ target: '/', rel: 'next', [name]: 'x' }]), TypeError)
   })
@@ -120,7 +120,7 @@ describe('isFieldValue', () => {
 })
 
 describe('etagMatches', () => {
-  test('strong and weak comparison of RFC 9110 8.8.3.2', () => {
+  test('compares strongly and weakly as in RFC 9110 8.8.3.2', () => {
     const table: [string, string, boolean, boolean][] = [
       ['W/"1"', 'W/"1"', false, true], ['W/"1"', 'W/"2"', false, false], ['W/"1"', '"1"', false, true], ['"1"', '"1"', true, true],
     ]
@@ -132,7 +132,7 @@ describe('etagMatches', () => {
     }
   })
 
-  test('reads lists, several lines, the star, and malformed members', () => {
+  test('reads lists, several lines, the star, and malformed elements', () => {
     for (const field of ['"a"', ' "b" ,"a"\t', ',,"a",', 'x, "a"', 'a, "b c", "a"', ['"b"', '"a"'], '*', ' * ', '"b"x, "a"']) {
       assert.equal(etagMatches(field, '"a"', 'strong'), true, String(field))
     }
@@ -143,7 +143,7 @@ describe('etagMatches', () => {
     assert.equal(etagMatches('"a,b", W/"c,"', '"c,"', 'weak'), true)
   })
 
-  test('a tag has any characters but quotes, blanks and controls, or none at all', () => {
+  test('accepts any characters in a tag but quotes, blanks and controls, or none at all', () => {
     for (const tag of ['""', '"!"', '"#~"', '"\x80ÿ"', '"a\\"']) {
       assert.equal(etagMatches(`"b", ${tag}`, tag, 'strong'), true, tag)
       assert.equal(etagMatches(`${tag}, "b"`, `W/${tag}`, 'weak'), true, tag)
@@ -161,7 +161,7 @@ describe('etagMatches', () => {
     }), { numRuns: 5000 })
   })
 
-  test('hostile texts of 16 KiB take steps in proportion to their length', () => {
+  test('takes steps in proportion to the length of hostile texts of 16 KiB', () => {
     for (const unit of ['"', ',', 'W/', 'W/"', '"a', 'x"', ' ', '"" ', '"a",', 'W/"a', '"\u0001', 'a,', '"a"x']) {
       const text = unit.repeat(Math.ceil(16_384 / unit.length))
       const steps = countSteps(() => etagMatches(text, '"b"', 'weak'))

@@ -29,17 +29,17 @@ function refused(types: readonly string[], vary: string) {
 }
 
 describe('a 406 lists the available types', () => {
-  test('of a list of records and of one record', async () => {
+  test('for a list of records and for one record', async () => {
     const records = collection({ repository, schema: jsonSchema({ type: 'object' }) })
     assert.deepEqual(await refusal(records, '/'), refused([JSON_TYPE, ...NDJSON_TYPES], 'Accept'))
     assert.deepEqual(await refusal(records, '/1'), refused([JSON_TYPE], 'Accept'))
     assert.deepEqual(await refusal(list({ repository }), '/'), refused([JSON_TYPE, ...NDJSON_TYPES], 'Accept'))
   })
-  test('of content', async () => {
+  test('for content', async () => {
     const type = 'text/csv; charset=utf-8'
     assert.deepEqual(await refusal(content({ ...textSource('a,b'), type }), '/'), refused([type], 'Accept'))
   })
-  test('of a status, of partial results, and of a list of tasks', async (t) => {
+  test('for a status, for partial results, and for a list of tasks', async (t) => {
     const { engine, store, blobs } = memory()
     const words = partialResults<string>({ store })
     const say = defineTask({ name: 'say', external: words.external, run: words.run(() => 1) })
@@ -59,7 +59,7 @@ describe('a 406 lists the available types', () => {
     const ofResults = [JSON_TYPE, LINES, 'text/event-stream', ...MORE_LINES]
     assert.deepEqual(await refusal(site, `/tasks/${taskId}/partial-results`), refused(ofResults, vary))
   })
-  test('of the items of a batch', async (t) => {
+  test('for the items of a batch', async (t) => {
     const { engine, store, blobs } = memory()
     const users = bulkCreate({ repository: { createMany: (items: object[]) => items }, schema: jsonSchema({ type: 'object' }), background: { name: 'users', blobs } })
     const tasks = createTasks({ engine, store, blobs, definitions: [users.task] })
@@ -74,7 +74,7 @@ describe('a 406 lists the available types', () => {
     await inject(site, { path, headers: { prefer: 'wait=20' } })
     assert.deepEqual(await refusal(site, `${path}/items`), refused([LINES], 'Accept'))
   })
-  test('of a download, those that an option adds included', async () => {
+  test('for a download, including types that an option adds', async () => {
     const types = [LINES, JSON_TYPE, ...MORE_LINES]
     const vary = 'Accept, Accept-Encoding'
     const records = () => []
@@ -86,7 +86,7 @@ describe('a 406 lists the available types', () => {
 
 describe('a 406 for Accept-Encoding lists the available codings', () => {
   for (const [codings, available] of [[['gzip', 'br'], 'gzip, br, identity'], [[], 'identity']] as const) {
-    test(`of a download with ${available}`, async () => {
+    test(`for a download with ${available}`, async () => {
       const download = ndjsonDownload({ records: () => [], codings })
       for (const encoding of ['identity;q=0', '*;q=0', 'x-unknown, identity;q=0']) {
         assert.deepEqual(await refusal(download, '/', { 'accept-encoding': encoding }), {

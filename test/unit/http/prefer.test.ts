@@ -29,14 +29,14 @@ describe('parsePrefer', () => {
     ]) assert.equal(parsePrefer(header).respondAsync, true, String(header))
   })
 
-  test('does not mistake other texts for the preference', () => {
+  test('does not mistake other texts for respond-async', () => {
     for (const header of [
       undefined, '', ',', 'respond-asynch', 'x="respond-async"', 'x; respond-async', 'respond-async=false', 'respond-async x',
       'respond-async;"', '"respond-async"', 'x="open, respond-async', 'respond-async=1, respond-async', [],
     ]) assert.equal(parsePrefer(header).respondAsync, false, String(header))
   })
 
-  test('wait is digits only, cut at 2147483647; the first one counts even when it is nonsense', () => {
+  test('reads wait as digits, cut at 2147483647, and the first one counts even if it is invalid', () => {
     const cases: [string, number | undefined][] = [
       ['wait=10', 10], ['WAIT = "10"', 10], ['wait=0', 0], ['wait=007', 7], ['wait=99999999999999999999', 2147483647],
       ['wait', undefined], ['wait=', undefined], ['wait=-1', undefined], ['wait=1.5', undefined], ['wait=1e3', undefined],
@@ -45,7 +45,7 @@ describe('parsePrefer', () => {
     for (const [header, expected] of cases) assert.equal(parsePrefer(header).wait, expected, header)
   })
 
-  test('return and handling are known by value, which is case-sensitive', () => {
+  test('reads return and handling by value, which is case-sensitive', () => {
     const { return: returned, handling } = parsePrefer('return=minimal; foo="some parameter", handling=lenient')
     assert.deepEqual([returned, handling], ['minimal', 'lenient'])
     assert.equal(parsePrefer('return=representation, return=minimal').return, 'representation')
@@ -54,13 +54,13 @@ describe('parsePrefer', () => {
     assert.equal(parsePrefer('handling=whatever').handling, undefined)
   })
 
-  test('values and parameters are unquoted, an empty one is the same as none', () => {
+  test('unquotes values and parameters, and treats an empty one as none', () => {
     assert.deepEqual(plain('Foo="a \\"b\\" \\\\ c"; Bar=1; BAR=2; baz; qux=""'), {
       foo: { value: 'a "b" \\ c', params: { bar: '1', baz: '', qux: '' } },
     })
   })
 
-  test('an absent header costs nothing, a repeated one is cached', () => {
+  test('parses an absent header once, and caches a repeated one', () => {
     assert.equal(parsePrefer(undefined), parsePrefer(undefined))
     assert.equal(parsePrefer('respond-async, wait=3'), parsePrefer('respond-async, wait=3'))
     assert.throws(() => Object.assign(parsePrefer('respond-async'), { respondAsync: false }), TypeError)
@@ -72,12 +72,12 @@ describe('parsePrefer', () => {
     fc.assert(fc.property(fc.string({ unit: 'binary' }), (header) => { assert.deepEqual(plain(header), reference(header)) }))
   })
 
-  test('several lines are one list', () => {
+  test('reads several lines as one list', () => {
     const line = fc.constantFrom('a=1', 'b="x, y"; c', '', 'wait=3', 'a=2', ';')
     fc.assert(fc.property(fc.array(line), (lines) => { assert.deepEqual(plain(lines), plain(lines.join(','))) }))
   })
 
-  test('hostile texts of 16 KiB take steps in proportion to their length', () => {
+  test('takes steps in proportion to the length of hostile texts of 16 KiB', () => {
     for (const unit of [',', 'a,', '"', '\\', '"\\', 'a="', 'a;', ';', ' ', 'a=";b,', 'a ', '=', 'a="b";c="d\\"",', '"\u0001', 'wait=1,', '""', '\t,;"']) {
       const text = (length: number): string => unit.repeat(Math.ceil(length / unit.length)).slice(0, length)
       const steps = countSteps(() => parsePrefer(text(16_384)))

@@ -79,7 +79,7 @@ describe('Range, RFC 9110 section 14.2', () => {
     ['', 10, 'whole'],
   ]
   for (const [field, size, expected] of cases) {
-    test(`${JSON.stringify(field)} of ${size}`, () => {
+    test(`is read as the RFC says: ${JSON.stringify(field)} of ${size}`, () => {
       assert.deepEqual(selectRanges(field, size), expected)
       assert.deepEqual(reference(field, size, 16), expected, 'the reference agrees')
     })
@@ -92,7 +92,7 @@ describe('Range, RFC 9110 section 14.2', () => {
     assert.equal(selectRanges('bytes=0-24', 100, { unit: 'items' }), 'whole')
   })
 
-  test('the number of ranges is capped', () => {
+  test('caps the number of ranges', () => {
     const many = (count: number): string => `bytes=${Array.from({ length: count }, (_, at) => `${at * 2}-${at * 2}`).join(',')}`
     assert.equal(selectRanges(many(16), 1000).length, 16)
     assert.equal(selectRanges(many(17), 1000), 'whole')
@@ -116,7 +116,7 @@ describe('Range, RFC 9110 section 14.2', () => {
     }), { numRuns: 5000 })
   })
 
-  test('the result never overlaps and lies within the size', () => {
+  test('returns ranges that never overlap and lie within the size', () => {
     const field = fc.array(fc.tuple(fc.nat(40), fc.nat(40)).map(([a, b]) => `${Math.min(a, b)}-${Math.max(a, b)}`), { minLength: 1, maxLength: 8 })
     fc.assert(fc.property(field, fc.integer({ min: 1, max: 50 }), (specs, size) => {
       const ranges = selectRanges(`bytes=${specs.join(',')}`, size)
@@ -127,7 +127,7 @@ describe('Range, RFC 9110 section 14.2', () => {
     }))
   })
 
-  test('hostile fields take linear time', () => {
+  test('takes linear time for hostile fields', () => {
     const hostile: ((n: number) => string)[] = [
       (n) => `bytes=${','.repeat(n)}`, (n) => `bytes=${' '.repeat(n)}x`, (n) => `bytes=${'9'.repeat(n)}-${'9'.repeat(n)}`,
       (n) => `bytes=${'0'.repeat(n)}1-${'0'.repeat(n)}`, (n) => `bytes=${'0-,'.repeat(n)}`, (n) => `bytes=${' ,\t'.repeat(n)}1-`,
@@ -142,7 +142,7 @@ describe('Range, RFC 9110 section 14.2', () => {
   })
 })
 
-test('Content-Range, RFC 9110 section 14.4', () => {
+test('RFC 9110 section 14.4: contentRange writes a range, a size and a unit', () => {
   assert.equal(contentRange({ start: 0, end: 5 }, 10), 'bytes 0-4/10')
   assert.equal(contentRange(undefined, 10), 'bytes */10')
   assert.equal(contentRange({ start: 0, end: 25 }, 100, 'items'), 'items 0-24/100')

@@ -17,7 +17,7 @@ describe('tokens, RFC 9110 section 5.6.2', () => {
 describe('quoted strings, RFC 9110 section 5.6.4', () => {
   const word = (text: string): string | undefined => new FieldReader(text).word()
 
-  test('have no controls but tabs in them, as they are or quoted', () => {
+  test('have no controls but tabs in them, unescaped or escaped', () => {
     for (const char of CONTROLS) for (const text of [`"${char}"`, `"a${char}b"`, `"\\${char}"`, `"a\\${char}b"`]) assert.equal(word(text), undefined, JSON.stringify(text))
     for (const char of OTHERS) {
       assert.equal(word(`"a${char}b"`), `a${char}b`)
@@ -25,7 +25,7 @@ describe('quoted strings, RFC 9110 section 5.6.4', () => {
     }
   })
 
-  test('end at the first quote that is not quoted itself', () => {
+  test('end at the first quote that is not escaped', () => {
     for (const [text, expected, at] of [['""', '', 2], ['"\\""x', '"', 4], ['"\\\\"x', '\\', 4], ['"a" "b"', 'a', 3]] as const) {
       const reader = new FieldReader(text)
       assert.deepEqual([reader.word(), reader.at], [expected, at])
@@ -35,7 +35,7 @@ describe('quoted strings, RFC 9110 section 5.6.4', () => {
 })
 
 describe('lists, RFC 9110 section 5.6.1', () => {
-  test('an item ends at its comma, unless that is quoted', () => {
+  test('end an item at its comma, unless the comma is quoted', () => {
     const behind = (text: string): string => {
       const reader = new FieldReader(text)
       reader.skipItem()
@@ -44,7 +44,7 @@ describe('lists, RFC 9110 section 5.6.1', () => {
     assert.deepEqual(['a,b', 'a="x,y",b', 'a="x\\",y",b', 'a\\,b', 'a', 'a="x,b', '"\\'].map(behind), ['b', 'b', 'b', 'b', '', '', ''])
   })
 
-  test('parameters: the first of a name, in lower case; empty ones are none', () => {
+  test('have the first of repeated parameters, in lower case, and ignore empty ones', () => {
     const params = (text: string) => {
       const found = new FieldReader(text).parameters()
       return found && [...found]
@@ -53,7 +53,7 @@ describe('lists, RFC 9110 section 5.6.1', () => {
     assert.deepEqual([params(''), params('x'), params(';a="')], [[], [], undefined])
   })
 
-  test('several lines are one list', () => {
+  test('join several lines', () => {
     assert.deepEqual([fieldText('a'), fieldText(['a', 'b, c'])], ['a', 'a, b, c'])
   })
 })

@@ -21,7 +21,7 @@ function site(t: TestContext) {
 const stacks = (errors: readonly Error[]) => errors.map(({ stack }) => stack)
 
 describe('rejections in the log', () => {
-  test('one line for each code and minute, with the number of those since the last line', (t) => {
+  test('are one line for each code and minute, with their number since the last line', (t) => {
     const { fail, heard, advance } = site(t)
     fail(httpError('queue_full'), 500)
     fail(httpError('overloaded'), 2)
@@ -41,14 +41,14 @@ describe('rejections in the log', () => {
     assert.equal(heard.length, 4)
   })
 
-  test('a full store is a rejection, also with its cause', (t) => {
+  test('include a full store, even with its cause', (t) => {
     const { fail, heard } = site(t)
     const full = new StoreUnavailableError('Redis failed: OOM', { reason: 'full', cause: new Error('OOM') })
     fail(full, 10)
     assert.deepEqual(stacks(heard), ['HttpError: 503 store_full: Redis failed: OOM'])
   })
 
-  test('failures are told each time, as they are', (t) => {
+  test('do not include failures, which are logged each time', (t) => {
     const { fail, heard } = site(t)
     const failures = [
       new Error('x'), httpError('bad_gateway'), new StoreUnavailableError('away'),
@@ -58,7 +58,7 @@ describe('rejections in the log', () => {
     assert.deepEqual(heard, failures.flatMap((error) => [error, error]))
   })
 
-  test('each listener has its own count', (t) => {
+  test('are counted separately for each listener', (t) => {
     const { fail, heard } = site(t)
     const listened: unknown[] = []
     t.after(reportErrorsTo((error, { request }) => { listened.push(error, request?.path) }))

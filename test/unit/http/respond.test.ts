@@ -19,8 +19,8 @@ function answer(error: unknown, accept?: string): { status: number; headers: Rec
 
 const MASKED = { error: 'Something went wrong.', code: 'internal_error' }
 
-describe('responses', () => {
-  test('json, jsonText, empty and stream create new headers', () => {
+describe('response functions', () => {
+  test('create new headers in json, jsonText, empty and stream', () => {
     const given = Object.freeze({ location: '/x' })
     assert.deepEqual(json(201, { a: 'ä' }, given), { status: 201, headers: { 'content-type': 'application/json', location: '/x' }, body: '{"a":"ä"}' })
     assert.deepEqual(json(200, undefined), { status: 200, headers: { 'content-type': 'application/json' }, body: 'null' })
@@ -33,7 +33,7 @@ describe('responses', () => {
     assert.deepEqual(stream(200, body, { 'content-type': 'text/plain' }), { status: 200, headers: { 'content-type': 'text/plain' }, body })
   })
 
-  test('compileJson writes what JSON.stringify writes, without members that the schema does not name', () => {
+  test('write in compileJson what JSON.stringify writes, without properties that the schema does not name', () => {
     const write = compileJson<{ id: string; n?: number; secret?: string }>({
       type: 'object', required: ['id'], properties: { id: { type: 'string' }, n: { type: 'integer' } },
     })
@@ -45,7 +45,7 @@ describe('responses', () => {
 })
 
 describe('errorResponse', () => {
-  test('SPEC 7.1: every code is answered with its status, a sentence in error, and the code', () => {
+  test('SPEC 7.1: has the status of each code, a sentence in error, and the code', () => {
     for (const code of Object.keys(ERROR_CODES) as ErrorCode[]) {
       const { status, headers, body } = answer(httpError(code))
       assert.equal(status, ERROR_CODES[code][0])
@@ -54,7 +54,7 @@ describe('errorResponse', () => {
     }
   })
 
-  test('SPEC 7.2: an HttpError is answered as it is: status, code, message, details, headers', () => {
+  test('SPEC 7.2: has the status, code, message, details and headers of an HttpError', () => {
     const details = [{ pointer: '/name', message: 'is missing' }]
     const error = new HttpError(418, 'teapot', { message: 'Short and stout.', details, headers: { 'Retry-After': '7', Vary: 'Prefer', 'cache-control': 'max-age=5' }, cause: new Error('secret') })
     const { status, headers, body } = answer(error)
@@ -63,7 +63,7 @@ describe('errorResponse', () => {
     assert.deepEqual(headers, { 'cache-control': 'max-age=5', 'retry-after': '7', vary: 'Prefer, Accept', 'content-type': 'application/json' })
   })
 
-  test('SPEC 7.2: problem+json has the same members and its own, for a client that names it', () => {
+  test('SPEC 7.2: has the same properties in problem+json for a client that accepts it', () => {
     const details = [{ pointer: '', message: 'm' }]
     const { status, headers, body } = answer(httpError('invalid_input', { details }), 'application/problem+json, application/json')
     assert.equal(status, 400)
@@ -76,7 +76,7 @@ describe('errorResponse', () => {
     }
   })
 
-  test('SPEC 7.3: a store that failed gets a 503 with Retry-After, and its message is not sent', () => {
+  test('SPEC 7.3: is a 503 with Retry-After for a store that failed, without its message', () => {
     const cause = new Error('ECONNREFUSED 10.0.0.7')
     const down = answer(new StoreUnavailableError('redis at 10.0.0.7 is down', { cause }))
     assert.deepEqual([down.status, down.headers['retry-after'], down.body], [503, '5', { error: 'The service is not available now.', code: 'store_unavailable' }])
@@ -84,7 +84,7 @@ describe('errorResponse', () => {
     assert.deepEqual([full.status, full.headers['retry-after'], full.body], [503, '30', { error: 'The service has no space for more data now.', code: 'store_full' }])
   })
 
-  test('errors of the application keep a 4xx status, and their message only where it is exposed', () => {
+  test('keeps a 4xx status of errors of the application, and their message only if it is exposed', () => {
     const boom = (statusCode: number, message: string, headers = {}): unknown => ({ isBoom: true, message: 'inner', output: { statusCode, payload: { statusCode, error: 'x', message }, headers } })
     const cases: [unknown, number, string, string][] = [
       [createError(404, 'No such user'), 404, 'not_found', 'No such user'],
@@ -111,7 +111,7 @@ describe('errorResponse', () => {
     assert.equal(answer(boom(401, 'x', { 'WWW-Authenticate': ['Basic', 'Bearer'], 'x-n': 3 })).headers['www-authenticate'], 'Basic, Bearer')
   })
 
-  test('SPEC 7.3: every other error is masked', () => {
+  test('SPEC 7.3: masks every other error', () => {
     const upstream = Object.assign(new Error('secret'), { status: 404, code: 'ERR_BAD_REQUEST', response: { status: 404 } })
     const values: unknown[] = [
       new Error('secret'), 'secret', undefined, null, 42, 10n, Symbol('secret'), () => 'secret', [], { message: 'secret' }, { status: 404, message: 'secret' }, upstream,
@@ -126,7 +126,7 @@ describe('errorResponse', () => {
     }
   })
 
-  test('no thrown value can break the response', () => {
+  test('has a valid response for any thrown value', () => {
     const trap = (): never => {
       throw new Error('trap')
     }
@@ -141,20 +141,20 @@ describe('errorResponse', () => {
     for (const value of [hostile, revoked.proxy, circular, getter, broken]) assert.deepEqual(answer(value), { ...answer(undefined), body: MASKED })
   })
 
-  test('a request whose headers throw cannot break the response', () => {
+  test('has a valid response for a request whose headers throw', () => {
     const request = { get headers(): never { throw new Error('trap') } } as unknown as ReturnType<typeof fakeRequest>
     const { status, headers } = errorResponse(httpError('conflict'), request)
     assert.deepEqual([status, headers['content-type']], [409, 'application/json'])
   })
 
-  test('details that JSON cannot write are left out, odd headers too', () => {
+  test('leaves out details that JSON cannot write, and odd headers', () => {
     const details = [{ pointer: '', message: 'm', extra: 10n }]
     assert.deepEqual(answer(httpError('conflict', { details })).body, { error: ERROR_CODES.conflict[1], code: 'conflict' })
     const headers = { 'x-a': 'a\r\nset-cookie: b=1', 'x\r\nb': '1', 'x-c': '\0', 'x-d': '€', 'Content-Length': '3', 'content-type': 'text/html', 'transfer-encoding': 'chunked', 'x-ok': 'fine', __proto__: null }
     assert.deepEqual(Object.keys(answer(httpError('conflict', { headers: headers as never })).headers).sort(), ['cache-control', 'content-type', 'vary', 'x-ok'])
   })
 
-  test('no text can put a line break into a header', () => {
+  test('puts no line break into a header', () => {
     fc.assert(fc.property(fc.dictionary(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' })), (headers) => {
       for (const [name, value] of Object.entries(answer(httpError('conflict', { headers })).headers)) {
         assert.match(name, /^[!#$%&'*+.^_`|~0-9a-z-]+$/)
@@ -163,7 +163,7 @@ describe('errorResponse', () => {
     }), { numRuns: 500 })
   })
 
-  test('titles are the phrases of the status line', () => {
+  test('has the phrases of the status line as titles', () => {
     for (let status = 400; status < 600; status++) {
       if (STATUS_CODES[status] === undefined) assert.match(reasonPhrase(status), /^(?:Client|Server) Error$/)
     }

@@ -15,7 +15,7 @@ describe('splitTarget, RFC 9112 section 3.2', () => {
   }
 })
 
-test('a mount path has no slash at its end, and one at its beginning', () => {
+test('a mount path has a slash at its beginning, and none at its end', () => {
   assert.deepEqual(['', '/', '//', '/a', '/a/', '/a/b//'].map(cleanMountPath), ['', '', '', '/a', '/a', '/a/b'])
   for (const path of ['a', 'a/', 'http://host/']) assert.throws(() => cleanMountPath(path), { name: 'TypeError', message: /write "\/"?/ })
 })

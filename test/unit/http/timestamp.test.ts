@@ -20,7 +20,7 @@ test('a timestamp of RFC 3339 is read to the millisecond, whatever its offset', 
   }
 })
 
-test('a text that is no timestamp, or names a time that does not exist, is rejected', () => {
+test('a text that is not a timestamp, or names a time that does not exist, is rejected', () => {
   const bad = [
     '', '2026-03-01', '2026-03-01T09:30Z', '2026-03-01T09:30:00', '2026-03-01 09:30:00Z', '1700000000000',
     '2026-02-29T00:00:00Z', '2026-02-30T00:00:00Z', '2026-13-01T00:00:00Z', '2026-00-01T00:00:00Z', '2026-01-00T00:00:00Z',

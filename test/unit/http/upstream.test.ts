@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { upstreamError } from '../../../src/http/errors.js'
 import { telling, warn } from '../../../src/runtime/warning.js'
 
-test('a time-out is found behind four causes, and circular causes end', () => {
+test('upstreamError finds a time-out behind four causes, and ends at circular causes', () => {
   const behind = (count: number): Error => {
     let error = Object.assign(new Error('late'), { code: 'ETIMEDOUT' })
     for (let at = 0; at < count; at++) error = Object.assign(new Error('failed', { cause: error }), { code: 'x' })

@@ -21,7 +21,7 @@ function site(t: TestContext, handler: Handler) {
   return { store, send }
 }
 
-test('waiting retries of one caller hold 2 MiB of bodies; its others get 409 at once, and those of another caller wait', async (t) => {
+test('waiting retries of one caller hold 2 MiB of bodies, above which further ones of this caller get 409 at once', async (t) => {
   const gate = deferred()
   const { send } = site(t, async () => {
     await gate.promise
@@ -59,13 +59,13 @@ test('headers beyond 16 KiB are not kept for retries', async (t) => {
   assert.deepEqual([again?.headers['location'], again?.headers['x-large'], again?.headers['idempotent-replayed']], ['/a', undefined, 'true'])
 })
 
-test('a body that the application has parsed is measured where Content-Length does not tell its size', async (t) => {
+test('a body that the application has parsed is measured if Content-Length does not tell its size', async (t) => {
   const { send } = site(t, () => json(201, {}))
   await assert.rejects(send({ parsed: { value: { text: 'x'.repeat(2_000_000) } } }), { code: 'body_too_large' })
   assert.equal((await send({ parsed: { value: { text: 'x'.repeat(1000) } } }))?.status, 201)
 })
 
-test('a parsed body that is nested too deeply is rejected; bytes that are nested so are compared as bytes', async (t) => {
+test('a parsed body that is nested too deeply is rejected, but bytes are compared as bytes', async (t) => {
   const { send } = site(t, () => json(201, {}))
   let deep: unknown = []
   for (let n = 0; n < 100_000; n++) deep = [deep]

@@ -52,7 +52,7 @@ function counter() {
 }
 
 describe('idempotent', () => {
-  test('a retry gets the same response; without a key, and with GET, each request runs', async (t) => {
+  test('gives a retry the same response, and runs each request without a key or with GET', async (t) => {
     const work = counter()
     const { send } = site(t, work.handler)
     assert.deepEqual(await told(await send()), [201, null, { run: 1, got: '{}' }])
@@ -66,7 +66,7 @@ describe('idempotent', () => {
     assert.equal(work.runs, 6)
   })
 
-  test("with caller: 'anyone', a key belongs to the credentials that were sent: users told apart by a cookie share no responses", async (t) => {
+  test("binds a key to the credentials with caller: 'anyone', so that cookies separate users", async (t) => {
     const work = counter()
     const { send } = site(t, work.handler)
     const credentials = [
@@ -78,7 +78,7 @@ describe('idempotent', () => {
     assert.equal(work.runs, credentials.length)
   })
 
-  test("with caller: 'principal', a key belongs to the subject, and a request with a key needs one", async (t) => {
+  test("binds a key to the owner with caller: 'principal', and requires one for a key", async (t) => {
     const work = counter()
     const store = new MemoryStore()
     t.after(() => store.close())
@@ -93,13 +93,13 @@ describe('idempotent', () => {
     assert.deepEqual([await send({ 'idempotency-key': 'k' }), await send({})], [[401, null], [201, null]])
   })
 
-  test('a forgotten caller is an error that says what to choose', () => {
+  test('throws an error that says what to choose if caller is missing', () => {
     const store = new MemoryStore()
     const message = /^idempotent: the option caller is missing\. Say to whom an Idempotency-Key belongs\..*'principal'.*'anyone'/
     assert.throws(() => idempotent({ store } as never), { name: 'TypeError', message })
   })
 
-  test('a key belongs to the caller that the host names', async (t) => {
+  test('binds a key to the caller that the framework names', async (t) => {
     const work = counter()
     const store = new MemoryStore()
     const named = site(t, work.handler, { caller: ({ headers }) => /user=(\w+)/.exec(String(headers['cookie']))?.[1] }, store)
@@ -107,7 +107,7 @@ describe('idempotent', () => {
     assert.equal((await told(await named.send({ headers: { cookie: 'user=ann; n=1', authorization: 'Bearer new' } })))[1], 'true')
   })
 
-  test('the fingerprint covers JSON by its values, the query, the media type, and other bodies by their bytes', async (t) => {
+  test('covers JSON by its values, the query, the media type, and other bodies by their bytes in the fingerprint', async (t) => {
     const work = counter()
     const { send } = site(t, work.handler)
     const sent = (more: Sent) => send({ ...more, headers: { 'idempotency-key': 'k', ...more.headers } }).then(({ status }) => status)
@@ -124,7 +124,7 @@ describe('idempotent', () => {
     assert.equal(await sent({ path: '/deep', body: '['.repeat(300_000) + ']'.repeat(300_000) }), 413, 'the handler has its say')
   })
 
-  test('the run continues after its client disconnects, and retries wait for it', async (t) => {
+  test('continues a run after its client disconnects, and retries wait for it', async (t) => {
     const gate = deferred()
     const signals: AbortSignal[] = []
     const { send, store } = site(t, async ({ signal }) => { signals.push(signal); await gate.promise; return json(200, { run: signals.length }) })
@@ -140,7 +140,7 @@ describe('idempotent', () => {
     assert.deepEqual(signals.map(({ aborted }) => aborted), [false])
   })
 
-  test('a retry that has waited long enough gets a 409', async (t) => {
+  test('responds with 409 to a retry that has waited long enough', async (t) => {
     const gate = deferred()
     const { send } = site(t, async () => { await gate.promise; return json(200, {}) }, { waitMs: 30 })
     const first = send()
@@ -150,7 +150,7 @@ describe('idempotent', () => {
     assert.equal((await first).status, 200)
   })
 
-  test('the outcome is kept, errors too; only a rejection may be retried', async (t) => {
+  test('keeps the outcome, even an error, and only a rejection may be retried', async (t) => {
     for (const [status, headers, again] of [
       [200, {}, false], [409, {}, false], [422, {}, false], [500, {}, false], [503, {}, false], [410, {}, false], [504, {}, false],
       [400, {}, true], [401, {}, true], [403, {}, true], [404, {}, true], [413, {}, true], [429, {}, true], [503, { 'retry-after': '1' }, true], [501, {}, true],
@@ -172,7 +172,7 @@ describe('idempotent', () => {
     }
   })
 
-  test('an unknown error is masked, kept, and reported once', async (t) => {
+  test('masks an unknown error, keeps it, and reports it once', async (t) => {
     const { send, noise } = site(t, () => { throw new Error('secret') })
     for (const replayed of [null, 'true']) {
       assert.deepEqual(await told(await send()), [500, replayed, { error: 'Something went wrong.', code: 'internal_error' }])
@@ -180,7 +180,7 @@ describe('idempotent', () => {
     assert.equal(noise.length, 1)
   })
 
-  test('a streamed response is repeated as a whole up to maxResponseBytes; of a longer one, its status and fields with a short body', async (t) => {
+  test('repeats a streamed response up to maxResponseBytes, and of a longer one its status with a short body', async (t) => {
     let runs = 0
     async function* pieces(count: number) { for (let n = 0; n < count; n++) yield n % 2 ? 'x' : Buffer.from('y') }
     const handler: Handler = ({ path }) => { runs++; return stream(201, pieces(Number(path.slice(1))), { 'content-type': 'text/plain', 'etag': '"a"', 'x-own': 'b' }) }
@@ -194,12 +194,12 @@ describe('idempotent', () => {
     assert.equal(runs, 2)
   })
 
-  test('bytes are repeated as bytes', async (t) => {
+  test('repeats bytes as bytes', async (t) => {
     const { send } = site(t, () => ({ status: 200, headers: {}, body: new Uint8Array([0, 255, 1]) }))
     for (let n = 0; n < 2; n++) assert.deepEqual([...new Uint8Array(await (await send()).arrayBuffer())], [0, 255, 1])
   })
 
-  test('no clock of this process ends a claim whose work continues', async (t) => {
+  test('does not end a claim whose work continues by the clock of this process', async (t) => {
     const gate = deferred()
     let runs = 0
     const { send, store } = site(t, async () => { runs++; await gate.promise; return json(200, {}) }, { waitMs: 20 })
@@ -214,7 +214,7 @@ describe('idempotent', () => {
     assert.deepEqual([(await send()).status, runs, store.usage().entries], [200, 1, 1])
   })
 
-  test('a claim is renewed for as long as its work continues, and ends with its process', async (t) => {
+  test('renews a claim for as long as its work continues, and the claim ends with its process', async (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     let time = 0
     const store = new MemoryStore({ now: () => time })
@@ -237,7 +237,7 @@ describe('idempotent', () => {
     assert.deepEqual([(await first).status, (await second).status], [200, 200])
   })
 
-  test('a response that the store rejects at first is stored later', async (t) => {
+  test('stores a response later if the store rejects it at first', async (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const store = new MemoryStore()
     const replace = store.replace.bind(store)
@@ -253,7 +253,7 @@ describe('idempotent', () => {
     assert.deepEqual(await told(await send()), [200, 'true', { run: 1 }])
   })
 
-  test('a malformed key gets a 400, a body that is too large a 413; nothing runs', async (t) => {
+  test('responds with 400 to a malformed key and with 413 to a body that is too large, and runs nothing', async (t) => {
     const work = counter()
     const { send } = site(t, work.handler, { maxBodyBytes: 10 })
     assert.equal((await send({ headers: { 'idempotency-key': 'a b' } })).status, 400)
@@ -271,7 +271,7 @@ describe('idempotent', () => {
     assert.equal(things.length, 1)
   })
 
-  test('invalid options throw', () => {
+  test('rejects invalid options', () => {
     const store = new MemoryStore()
     const good = { store, caller: 'anyone' }
     const wrong = [{}, { caller: 'anyone' }, { ...good, caller: 'x' }, { ...good, methods: [] }, { ...good, retentionMs: 1 }, { ...good, waitMs: -1 }, { ...good, maxBodyBytes: NaN }]
@@ -281,7 +281,7 @@ describe('idempotent', () => {
   })
 })
 
-describe('versions', () => {
+describe('an Idempotency-Key with versions', () => {
   const store = new MemoryStore()
   const each = (name: string): Handler => compose(idempotent({ store, caller: 'anyone' }), () => json(200, { version: name }))
   const select = [byQuery(), byVendorMediaType({ vendor: 'acme' })]
@@ -293,7 +293,7 @@ describe('versions', () => {
     return [response.headers.get('idempotent-replayed'), (await response.json() as { version: string }).version]
   }
 
-  test('a key belongs to the chosen version, in whichever way it is chosen', async () => {
+  test('belongs to the chosen version, in whichever way it is chosen', async () => {
     assert.deepEqual(await send('/a?version=1'), [null, '1'])
     assert.deepEqual(await send('/a?version=2'), [null, '2'])
     assert.deepEqual(await send('/a?version=1'), ['true', '1'])
@@ -302,7 +302,7 @@ describe('versions', () => {
     assert.deepEqual(await send('/b', 'application/vnd.acme.v2+json'), ['true', '2'])
   })
 
-  test('idempotent around versions is rejected, because it could not know the version', () => {
+  test('is rejected if idempotent is around versions, because it could not know the version', () => {
     assert.throws(() => compose(idempotent({ store, caller: 'anyone' }), versions({ 1: each('1') }, { select })), { name: 'TypeError', message: /version/ })
   })
 })

@@ -23,7 +23,7 @@ function setUp(t: TestContext, maxUnfinished = 10) {
 
 describe('a keyed request', () => {
   for (const fault of ['before', 'after'] as const) {
-    test(`whose write fails, ${fault} it was made, gets a 503; the retry gets the one task`, async (t) => {
+    test(`gets a 503 if its write fails ${fault} it was made, and the retry gets the one task`, async (t) => {
       const { tasks, engine, spy, post, runs } = setUp(t)
       spy.fault = (call) => (call.startsWith('create') ? fault : undefined)
       assert.equal((await post()).status, 503)
@@ -36,7 +36,7 @@ describe('a keyed request', () => {
     })
   }
 
-  test('that finds no space leaves its key free: the retry starts the task', async (t) => {
+  test('leaves its key free if there is no space, and the retry starts the task', async (t) => {
     const { tasks, engine, post, other, runs } = setUp(t, 1)
     const { taskId } = await tasks.submit(other, {}, { delayMs: 60_000 })
     for (let times = 0; times < 2; times++) assert.deepEqual([(await post()).status, (await post()).body.code], [503, 'queue_full'])
@@ -48,7 +48,7 @@ describe('a keyed request', () => {
     assert.equal(runs(), 1)
   })
 
-  test('at the same time as others with its key starts one task', async (t) => {
+  test('starts one task beside concurrent requests with its key', async (t) => {
     const { engine, post } = setUp(t)
     const replies = await Promise.all(Array.from({ length: 20 }, () => post()))
     assert.deepEqual([...new Set(replies.map(({ status }) => status))], [202])
@@ -56,7 +56,7 @@ describe('a keyed request', () => {
     assert.equal(engine.usage().tasks, 1)
   })
 
-  test('whose task was deleted starts a new task', async (t) => {
+  test('starts a new task if its task was deleted', async (t) => {
     const { tasks, post } = setUp(t)
     const { taskId = '' } = (await post()).body
     await ended(tasks, taskId)

@@ -74,7 +74,7 @@ describe('a reader that continues at a batch', () => {
     assert.ok(compared > 300)
   })
 
-  test('the position of what is no position is rejected', () => {
+  test('rejects an invalid position', () => {
     const good = { byte: 1, item: 0, text: [1, 1, 2, 0], opened: [[1, 0]] }
     assert.ok(isArrayPosition(good))
     for (const bad of [undefined, null, 5, {}, { ...good, byte: -1 }, { ...good, item: 0.5 }, { ...good, text: [1] }, { ...good, opened: [[1]] }, { ...good, opened: 'x' }]) {

@@ -47,7 +47,7 @@ describe('countValues', () => {
     }), { numRuns: 20_000 })
   })
 
-  test('leaves what is nested more than 512 levels to the parser', () => {
+  test('leaves values that are nested more than 512 levels to the parser', () => {
     assert.equal(count(`${'['.repeat(513)}1${']'.repeat(513)}`), -1)
     assert.equal(count(`${'{"a":['.repeat(256)}1${']}'.repeat(256)}`), 1)
   })

@@ -84,7 +84,7 @@ describe('an array anywhere in a body', () => {
     }), { numRuns: 800 })
   })
 
-  test('is rejected where JSON.parse rejects, at the same place, and else has the same elements', async () => {
+  test('is rejected where JSON.parse rejects, at the same place, and otherwise has the same elements', async () => {
     let malformed = 0
     const change = fc.tuple(fc.nat(), fc.constantFrom('', '', ',', '}', ']', '{', '[', '"', '\\', 'x', ':', '1', '\u0001'), fc.nat({ max: 1 }))
     await fc.assert(fc.asyncProperty(path, items, layers, options, change, async (steps, all, around, { batchBytes, chunk }, [at, put, skip]) => {
@@ -111,7 +111,7 @@ describe('an array anywhere in a body', () => {
     assert.ok(malformed > 200, `${malformed}`)
   })
 
-  test('in an element of an array is rejected where its commas and brackets are wrong', async () => {
+  test('is rejected in an element of an array if commas and brackets are wrong', async () => {
     for (const text of ['[[1],]', '[[1],,[2]]', '[[1],[2],]', '[,[2]]', '[[1],[2]}', '[[1],[2],3', '[[1] [2]]', '{"0":1,}', '{"1":[1],}', '{,}', '{"1":[1]]']) {
       for (const chunk of [1, 100]) {
         const { error } = await read(text, { path: ['1'] }, chunk)
@@ -141,7 +141,7 @@ describe('an array anywhere in a body', () => {
     }
   })
 
-  test('names the member beside it that is rejected', async () => {
+  test('names the rejected property beside it', async () => {
     for (const [text, steps, pointer] of [
       ['{"data":{"users":[1],"more":1}}', ['data', 'users'], '/data/more'],
       ['{"meta":{},"data":{"users":[1]}}', ['data', 'users'], '/meta'],
@@ -155,7 +155,7 @@ describe('an array anywhere in a body', () => {
     assert.deepEqual(await read('{"data":[{"users":[1]}]}', { path: ['data', '0', 'users'], alone: true }), { items: [1], error: undefined })
   })
 
-  test('is rejected if it occurs twice at any level, also by an escaped name', async () => {
+  test('is rejected if it occurs twice at any level, even by an escaped name', async () => {
     for (const [text, pointer] of [
       ['{"data":{"users":[1],"users":[2]}}', '/data/users'],
       ['{"data":{"users":[1]},"data":{"users":[2]}}', '/data'],
@@ -185,7 +185,7 @@ describe('hostile text beside the array', () => {
     ['an endless name of escapes', '{"', '\\u0061'],
     ['an endless element after the array', '{"data":{"users":[1,2],"x":["', 'a'],
   ] as const) {
-    test(`${name} ends the reading within bounds`, async () => {
+    test(`ends the reading within bounds: ${name}`, async () => {
       let readBytes = 0
       async function* counted(): AsyncGenerator<Uint8Array> {
         for await (const piece of endless(head, filling, 100_000_000)) {
@@ -200,7 +200,7 @@ describe('hostile text beside the array', () => {
     })
   }
 
-  test('keys that could change a prototype are rejected wherever they are', async () => {
+  test('is rejected if it has keys that could change a prototype', async () => {
     for (const text of [
       '{"__proto__":{"users":[1]},"data":{"users":[1]}}', '{"data":{"__proto__":1,"users":[1]}}',
       '{"data":{"x":{"constructor":{"prototype":1}},"users":[1]}}', '{"data":{"users":[1]},"x":[{"__prot\\u006f__":1}]}',
@@ -211,12 +211,12 @@ describe('hostile text beside the array', () => {
     }
   })
 
-  test('a million members beside the array take linear time', async () => {
+  test('takes linear time for a million properties', async () => {
     const text = `{${'"a":{"b":[1,2]},'.repeat(1_000_000)}"data":{"users":[7]}}`
     assert.deepEqual(await read(text, { path: steps }), { items: [7], error: undefined })
   })
 
-  test('a path of 60 steps is followed, and its pointer is shown', async () => {
+  test('may be a path of 60 steps, and its pointer is shown', async () => {
     const long = Array.from({ length: 60 }, (_, at) => `k${at % 10}`)
     const text = `${long.map((key) => `{"${key}":`).join('')}[1,x]${'}'.repeat(60)}`
     const { error } = await read(text, { path: long })

@@ -114,7 +114,7 @@ describe('a large array', () => {
     }), { numRuns: 500 })
   })
 
-  test('is rejected where JSON.parse rejects, at the same place, behind the elements that come before it', async () => {
+  test('is rejected where JSON.parse rejects, at the same place, after the preceding elements', async () => {
     let refused = 0
     await fc.assert(fc.asyncProperty(broken, bounds, sizes, async (text, options, cuts) => {
       const bytes = bytesOf(text)
@@ -142,7 +142,7 @@ describe('a large array', () => {
     assert.ok(refused > 300, `${refused}`)
   })
 
-  test('as a member gives the same, among others that are dropped', async () => {
+  test('gives the same values as a property, among others that are dropped', async () => {
     const member = fc.tuple(fc.constantFrom('a', '},', '\\u0062', 'é', ''), jsonText).map(([key, value]) => `"${key}":${value}`)
     const others = fc.array(member, { maxLength: 3 })
     const name = fc.constantFrom('"updates"', '"updat\\u0065s"')
@@ -154,7 +154,7 @@ describe('a large array', () => {
     }), { numRuns: 500 })
   })
 
-  test('as a member is rejected where JSON.parse rejects, at the same place', async () => {
+  test('is rejected as a property where JSON.parse rejects, at the same place', async () => {
     const texts = fc.tuple(array, fc.nat(), fc.constantFrom('', ',', '}', ']', '{', '"', 'x', ':', '\\', ' '), fc.nat({ max: 1 })).map(([text, at, put, skip]) => {
       const body = `{"a":{"b":[1]},"updates":${text},"c" : 5 }`
       const where = at % (body.length + 1)
@@ -174,7 +174,7 @@ describe('a large array', () => {
     }), { numRuns: 1000 })
   })
 
-  test('gives the same elements and the same fault however it is cut, also of any bytes', async () => {
+  test('gives the same elements and the same fault however it is cut, even for random bytes', async () => {
     const garbage = fc.tuple(broken, fc.nat(), fc.uint8Array({ minLength: 1, maxLength: 4 })).map(([text, at, put]) => {
       const bytes = bytesOf(text)
       const where = at % (bytes.length + 1)
@@ -210,7 +210,7 @@ describe('the bounds of a large array', () => {
     }
   }
 
-  test('an element may have exactly the maximum size, with the white space around it', async () => {
+  test('allow an element of exactly the maximum size, with the white space around it', async () => {
     const body = bytesOf('["aaaa", "bbbbb" ,"cccccc"]')
     for (const cuts of [[1], [5], [65_536]]) {
       const { items, fault } = await read(body, { maxElementBytes: 8 }, cuts)
@@ -222,7 +222,7 @@ describe('the bounds of a large array', () => {
     }
   })
 
-  test('a string of 200 MB ends the reading after the elements before it', async () => {
+  test('end the reading at a string of 200 MB after the preceding elements', async () => {
     let asked = 0
     async function* counted(): AsyncGenerator<Buffer> {
       for await (const piece of pieces('[{"a":1},{"b":"', Buffer.alloc(65_536, 0x61), 200_000_000)) {
@@ -236,7 +236,7 @@ describe('the bounds of a large array', () => {
     assert.ok(asked < 2_000_000, `${asked}`)
   })
 
-  test('nesting without end is cut off, and nesting a million deep is read when it may be so large', async () => {
+  test('cut off endless nesting, and allow nesting of a million levels if it fits', async () => {
     const { fault } = await readAll(pieces('[{"a":1},', Buffer.alloc(65_536, '['), 200_000_000))
     assert.equal(fault?.code, 'body_too_large')
     const deep = `[{"a":1},${'['.repeat(1_000_000)}${']'.repeat(1_000_000)},2]`
@@ -244,14 +244,14 @@ describe('the bounds of a large array', () => {
     assert.equal(items.length, 3)
   })
 
-  test('an element that is large because a quote is missing is reported as malformed', async () => {
+  test('report an element that is large because of a missing quote as malformed', async () => {
     const { items, fault } = await readAll(pieces('[{"a":1},{"b":x', Buffer.alloc(65_536, 0x61), 3_000_000))
     assert.deepEqual(items, [{ a: 1 }])
     assert.equal(fault?.code, 'malformed_json')
     assert.deepEqual(position(fault), { item: 1, line: 1, column: 15, offset: 14 })
   })
 
-  test('one item too many ends the reading after the allowed ones', async () => {
+  test('end the reading at one item too many after the allowed ones', async () => {
     for (const batchBytes of [1, 65_536]) {
       const { items, fault } = await read(bytesOf('[{"a":1},{"a":2}, {"a":3},{"a":4}]'), { maxElements: 2, batchBytes })
       assert.deepEqual(items, [{ a: 1 }, { a: 2 }])
@@ -260,7 +260,7 @@ describe('the bounds of a large array', () => {
     assert.equal((await read(bytesOf('[1,2]'), { maxElements: 2 })).fault, undefined)
   })
 
-  test('keys that could change a prototype are rejected, in whatever letters', async () => {
+  test('reject keys that could change a prototype, however they are escaped', async () => {
     for (const bad of ['{"__proto__":1}', '{"a":[{"constructor":{"prototype":1}}]}', '{"\\u005f_proto__":1}', '{"__prot\\u006F__":null}', '{"a":{"\\u0063onstructor":{"prototyp\\u0065":1}}}']) {
       const { items, fault } = await read(bytesOf(`[{"a":"},{"},{"b":2},${bad},{"c":3}]`))
       assert.deepEqual(items, [{ a: '},{' }, { b: 2 }])
@@ -273,7 +273,7 @@ describe('the bounds of a large array', () => {
     assert.equal((await read(bytesOf('[{"proto":1,"constructor":2,"a":"__proto__ \\u005f"}]'))).fault, undefined)
   })
 
-  test('a value that is no array is reported as such', async () => {
+  test('report a value that is not an array', async () => {
     for (const [body, member, code] of [
       ['', undefined, 'missing_body'], [' ', undefined, 'malformed_json'], ['\uFEFF', undefined, 'malformed_json'], ['x', undefined, 'malformed_json'],
       ['{"a":1}', undefined, 'invalid_input'], ['5', undefined, 'invalid_input'], ['[1]', 'updates', 'invalid_input'], ['{}', 'updates', 'invalid_input'],
@@ -288,21 +288,21 @@ describe('the bounds of a large array', () => {
     assert.equal(fault?.details?.[0]?.pointer, '/updates/1')
   })
 
-  test('a byte order mark is skipped, in pieces too; an empty array is valid', async () => {
+  test('skip a byte order mark, even in pieces, and allow an empty array', async () => {
     for (const cuts of [[1], [2], [100]]) {
       assert.deepEqual(await read(bytesOf('\uFEFF [1]'), {}, cuts), { items: [1], fault: undefined })
       assert.deepEqual(await read(bytesOf(' [ ] '), {}, cuts), { items: [], fault: undefined })
     }
   })
 
-  test('bytes that are not UTF-8 are rejected with their element', async () => {
+  test('reject bytes that are not UTF-8 with their element', async () => {
     const { items, fault } = await read(Buffer.concat([bytesOf('[{"a":"é"},\n {"a":"'), Buffer.from([0xed, 0xa0, 0x80]), bytesOf('"},{"b":1}]')]))
     assert.deepEqual(items, [{ a: 'é' }])
     assert.equal(fault?.code, 'malformed_json')
     assert.deepEqual(position(fault), { item: 1, line: 2, column: 2, offset: 13 })
   })
 
-  test('elements are marked if a string may have half of a surrogate pair', async () => {
+  test('mark elements if a string may have half of a surrogate pair', async () => {
     const wellFormed = async (item: string): Promise<boolean> => {
       const found: boolean[] = []
       for (const body of [`[{"a":1},${item}]`, `[${item},{"a":1},{"b":2}]`]) {
@@ -323,7 +323,7 @@ describe('the bounds of a large array', () => {
     }))
   })
 
-  test('other work runs during a long read, and the source is closed when the reading stops', async () => {
+  test('let other work run during a long read, and close the source when the reading stops', async () => {
     let turns = 0
     const ticking = setInterval(() => { turns++ }, 1)
     const items = bytesOf('{"name":"Somebody","email":"somebody@example.com"},'.repeat(1285))

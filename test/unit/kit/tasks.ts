@@ -1,6 +1,6 @@
 import type { MaybePromise } from '../../../src/runtime/maybe-promise.js'
 import type { TaskEngine } from '../../../src/engine/engine.js'
-import { withFaults } from '../../../src/conformance/engine/faults.js'
+import { withFaults } from '../../../conformance/engine/faults.js'
 import { StoreUnavailableError, type Store, type WriteOptions } from '../../../src/stores/store.js'
 import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
 import type { TasksOptions } from '../../../src/tasks/core/tasks-options.js'

@@ -48,7 +48,7 @@ function createFinal(engine: MemoryTaskEngine, id: string, { result = '1', ...mo
 const idsOf = async (engine: MemoryTaskEngine) => (await engine.list({ of: 'all', order: 'oldest', limit: 1000 })).map(({ id }) => id)
 
 describe('bounds of MemoryTaskEngine', () => {
-  test('options that make no sense are rejected, and a second call of work()', () => {
+  test('reject invalid options, and a second call of work()', () => {
     for (const name of ['maxUnfinished', 'maxTasks', 'maxBytes', 'maxEntriesPerOwner', 'maxBytesPerOwner', 'maxWatches']) {
       for (const value of [0, -1, 1.5, Number.NaN, Infinity, '5']) {
         assert.throws(() => new MemoryTaskEngine({ [name]: value }), { name: 'TypeError', message: new RegExp(name) })
@@ -60,7 +60,7 @@ describe('bounds of MemoryTaskEngine', () => {
     assert.throws(() => { work(engine, ending(engine)) }, /work\(\) was called before/)
   })
 
-  test('maxUnfinished counts tasks that wait, run or are delayed, and retries; final ones do not count', async () => {
+  test('count waiting, running, delayed and retried tasks in maxUnfinished, and no final ones', async () => {
     const engine = new MemoryTaskEngine({ maxUnfinished: 3 })
     work(engine, () => never)
     createFinal(engine, 'final')
@@ -83,7 +83,7 @@ describe('bounds of MemoryTaskEngine', () => {
     await engine.close({ drainMs: 0 })
   })
 
-  test('maxBytes bounds what unfinished tasks take, whatever they wait for', () => {
+  test('limit the bytes of unfinished tasks by maxBytes, whatever they wait for', () => {
     const engine = new MemoryTaskEngine({ maxBytes: 20_000 })
     const input = Json.of('x'.repeat(2000))
     let accepted = 0
@@ -93,13 +93,13 @@ describe('bounds of MemoryTaskEngine', () => {
     assert.equal(outcomeOf(engine, 'small'), engine.usage().bytes + 1200 < 20_000 ? 'created' : 'full')
   })
 
-  test('two bytes count for each unit of a text', () => {
+  test('count two bytes for each unit of a text', () => {
     const engine = new MemoryTaskEngine()
     void engine.create(taskOf('a', { input: Json.of('\u20ac'.repeat(10_000)) }))
     assert.ok(engine.usage().bytes >= 20_000)
   })
 
-  test('one task larger than maxBytes is accepted while no other is unfinished', () => {
+  test('accept one task larger than maxBytes while no other is unfinished', () => {
     const engine = new MemoryTaskEngine({ maxBytes: 10_000 })
     const input = Json.of('x'.repeat(50_000))
     assert.equal(outcomeOf(engine, 'large', { input }), 'created')
@@ -110,7 +110,7 @@ describe('bounds of MemoryTaskEngine', () => {
     assert.equal(outcomeOf(engine, 'large-again', { input }), 'full')
   })
 
-  test('a task that is accepted may grow, runs again and counts until it ends', async () => {
+  test('let an accepted task grow and run again, and count it until it ends', async () => {
     const engine = new MemoryTaskEngine({ maxBytes: 10_000 })
     let runs = 0
     const gate = deferred()
@@ -129,7 +129,7 @@ describe('bounds of MemoryTaskEngine', () => {
     assert.ok(engine.usage().bytes < 5000)
   })
 
-  test('a large input is kept as text until it runs, and is parsed when it is read', async () => {
+  test('keep a large input as text until it runs, and parse it when it is read', async () => {
     const engine = new MemoryTaskEngine()
     const value = Array.from({ length: 5000 }, (_, n) => ({ n }))
     const { length } = JSON.stringify(value)
@@ -146,7 +146,7 @@ describe('bounds of MemoryTaskEngine', () => {
   })
 })
 
-describe('what MemoryTaskEngine evicts', () => {
+describe('MemoryTaskEngine evicts', () => {
   test('the oldest final task of the caller that has most bytes, and never an unfinished one', async () => {
     const engine = new MemoryTaskEngine({ maxBytes: 100_000, maxBytesPerOwner: 100_000 })
     outcomeOf(engine, 'unfinished', { caller: 'mallory', start: { delayMs: 1e6 } })
@@ -161,7 +161,7 @@ describe('what MemoryTaskEngine evicts', () => {
     assert.ok(mallorys.length > 3)
   })
 
-  test('the oldest of a caller above its own share, and files go with them', async () => {
+  test('the oldest task of a caller above its own share, with its files', async () => {
     const engine = new MemoryTaskEngine({ maxEntriesPerOwner: 3, maxBytesPerOwner: 50_000 })
     const removed: string[] = []
     work(engine, () => never, { remove: async ({ id }) => { removed.push(id); return true } })
@@ -178,7 +178,7 @@ describe('what MemoryTaskEngine evicts', () => {
     assert.deepEqual(removed, ['ann-0', 'ann-1'])
   })
 
-  test('files whose removal failed are removed again', async () => {
+  test('files again whose removal has failed', async () => {
     const clock = testClock()
     const engine = new MemoryTaskEngine({ clock })
     let calls = 0
@@ -192,7 +192,7 @@ describe('what MemoryTaskEngine evicts', () => {
     assert.equal(calls, 2)
   })
 
-  test('a task that has expired is removed although nobody reads it', async () => {
+  test('an expired task, although nobody reads it', async () => {
     const engine = new MemoryTaskEngine()
     const removed: string[] = []
     work(engine, () => never, { remove: async ({ id }) => { removed.push(id); return true } })
@@ -204,7 +204,7 @@ describe('what MemoryTaskEngine evicts', () => {
 })
 
 describe('runs of MemoryTaskEngine', () => {
-  test('begin in the order of arrival, also after tasks were cancelled', async () => {
+  test('begin in the order of arrival, even after tasks were cancelled', async () => {
     const engine = new MemoryTaskEngine()
     const ran: string[] = []
     for (let n = 0; n < 8; n++) outcomeOf(engine, String(n))
@@ -226,7 +226,7 @@ describe('runs of MemoryTaskEngine', () => {
     assert.deepEqual(order, ['response', 'run'])
   })
 
-  test('idle() resolves for each caller when no task waits or runs, retries and delays included', async () => {
+  test('idle() resolves for each caller when no task waits or runs, including retries and delays', async () => {
     const engine = new MemoryTaskEngine()
     await engine.idle()
     const ran: string[] = []
@@ -241,7 +241,7 @@ describe('runs of MemoryTaskEngine', () => {
     assert.equal(engine.usage().unfinished, 0)
   })
 
-  test('a delay longer than a timer takes does not end at once', async () => {
+  test('do not begin at once after a delay that is longer than a timer allows', async () => {
     const engine = new MemoryTaskEngine()
     const ran: string[] = []
     work(engine, ending(engine, ran))
@@ -250,7 +250,7 @@ describe('runs of MemoryTaskEngine', () => {
     assert.deepEqual([ran, (engine.read('a') as StoredTask).status], [[], 'queued'])
   })
 
-  test('a run that never settles holds one place only', async () => {
+  test('hold one place only if they never settle', async () => {
     const engine = new MemoryTaskEngine()
     const ran: string[] = []
     const end = ending(engine, ran)
@@ -262,7 +262,7 @@ describe('runs of MemoryTaskEngine', () => {
     await engine.close({ drainMs: 0 })
   })
 
-  test('close without work() ends at once, and a second close has the same outcome', async () => {
+  test('allow a close without work(), which ends at once, and a second close has the same outcome', async () => {
     const engine = new MemoryTaskEngine()
     outcomeOf(engine, 'waits')
     outcomeOf(engine, 'delayed', { start: { delayMs: 1e6 } })
@@ -271,7 +271,7 @@ describe('runs of MemoryTaskEngine', () => {
     await within(closing)
   })
 
-  test('fake timers of a test block nothing, and leave nothing behind', async (t) => {
+  test('are not blocked by fake timers of a test, which leave nothing behind', async (t) => {
     const fakes: [string, () => () => void][] = [
       ['of node:test', () => { t.mock.timers.enable(); return () => { t.mock.timers.reset() } }],
       ['put in place of the global ones', () => {
@@ -296,7 +296,7 @@ describe('runs of MemoryTaskEngine', () => {
     }
   })
 
-  test('tasks that wait keep no process alive, a draining engine does', async () => {
+  test('keep no process alive while they wait, but a draining engine does', async () => {
     const start = (rest: string) => {
       const from = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url).href)
       const code = `import { memory } from ${from('adapters/memory/index.ts')}

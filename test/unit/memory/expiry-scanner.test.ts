@@ -26,7 +26,7 @@ describe('ExpiryScanner', () => {
     assert.ok(stretches.length > 5, `${stretches.length} slices`)
   })
 
-  test('its timer ends when nothing is held, and starts again', async () => {
+  test('ends its timer when nothing is held, and starts it again', async () => {
     let walks = 0
     let held = 3
     const scanner = new ExpiryScanner(function* () {
@@ -46,7 +46,7 @@ describe('ExpiryScanner', () => {
     scanner.stop()
   })
 
-  test('x', async (t) => {
+  test('starts again after mocked timers were reset', async (t) => {
     let walked: () => void = () => undefined
     const scanner = new ExpiryScanner(function* () {
       walked()
@@ -65,7 +65,7 @@ describe('ExpiryScanner', () => {
     scanner.stop()
   })
 
-  test('stop ends it at once', async () => {
+  test('ends at once after stop', async () => {
     let walks = 0
     const scanner = new ExpiryScanner(function* () {
       walks++
@@ -77,7 +77,7 @@ describe('ExpiryScanner', () => {
     assert.equal(walks, 0)
   })
 
-  test('advance makes at most one round and the given number of steps', () => {
+  test('makes at most one round and the given number of steps in advance()', () => {
     let steps = 0
     const scanner = new ExpiryScanner(function* () {
       for (let i = 0; i < 100; i++) {
@@ -93,7 +93,7 @@ describe('ExpiryScanner', () => {
     empty.advance(1_000_000_000)
   })
 
-  test('200,000 entries that expire together do not block the event loop for long', async () => {
+  test('does not block the event loop for long if 200,000 entries expire together', async () => {
     let time = 1000
     const store = new MemoryStore({ now: () => time })
     for (let i = 0; i < 200_000; i++) void store.create(`k${i}`, 'v', { ttlMs: 1000, evictable: i % 2 === 0 })

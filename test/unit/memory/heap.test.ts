@@ -27,8 +27,8 @@ async function cost(count: number, write: (store: MemoryStore, index: number) =>
 const ttlMs = 3_600_000
 const record = (i: number) => JSON.stringify({ id: `task-${i}`.padEnd(22, '0'), state: 'completed', result: { message: 'done' } }).padEnd(300)
 
-describe('MemoryStore, bytes held', () => {
-  test('a final task takes less than 250 bytes beside its key and value, and no more than it is charged', async () => {
+describe('the bytes that MemoryStore holds', () => {
+  test('are less than 250 for a final task beside its key and value, and no more than it is charged', async () => {
     // Just above and just below a power of two, where a Map has just grown and is about to.
     for (const count of [70_000, 130_000]) {
       const { real, estimate } = await cost(count, async (store, i) => {
@@ -42,7 +42,7 @@ describe('MemoryStore, bytes held', () => {
     }
   })
 
-  test('keys and values that are parts of larger texts do not retain those', async () => {
+  test('do not retain larger texts from which keys and values were cut', async () => {
     const { real } = await cost(5000, async (store, i) => {
       const body = JSON.stringify({ id: String(i).padStart(30, '0'), pad: 'x'.repeat(5000) })
       await store.create(body.slice(7, 37), body.slice(0, 60), { ttlMs })

@@ -97,7 +97,7 @@ const commands = [
 ]
 
 describe('MemoryStore beside a model of the contract', () => {
-  test('any sequence of calls has the outcomes that the contract says', async () => {
+  test('has the outcomes of the contract for any sequence of calls', async () => {
     await fc.assert(fc.asyncProperty(fc.commands(commands, { maxCommands: 60 }), async (sequence) => {
       const model = new Model()
       const store = new MemoryStore({ now: () => model.time })
@@ -109,7 +109,7 @@ describe('MemoryStore beside a model of the contract', () => {
     }), { numRuns: 400 })
   })
 
-  test('with little room: live pinned entries stay, bounds hold, and full is reported only if it is full', async () => {
+  test('keeps live pinned entries and its bounds with little room, and reports full only if it is full', async () => {
     const write = fc.record({
       at: fc.integer({ min: 0, max: 11 }), size: fc.integer({ min: 0, max: 900 }), life: fc.integer({ min: 1, max: 30 }),
       evictable: fc.boolean(), verb: fc.constantFrom('create', 'replace', 'delete'), wait: fc.integer({ min: 0, max: 3 })
@@ -165,7 +165,7 @@ describe('MemoryStore beside a model of the contract', () => {
     }), { numRuns: 400 })
   })
 
-  test('with little room: what is not evictable stays, and bounds hold', async () => {
+  test('keeps entries that are not evictable and its bounds with little room', async () => {
     const write = fc.record({
       at: fc.integer({ min: 0, max: 7 }), size: fc.integer({ min: 0, max: 900 }), life: fc.integer({ min: 1, max: 60 }),
       how: fc.boolean(),

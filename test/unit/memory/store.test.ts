@@ -24,7 +24,7 @@ async function values(store: MemoryStore, keys: string[]): Promise<string> {
 }
 
 describe('MemoryStore', () => {
-  test('rejects limits that make no sense, and says which', () => {
+  test('rejects invalid limits, and names them', () => {
     for (const wrong of [0, -1, 1.5, NaN, Infinity, 9_000_000]) {
       assert.throws(() => new MemoryStore({ maxEntries: wrong }), /TypeError: MemoryStore: maxEntries must be a whole number from 1 to 8000000/)
       assert.throws(() => new MemoryStore({ maxCounters: wrong }), /maxCounters/)
@@ -33,7 +33,7 @@ describe('MemoryStore', () => {
     for (const wrong of [0, -1, 0.5, NaN, Infinity]) assert.throws(() => new MemoryStore({ maxBytes: wrong }), /maxBytes/)
   })
 
-  test('pinned entries fill it by count: the next write is rejected and nothing is evicted', async () => {
+  test('rejects the next write and evicts nothing if pinned entries fill it by count', async () => {
     const { store } = open({ maxEntries: 2 })
     await store.create('a', 'a', pinned)
     await store.create('b', 'b', pinned)
@@ -44,7 +44,7 @@ describe('MemoryStore', () => {
     assert.equal((await store.create('c', 'c', pinned)).created, true)
   })
 
-  test('pinned entries fill it by bytes: create and a growing replace are rejected, another replace is accepted', async () => {
+  test('rejects create and a growing replace if pinned entries fill it by bytes, and accepts another replace', async () => {
     const { store } = open({ maxBytes: 2 * (256 + 1) + 100 })
     const first = await store.create('a', 'x'.repeat(50), pinned)
     await store.create('b', 'x'.repeat(50), pinned)
@@ -56,13 +56,13 @@ describe('MemoryStore', () => {
     assert.equal(store.usage().bytes, 2 * 257 + 100)
   })
 
-  test('text beyond ASCII counts two bytes for each unit', async () => {
+  test('counts two bytes for each unit of text beyond ASCII', async () => {
     const { store } = open()
     await store.create('k', 'caf\u00e9', pinned)
     assert.equal(store.usage().bytes, 256 + 1 + 8)
   })
 
-  test('any write may evict evictable entries, the least recently used first', async () => {
+  test('may evict evictable entries at any write, the least recently used first', async () => {
     const { store } = open({ maxEntries: 3 })
     for (const key of ['a', 'b', 'c']) await store.create(key, key, evictable)
     await store.get('a')
@@ -74,7 +74,7 @@ describe('MemoryStore', () => {
     assert.equal(await values(store, ['a', 'c', 'd', 'e', 'f', 'g']), 'efg')
   })
 
-  test('an entry larger than the store is rejected without evicting others', async () => {
+  test('rejects an entry larger than the store without evicting others', async () => {
     const { store } = open({ maxBytes: 2000 })
     await store.create('a', 'a', evictable)
     await store.create('b', 'b', pinned)
@@ -85,7 +85,7 @@ describe('MemoryStore', () => {
     assert.equal(await values(store, ['a', 'b', 'c']), 'bc')
   })
 
-  test('replace moves an entry from pinned to evictable and back', async () => {
+  test('moves an entry from pinned to evictable and back at replace', async () => {
     const { store } = open({ maxEntries: 2 })
     const a = await store.create('a', '1', pinned)
     assert.ok(a.created, 'nothing was created')
@@ -101,7 +101,7 @@ describe('MemoryStore', () => {
     assert.equal(await values(store, ['a', 'b', 'c']), 'bc')
   })
 
-  test('a full store removes expired entries first', async () => {
+  test('removes expired entries first if it is full', async () => {
     const { clock, store } = open({ maxEntries: 50 })
     for (let i = 0; i < 50; i++) await store.create(`k${i}`, '', { ttlMs: 10 + (i % 2) * 10 })
     clock.time = START + 10
@@ -113,7 +113,7 @@ describe('MemoryStore', () => {
     assert.equal(store.usage().entries, 50)
   })
 
-  test('a write that has expired already takes no room, even in a full store', async () => {
+  test('needs no room for a write that has already expired, even if it is full', async () => {
     const { store } = open({ maxEntries: 2 })
     await store.create('a', '', evictable)
     const b = await store.create('b', '', pinned)
@@ -124,7 +124,7 @@ describe('MemoryStore', () => {
     assert.deepEqual([store.usage().entries, store.usage().pinned], [1, 0])
   })
 
-  test('expiry is exact: live one millisecond before, gone at the time', async () => {
+  test('has an entry one millisecond before its expiry, and not at its expiry', async () => {
     const { clock, store } = open()
     await store.create('k', 'v', { ttlMs: 5 })
     clock.time = START + 4
@@ -134,7 +134,7 @@ describe('MemoryStore', () => {
     assert.equal(store.usage().entries, 0)
   })
 
-  test('expired entries and counters are removed in the background, and watchers are notified', async () => {
+  test('removes expired entries and counters in the background, and notifies watchers', async () => {
     const { clock, store } = open()
     let notices = 0
     for (let i = 0; i < 300; i++) {
@@ -157,7 +157,7 @@ describe('MemoryStore', () => {
     await store.close()
   })
 
-  test('an eviction notifies the watchers of the key', async () => {
+  test('notifies the watchers of an evicted key', async () => {
     const { store } = open({ maxEntries: 1 })
     await store.create('a', '', evictable)
     let notices = 0
@@ -167,7 +167,7 @@ describe('MemoryStore', () => {
     assert.equal(notices, 1)
   })
 
-  test('a full store resets the counter whose last change is oldest', async () => {
+  test('resets the counter whose last change is oldest if it is full', async () => {
     const { store } = open({ maxCounters: 3 })
     const add = async (key: string) => (await store.increment(key, 1, pinned)).value
     for (const key of ['a', 'b', 'c', 'a']) await add(key)
@@ -177,7 +177,7 @@ describe('MemoryStore', () => {
     assert.deepEqual([store.usage().entries, store.usage().bytes], [0, 0])
   })
 
-  test('a long counter key counts several times, and is rejected where it has no room', async () => {
+  test('counts a long counter key several times, and rejects it without room', async () => {
     const { store } = open({ maxCounters: 3 })
     for (const key of ['a', 'b', 'c']) await store.increment(key, 1, pinned)
     await store.increment('x'.repeat(300), 1, pinned)
@@ -187,14 +187,14 @@ describe('MemoryStore', () => {
     assert.equal(small.usage().counters, 0)
   })
 
-  test('a counter that leaves the safe integers is rejected, and keeps its value', async () => {
+  test('rejects a counter beyond the safe integers, and keeps its value', async () => {
     const { store } = open()
     await store.increment('k', Number.MAX_SAFE_INTEGER, pinned)
     await assert.rejects(async () => store.increment('k', 1, pinned), TypeError)
     assert.equal((await store.increment('k', -1, pinned)).value, Number.MAX_SAFE_INTEGER - 1)
   })
 
-  test('watches are bounded, and an unsubscribe releases everything', async () => {
+  test('bounds the watches, and releases everything after an unsubscribe', async () => {
     const { store } = open({ maxWatches: 2 })
     const first = await store.watch('a', () => undefined)
     const second = await store.watch('a', () => undefined)
@@ -208,7 +208,7 @@ describe('MemoryStore', () => {
     assert.equal(store.usage().watches, 0)
   })
 
-  test('a listener that watches the same key anew in every notice makes no loop', async () => {
+  test('does not loop if a listener watches the same key anew in every notice', async () => {
     const { store } = open()
     let calls = 0
     const listener = () => {
@@ -221,7 +221,7 @@ describe('MemoryStore', () => {
     assert.equal(calls, 1)
   })
 
-  test('a pending notice is dropped when the store closes', async () => {
+  test('drops a pending notice when it closes', async () => {
     const { store } = open()
     let calls = 0
     await store.watch('k', () => { calls++ })
@@ -232,7 +232,7 @@ describe('MemoryStore', () => {
     assert.equal(calls, 0)
   })
 
-  test('an open store keeps no process alive', async () => {
+  test('keeps no process alive while it is open', async () => {
     const code = `import { MemoryStore } from ${JSON.stringify(new URL('../../../adapters/memory/store.ts', import.meta.url).href)}
       const store = new MemoryStore()
       await store.create('k', 'v', { ttlMs: 60_000 })
@@ -242,7 +242,7 @@ describe('MemoryStore', () => {
     assert.deepEqual(await once(child, 'exit'), [0, null])
   })
 
-  test('memory() bounds what one owner keeps in the store, as in the engine', async () => {
+  test('bounds what one owner keeps with memory(), as the engine does', async () => {
     for (const options of [{ maxEntriesPerOwner: 1 }, { maxEntriesPerOwner: 9, store: { maxEntriesPerOwner: 1 } }]) {
       const { store } = memory(options)
       for (const key of ['first', 'second']) await store.create(key, key, { ttlMs: 60_000, owner: 'ann', evictable: true })
@@ -251,7 +251,7 @@ describe('MemoryStore', () => {
     }
   })
 
-  test('memory() gives a store with its options', async () => {
+  test('is created by memory() with its options', async () => {
     const { store } = memory({ store: { maxEntries: 1 } })
     await store.create('a', '', { ttlMs: 1000 })
     await assert.rejects(async () => store.create('b', '', { ttlMs: 1000 }), full)

@@ -85,7 +85,7 @@ const large = (id: number) => ({ id, pad: 'x'.repeat(65_536) })
 const lineOf = (record: object): string => `${JSON.stringify(record)}\n`
 
 describe('a record that does not fill a piece', () => {
-  test('waits 50 ms for others to go with it, each time', async (t) => {
+  test('waits 50 ms for further records, each time', async (t) => {
     const [clock, feed] = [new Clock(t), new Feed()]
     const pieces = piecesOf(feed)
     for (let round = 0; round < 2; round++) {
@@ -116,7 +116,7 @@ describe('a record that does not fill a piece', () => {
     assert.deepEqual(shown(await soon(third)), { text: ONE, flush: true })
   })
 
-  test('is delivered when the source ends, and leaves no timer', async (t) => {
+  test('is delivered when the source ends, without a timer that stays', async (t) => {
     const [clock, feed] = [new Clock(t), new Feed()]
     const pieces = piecesOf(feed)
     const first = pieces.next()
@@ -140,7 +140,7 @@ describe('full pieces', () => {
     }
   })
 
-  test('are what a long list is divided into', async () => {
+  test('hold a part of a long list each', async () => {
     const list = Array.from({ length: 5000 }, (_, id) => ({ id, pad: 'x'.repeat(100) }))
     const sizes: number[] = []
     async function* source(): AsyncGenerator<object[]> { yield list }
@@ -165,7 +165,7 @@ describe('full pieces', () => {
     }
   })
 
-  test('that waited until they were overdue are given once, and none is empty', async (t) => {
+  test('are given once and never empty after they were overdue', async (t) => {
     const [clock, feed] = [new Clock(t), new Feed()]
     const pieces = piecesOf(feed)
     const first = pieces.next()
@@ -205,8 +205,8 @@ describe('full pieces', () => {
   })
 })
 
-describe('the end', () => {
-  test('a record that cannot be serialised closes the source, and is reported once', async () => {
+describe('the end of the records', () => {
+  test('comes after a record that cannot be serialised, which is reported once and closes the source', async () => {
     for (const wrong of [7, [one, null], { toJSON: () => { throw new TypeError('no') } }]) {
       const feed = new Feed()
       const pieces = piecesOf(feed)
@@ -224,7 +224,7 @@ describe('the end', () => {
     assert.equal(shown(await pieces.next()), 'done')
   })
 
-  test('return ends the pending step, closes the source once, and leaves no timer', async (t) => {
+  test('comes with return, which ends the pending step, closes the source once, and leaves no timer', async (t) => {
     const [clock, feed] = [new Clock(t), new Feed()]
     const pieces = piecesOf(feed)
     const step = pieces.next()
@@ -235,7 +235,7 @@ describe('the end', () => {
     assert.deepEqual([clock.timers, feed.closed], [0, 1])
   })
 
-  test('return before the first read closes a source that only its iterator can close', async () => {
+  test('comes with return before the first read, and closes a source that only its iterator can close', async () => {
     const feed = new Feed()
     await piecesOf(feed).return()
     assert.equal(feed.closed, 1)

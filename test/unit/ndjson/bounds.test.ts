@@ -27,7 +27,7 @@ async function* given(...pieces: (string | Buffer)[]): AsyncGenerator<Uint8Array
   for (const piece of pieces) yield Buffer.from(piece as string)
 }
 
-describe('options of an upload', () => {
+describe('the options of an upload', () => {
   const write = () => undefined
   const made = (options: object): unknown => ndjsonUpload({ write, ...options })
 
@@ -37,7 +37,7 @@ describe('options of an upload', () => {
     }
   })
 
-  test('may have no other values', () => {
+  test('are rejected for other values', () => {
     for (const [name, values] of Object.entries({
       batchSize: [0, -1, 1.5, NaN, Infinity, '5'], maxErrors: [-1, 0.5, 10_001, NaN, Infinity, '5'], maxLines: [0, 0.5, NaN], maxLineBytes: [0, 1.5, 2 ** 28 + 1, NaN],
     })) {
@@ -46,20 +46,20 @@ describe('options of an upload', () => {
   })
 })
 
-describe('limits of an upload', () => {
-  test('maxLines lines are not too many', async () => {
+describe('the limits of an upload', () => {
+  test('allow exactly maxLines lines', async () => {
     assert.equal((await post({ maxLines: 2 }, '{"id":1}\n{"id":2}\n')).status, 200)
     await assert.rejects(post({ maxLines: 2 }, '{"id":1}\n{"id":2}\n{"id":3}'), (error) => isHttpError(error) && error.status === 413)
   })
 
-  test('a line may have 1 MiB by default', () => {
+  test('allow a line of 1 MiB by default', () => {
     const line = (bytes: number): Buffer => Buffer.from(`{"a":"${'x'.repeat(bytes - 8)}"}\n`)
     const reader = new LineReader()
     assert.equal(reader.read(line(1_048_576)).records.length, 1)
     assert.deepEqual(reader.read(line(1_048_577)).errors.map(({ code }) => code), ['line_too_long'])
   })
 
-  test('a failure of the client lists the written records, and is not reported to onError', async () => {
+  test('list the written records if the client fails, which is not reported to onError', async () => {
     await assert.rejects(post({ maxLines: 1, batchSize: 1 }, '{"id":1}\n{"id":2}'), (error) => {
       assert.ok(isHttpError(error))
       assert.deepEqual([error.cause, Object.keys(error.members ?? {})], [undefined, ['summary', 'items']])
@@ -78,7 +78,7 @@ describe('an asynchronous schema', () => {
   })
 })
 
-test('streamed, a record that was rejected keeps the id that it was given, and one without has none', async () => {
+test('a streamed upload keeps the id of a rejected record, and gives none to a record without id', async () => {
   const write: UploadOptions<User>['write'] = (records) => records.map(({ id }) => ({ ...id === 1 && { id: 'old' }, error: { code: 'taken', message: 'Taken.' } }))
   const { body } = await post({ write }, '{"id":1}\n{"id":2}', 'application/x-ndjson')
   let text = ''
@@ -90,7 +90,7 @@ test('streamed, a record that was rejected keeps the id that it was given, and o
 })
 
 describe('lines that are not UTF-8', () => {
-  test('are reported as such, with their beginning', () => {
+  test('are reported with their beginning', () => {
     const { errors, records } = new LineReader().read(Buffer.concat([Buffer.from('{"a":1}\nxy'), Buffer.from([0xff]), Buffer.from('z\n{"a":2}\n')]))
     assert.deepEqual(errors.map(({ line, code, message, excerpt }) => [line, code, message.includes('UTF-8'), excerpt]), [[2, 'line_not_utf8', true, 'xy\ufffdz']])
     assert.deepEqual(records, [{ a: 1 }, { a: 2 }])
@@ -99,7 +99,7 @@ describe('lines that are not UTF-8', () => {
   })
 })
 
-test('a chunk that ends no line makes no batch', async () => {
+test('a chunk without a line end makes no batch', async () => {
   const sizes: number[] = []
   for await (const { records } of readRecords(given('{"a"', ':1}', '\n', '\n\n', '{"a":2}'))) sizes.push(records.length)
   assert.deepEqual(sizes, [1, 1])
@@ -157,7 +157,7 @@ describe('the run of a spooled upload', () => {
     }
   })
 
-  test('ends when it is stopped, also where there is nothing to write', async () => {
+  test('ends when it is stopped, even if there is nothing to write', async () => {
     const stop = new AbortController()
     let told = 0
     await assert.rejects(run('bad\n'.repeat(5), stop.signal, () => { if (++told === 2) stop.abort(new Error('stopped')) }), /stopped/)
@@ -165,7 +165,7 @@ describe('the run of a spooled upload', () => {
   })
 })
 
-test('the description names the schema of a line, and the responses of the background', () => {
+test('the description of an upload names the schema of a line, and the responses in the background', () => {
   const schema = jsonSchema({ type: 'object', properties: { id: { type: 'integer' } } })
   const [direct, behind] = [uploadOperation(schema, false), uploadOperation(undefined, true)].map((each) => JSON.stringify(each))
   assert.ok(direct?.includes('\\"integer\\"') && !behind?.includes('\\"integer\\"'))

@@ -7,8 +7,8 @@ import { fakeRequest } from '../kit/request.js'
 
 const people = [{ id: 0, name: 'Ann' }, { id: 1, name: 'Zoë' }]
 
-describe('leaving', () => {
-  test('ndjsonBytes can be left by break, and then closes its source', async () => {
+describe('leaving a download', () => {
+  test('closes the source of ndjsonBytes after break', async () => {
     let closed = 0
     function* atHand(): Generator<object> {
       try {
@@ -27,7 +27,7 @@ describe('leaving', () => {
     assert.equal(closed, 2)
   })
 
-  test('a coded body closes its engine, and gives nothing more', async () => {
+  test('closes the engine of a coded body, which gives nothing more', async () => {
     const records = Array.from({ length: 20_000 }, (_, id) => ({ id, half: Math.sqrt(id) }))
     const answer = await ndjsonDownload({ records: () => records })({ ...fakeRequest({ headers: { 'accept-encoding': 'gzip' } }), method: 'GET' }) as HttpResponse
     const body = (answer.body as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]()
@@ -44,7 +44,7 @@ describe('leaving', () => {
   })
 })
 
-describe('the description', () => {
+describe('the description of a download', () => {
   test('has GET and HEAD, each with its summary', () => {
     const { operations = [] } = ndjsonDownload({ records: () => people })
     assert.deepEqual(operations.map(({ method, openapi }) => [method, openapi['summary']]), [

@@ -40,7 +40,7 @@ async function* slowly<T>(items: readonly T[]): AsyncGenerator<T> {
   }
 }
 
-describe('sources', () => {
+describe('sources of a download', () => {
   const sources: Record<string, () => RecordSource<object>> = {
     'an array': () => people,
     'a generator': function* () { yield* people },
@@ -56,28 +56,28 @@ describe('sources', () => {
     }) as AsyncIterable<object>,
   }
   for (const [name, make] of Object.entries(sources)) {
-    test(`SPEC 4.9.format.2, 4.9.format.3: ${name}, as lines and as an array`, async () => {
+    test(`SPEC 4.9.format.2, 4.9.format.3: ${name} gives lines and an array`, async () => {
       assert.equal(await textOf(await get(make())), LINES)
       assert.deepEqual(JSON.parse(await textOf(await get(make(), { accept: 'application/json' }))), people)
     })
   }
-  test('no records are an empty body, or an empty array', async () => {
+  test('without records give an empty body, or an empty array', async () => {
     for (const none of [[], slowly([]), [[], []]]) {
       assert.equal(await textOf(await get(none)), '')
       assert.deepEqual(JSON.parse(await textOf(await get(none, { accept: 'application/json' }))), [])
     }
   })
-  test('a record that is not an object fails', async () => {
+  test('fail with a record that is not an object', async () => {
     for (const wrong of [1, 'text', null, undefined, true]) {
       await assert.rejects(textOf(await get([wrong as unknown as object])), TypeError)
       await assert.rejects(textOf(await get(slowly([wrong as unknown as object]))), TypeError)
     }
     await assert.rejects(textOf(await get([{ toJSON: () => undefined }])), TypeError)
   })
-  test('a source that is not iterable is rejected', async () => {
+  test('are rejected if they are not iterable', async () => {
     await assert.rejects(get({ records: () => 7 as unknown as object[] }), TypeError)
   })
-  test('many records come out whole and in order, in pieces of some 64 KiB', async () => {
+  test('give many records whole and in order, in pieces of some 64 KiB', async () => {
     const many = Array.from({ length: 50_000 }, (_, id) => ({ id, pad: 'x'.repeat(id % 90) }))
     const expected = many.map((each) => `${JSON.stringify(each)}\n`).join('')
     const lists = [many.slice(0, 30_000), many.slice(30_000)]
@@ -94,8 +94,8 @@ describe('sources', () => {
   })
 })
 
-describe('what the client requests', () => {
-  test('SPEC 4.9.format.1: NDJSON is sent for its type, without Accept and for any type; JSON if the client prefers it', async () => {
+describe('the type and the coding of a download', () => {
+  test('SPEC 4.9.format.1: are NDJSON for its type, without Accept and for any type, and JSON if the client prefers it', async () => {
     for (const [accept, type] of [
       [undefined, 'application/x-ndjson'], ['*/*', 'application/x-ndjson'], ['application/x-ndjson', 'application/x-ndjson'],
       ['text/html, */*;q=0.1', 'application/x-ndjson'], ['application/json', 'application/json'],
@@ -107,7 +107,7 @@ describe('what the client requests', () => {
     }
     await assert.rejects(get(people, { accept: 'text/csv' }), (error: unknown) => isHttpError(error) && error.status === 406)
   })
-  test('NDJSON is sent as any type in use for NDJSON, or that an option adds', async () => {
+  test('include every type in use for NDJSON, and types that an option adds', async () => {
     for (const type of NDJSON_TYPES) {
       const answer = await get(people, { accept: `${type}, application/json;q=0.9` })
       assert.deepEqual([answer.headers['content-type'], await textOf(answer)], [type, LINES])
@@ -128,11 +128,11 @@ describe('what the client requests', () => {
     zstd: (zlib as unknown as Record<string, typeof zlib.createGunzip>)['createZstdDecompress'],
   }
 
-  test('each coding that is offered can be tested', () => {
+  test('are tested for each coding that is offered', () => {
     assert.deepEqual(Object.keys(decoders).sort(), [...RESPONSE_CODINGS].sort())
   })
   for (const [coding, decode] of Object.entries(decoders)) {
-    test(`the coding ${coding}`, async () => {
+    test(`may use the coding ${coding}`, async () => {
       const answer = await get(slowly(people), { 'accept-encoding': `${coding}, x` })
       assert.equal(answer.headers['content-encoding'], coding)
       assert.equal(decode(await bytesOf(answer)).toString(), LINES)
@@ -140,7 +140,7 @@ describe('what the client requests', () => {
       const large = decode(await bytesOf(await get(many, { 'accept-encoding': coding }))).toString()
       assert.ok(large === many.map((each) => `${JSON.stringify(each)}\n`).join(''))
     })
-    test(`${coding} sends the records of a slow source so far`, async (t) => {
+    test(`may use ${coding}, which sends the records of a slow source so far`, async (t) => {
       // The package's own timers keep no process alive; here is no connection that would.
       keepAlive(t)
       let goOn: () => void = () => undefined
@@ -166,7 +166,7 @@ describe('what the client requests', () => {
       assert.equal(text, '{"first":true}\n{"last":true}\n')
     })
   }
-  test('identity is used without a preference, or if all codings are rejected; a 406 if identity is rejected too', async () => {
+  test('are identity without a preference, or if all codings are rejected, and a 406 without identity', async () => {
     for (const field of [undefined, 'gzip;q=0', 'identity, gzip;q=0.5', 'unknown']) {
       const { headers } = await get(people, field === undefined ? {} : { 'accept-encoding': field })
       assert.equal(headers['content-encoding'], undefined)
@@ -174,25 +174,25 @@ describe('what the client requests', () => {
     await assert.rejects(get(people, { 'accept-encoding': 'identity;q=0' }), (error: unknown) => isHttpError(error) && error.status === 406)
     assert.throws(() => ndjsonDownload({ records: () => people, codings: ['compress'] }), TypeError)
   })
-  test('other methods are declined', async () => {
+  test('are for GET and HEAD, and other methods are declined', async () => {
     assert.equal(await ndjsonDownload({ records: () => people })({ ...fakeRequest(), method: 'POST' }), undefined)
   })
 })
 
-describe('a schema', () => {
+describe('the schema of a download', () => {
   const schema = { type: 'object', properties: { id: { type: 'integer' } } }
   test('makes a serialiser that leaves out what it does not name', async () => {
     for (const each of [schema, jsonSchema(schema)]) {
       assert.equal(await textOf(await get({ records: () => people, schema: each })), '{"id":0}\n{"id":1}\n{"id":2}\n')
     }
   })
-  test('that has no JSON Schema is rejected', () => {
+  test('is rejected if it has no JSON Schema', () => {
     const mute = { '~standard': { version: 1, vendor: 'test', validate: (value: unknown) => ({ value }) } } as const
     assert.throws(() => ndjsonDownload({ records: () => people, schema: mute }), /pass a JSON Schema/)
   })
 })
 
-describe('the end of a source', () => {
+describe('the source of a download', () => {
   class Watched implements AsyncIterable<object> {
     given = 0
     closed = 0
@@ -210,7 +210,7 @@ describe('the end of a source', () => {
 
   for (const coding of ['identity', 'gzip']) {
     const headers = { 'accept-encoding': coding }
-    test(`${coding}: a client that disconnects stops the source within a piece`, async () => {
+    test(`in ${coding} stops within a piece when the client disconnects`, async () => {
       const source = new Watched()
       const body = iteratorOf(await get(source, headers))
       if (coding === 'identity') await body.next()
@@ -222,7 +222,7 @@ describe('the end of a source', () => {
       await new Promise((resolve) => setTimeout(resolve, 20))
       assert.deepEqual([source.given, source.closed], [given, 1])
     })
-    test(`${coding}: also while the source has nothing`, async (t) => {
+    test(`in ${coding} stops when the client disconnects while the source has nothing`, async (t) => {
       keepAlive(t)
       const source = new Watched(3)
       const body = iteratorOf(await get(source, headers))
@@ -232,13 +232,13 @@ describe('the end of a source', () => {
       assert.equal(source.closed, 1)
       for (let step = await waiting; step.done !== true; step = await body.next());
     })
-    test(`${coding}: also when nothing was read, as for HEAD`, async () => {
+    test(`in ${coding} stops if nothing was read, as for HEAD`, async () => {
       const stream = Readable.from(people)
       const body = iteratorOf(await get(stream, headers, 'HEAD'))
       await body.return?.()
       assert.ok(stream.destroyed)
     })
-    test(`${coding}: at most one piece is read ahead of a client that does not read`, async () => {
+    test(`in ${coding} is read at most one piece ahead of a client that does not read`, async () => {
       const source = new Watched()
       const body = iteratorOf(await get(source, headers))
       assert.equal(source.given, 0)
@@ -247,7 +247,7 @@ describe('the end of a source', () => {
       assert.ok(source.given < 5000, `${source.given} records`)
       await body.return?.()
     })
-    test(`${coding}: a source that fails midway fails the body, with its own error`, async () => {
+    test(`in ${coding} fails the body with its own error if it fails midway`, async () => {
       async function* source(): AsyncGenerator<object> {
         yield* Array.from({ length: 5000 }, () => ({ pad: 'x'.repeat(100) }))
         throw new Error('midway')
@@ -260,7 +260,7 @@ describe('the end of a source', () => {
       await assert.rejects(textOf(await get(atOnce(), headers)), { message: 'at once' })
     })
   }
-  test('a synchronous source is closed', async () => {
+  test('is closed if it is synchronous', async () => {
     let closed = false
     function* source(): Generator<object> {
       try {
@@ -282,7 +282,7 @@ describe('the end of a source', () => {
     for (;;) yield new Array<object>(100_000).fill(one)
   }
   for (const [name, source] of [['that comes by and by', () => new Watched()], ['of single records', single], ['of very long lists', lists]] as const) {
-    test(`other work runs while an endless source ${name} is read at full speed`, async () => {
+    test(`lets other work run while it is an endless one ${name} that is read at full speed`, async () => {
       const body = iteratorOf(await get(source()))
       let turns = 0
       setImmediate(() => { turns++ })
@@ -294,7 +294,7 @@ describe('the end of a source', () => {
   }
 })
 
-test('ndjsonBytes writes the same to anywhere', async () => {
+test('ndjsonBytes writes the same bytes anywhere', async () => {
   const text = async (bytes: AsyncIterable<Uint8Array>): Promise<string> => {
     let all = ''
     for await (const piece of bytes) all += Buffer.from(piece).toString()

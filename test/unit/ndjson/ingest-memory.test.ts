@@ -47,7 +47,7 @@ describe('an upload that continues', () => {
     await assert.rejects(read('\n', 4 * MIB, 1000), { code: 'body_too_large' })
   })
 
-  test('counts every bad line, and keeps few of them', async () => {
+  test('counts every bad line, and keeps only a few', async () => {
     const { result, waiting } = await read('x\n', 4 * MIB)
     assert.deepEqual(result.summary, { total: 2 * MIB, succeeded: 0, failed: 2 * MIB })
     assert.equal(result.items.length, 100)

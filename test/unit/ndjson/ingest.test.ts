@@ -21,12 +21,12 @@ describe('large records', () => {
     assert.deepEqual((await post(line.repeat(40))).sizes, [16, 16, 8])
   })
 
-  test('are counted from the last write, whatever caused it', async () => {
+  test('are counted from the last write, whatever caused the write', async () => {
     assert.deepEqual((await post('{}\n'.repeat(500) + line.repeat(20))).sizes, [500, 16, 4])
   })
 })
 
-test('streamed, no piece of the response is empty', async () => {
+test('a streamed response has no empty piece', async () => {
   for (const body of ['', '\n\n', 'bad\n', '{"id":1}', '{"id":1}\nbad\n'.repeat(10_000)]) {
     const { response } = await post(body, 'application/x-ndjson')
     let last = ''

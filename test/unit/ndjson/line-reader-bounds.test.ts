@@ -4,8 +4,8 @@ import { LineReader, type LineReaderOptions, type RecordBatch } from '../../../s
 
 const read = (text: string | Uint8Array, options?: LineReaderOptions): RecordBatch => new LineReader(options).read(Buffer.from(text as string))
 
-describe('around a record', () => {
-  test('a space, a tab and a carriage return are white space, and no other control', () => {
+describe('a reader of lines', () => {
+  test('treats a space, a tab and a carriage return as white space, and no other control', () => {
     for (let code = 0; code <= 0x20; code++) {
       if (code === 0x0a) continue
       const char = String.fromCharCode(code)
@@ -17,14 +17,14 @@ describe('around a record', () => {
     }
   })
 
-  test('lines may end in either way, line by line', () => {
+  test('accepts both line ends, line by line', () => {
     for (const ends of [['\n', '\r\n', '\n'], ['\r\n', '\n', '\r\n'], ['\n\r\n', '\n\r\n', '\n'], ['\r\n\n', '\r\n\r\n', '\n']]) {
       const { records, failed } = read(ends.map((end, at) => `{"a":{"b":${at}}}${end}`).join(''))
       assert.deepEqual([records, failed], [ends.map((_, at) => ({ a: { b: at } })), 0], JSON.stringify(ends))
     }
   })
 
-  test('the report of a bad line has neither its white space nor a part of the next line', () => {
+  test('reports a bad line without its white space and without a part of the next line', () => {
     for (const line of ['{"a"', '{"a":}', '{"a":1}}', '{"a":1}x']) {
       const [alone] = read(`${line}\n`).errors
       assert.equal(alone?.excerpt, line)
@@ -50,7 +50,7 @@ test('a hundred bad lines are described by default', () => {
   assert.deepEqual([errors.length, failed], [100, 150])
 })
 
-describe('a reader', () => {
+describe('a reader of records', () => {
   test('counts the ended lines and the received bytes', () => {
     for (const [chunks, lines] of [[[], 0], [['{"a":1}\n'], 1], [['{"a":1}\n\n'], 2], [['{"a"', ':1}\n', '{"b":1}'], 2], [['x', 'y\n', 'z\n'], 2], [[''], 0]] as const) {
       const reader = new LineReader()
@@ -75,7 +75,7 @@ describe('a reader', () => {
   })
 })
 
-test('the beginning of a line that is too long never ends in half of a character', () => {
+test('the excerpt of a line that is too long never ends in half of a character', () => {
   for (const maxLineBytes of [10, 241, 250]) {
     for (const line of [`${'語'.repeat(79)}${'😀'.repeat(10)}`, `x${'ä'.repeat(200)}`]) {
       const [error] = new LineReader({ maxLineBytes }).read(Buffer.from(`${line}\n`)).errors

@@ -40,23 +40,23 @@ function* cut(bytes: Uint8Array, at: readonly number[]): Generator<Uint8Array> {
   }
 }
 
-describe('lines', () => {
-  test('SPEC 4.9.format.2, 4.9.format.3, 4.9.upload.1: each line is one object, parsed on its own', () => {
+describe('the lines of an upload', () => {
+  test('SPEC 4.9.format.2, 4.9.format.3, 4.9.upload.1: are one object each, parsed on their own', () => {
     assert.deepEqual(read('{"a":1}\n{"b":[2,{"c":"\\n"}]}\n'), {
       records: [{ a: 1 }, { b: [2, { c: '\n' }] }], lines: [1, 2], errors: [], failed: 0,
     })
   })
-  test('CRLF, white space around, blank lines, a byte order mark and a last line without its end are fine', () => {
+  test('may have CRLF, white space, blank lines, a byte order mark and a last line without its end', () => {
     const { records, lines, failed } = read('\ufeff{"a":1}\r\n\r\n \t\n  {"b":2} \t\r\n\n{"c":3}')
     assert.deepEqual([records, lines, failed], [[{ a: 1 }, { b: 2 }, { c: 3 }], [1, 4, 6], 0])
   })
-  test('an empty body and blank lines have no records', () => {
+  test('contain no records if they are blank or absent', () => {
     for (const text of ['', '\n', '\r\n\r\n', '\ufeff', ' ']) assert.deepEqual(read(text), { records: [], lines: [], errors: [], failed: 0 })
   })
-  test('a byte order mark elsewhere is not white space', () => {
+  test('may not have a byte order mark elsewhere', () => {
     assert.deepEqual(codes(read('{"a":1}\n\ufeff{"b":2}\n')), ['2 line_malformed'])
   })
-  test('a line that is no JSON at all is malformed; only JSON that is no object is line_not_object', () => {
+  test('are malformed if they are not JSON, and are line_not_object only if they are JSON other than an object', () => {
     const all = read('bad\n"text"\ntrue\n[1\n-1\n- 1\nnullx\n[{}]\n')
     assert.deepEqual(codes(all), [
       '1 line_malformed', '2 line_not_object', '3 line_not_object', '4 line_malformed', '5 line_not_object', '6 line_malformed',
@@ -65,7 +65,7 @@ describe('lines', () => {
     assert.equal(all.errors[0]?.message, 'The line is not valid JSON: at character 1, a value was expected.')
     assert.deepEqual(codes(read(`[${'1,'.repeat(5000)}1]\n[${'1,'.repeat(5000)}\n`)), ['1 line_not_object', '2 line_malformed'])
   })
-  test('SPEC 4.9.upload.2: a bad line affects no other line, and is reported by its number', () => {
+  test('SPEC 4.9.upload.2: do not affect one another, and a bad line is reported by its number', () => {
     const all = read('{"a":1}\n{"a":\n[1]\n7\nnull\n"x"\n{"a":1}{"b":2}\n{"z":9}\n')
     assert.deepEqual(all.records, [{ a: 1 }, { z: 9 }])
     assert.deepEqual(all.lines, [1, 8])
@@ -73,29 +73,29 @@ describe('lines', () => {
       '2 line_malformed', '3 line_not_object', '4 line_not_object', '5 line_not_object', '6 line_not_object', '7 line_malformed',
     ])
   })
-  test('JSON over three lines is three bad lines', () => {
+  test('are bad three times if JSON stands on three lines', () => {
     assert.deepEqual(codes(read('{"a":1},{"b":2}\n{"a":[{"x":1}\n{"y":2}]}\n')), ['1 line_malformed', '2 line_malformed', '3 line_malformed'])
   })
-  test('an error has the position of the fault and quotes only the beginning', () => {
+  test('have errors with the position of the fault, which quote only the beginning', () => {
     const [error] = read(`\n  {"a": tru, "b": "${'x'.repeat(200)}"}`).errors
     assert.deepEqual(error, {
       line: 2, code: 'line_malformed', message: 'The line is not valid JSON: at character 10, a value was expected.',
       excerpt: `{"a": tru, "b": "${'x'.repeat(63)}`,
     })
   })
-  test('an excerpt never ends in half a character', () => {
+  test('have excerpts that never end in half a character', () => {
     const [error] = read(`{${'x'.repeat(78)}😀😀`).errors
     assert.equal(error?.excerpt, `{${'x'.repeat(78)}`)
     // The first and the last of them, too.
     for (const char of ['\u{10000}', '\u{10ffff}']) assert.equal(read(`{${'x'.repeat(78)}${char}${char}`).errors[0]?.excerpt, `{${'x'.repeat(78)}`)
   })
-  test('bytes that are not UTF-8 make only their line bad', () => {
+  test('fail alone if they are not UTF-8', () => {
     const bytes = Buffer.concat([Buffer.from('{"a":"ä"}\n{"b":"'), Buffer.from([0xc3, 0x28, 0xff]), Buffer.from('"}\n{"c":"日本"}\n')])
     const all = read(bytes)
     assert.deepEqual(all.records, [{ a: 'ä' }, { c: '日本' }])
     assert.deepEqual(codes(all), ['2 line_not_utf8'])
   })
-  test('rejects keys that could change a prototype, in any notation and depth', () => {
+  test('fail if they have keys that could change a prototype, in any notation and depth', () => {
     const unsafe = ['{"__proto__":{"x":1}}', '{"a":[{"\\u005f_proto__":1}]}', '{"constructor":{"prototype":1}}', '{"\\u0063onstructor":{"prototype":{}}}']
     // Also where no other line of the block arouses suspicion.
     for (const line of unsafe) assert.deepEqual(codes(read(line)), ['1 line_unsafe_key'])
@@ -103,16 +103,16 @@ describe('lines', () => {
     assert.deepEqual(codes(all), ['1 line_unsafe_key', '2 line_unsafe_key', '3 line_unsafe_key', '4 line_unsafe_key'])
     assert.equal(all.records.length, 2)
   })
-  test('a line that is nested too deeply costs that line', () => {
+  test('fail alone if they are nested too deeply', () => {
     const deep = (levels: number): string => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`
     const all = read(`{"b":1}\n${deep(513)}\n${deep(512)}\n{"c":["__proto__"]}\n${deep(100_000)}`)
     assert.deepEqual([codes(all), all.lines], [['2 line_too_deep', '5 line_too_deep'], [1, 3, 4]])
   })
-  test('errors are described up to maxErrors and counted beyond', () => {
+  test('have errors up to maxErrors, and are only counted above it', () => {
     const { errors, failed } = read('x\n'.repeat(10), { maxErrors: 3 })
     assert.deepEqual([errors.length, failed], [3, 10])
   })
-  test('the length of stack traces is restored', () => {
+  test('do not change the length of stack traces', () => {
     const { stackTraceLimit } = Error
     assert.ok(stackTraceLimit > 0)
     assert.equal(read('{"a":1}\n{"}\nx').failed, 2)
@@ -128,7 +128,7 @@ describe('lines', () => {
 describe('a line that is too long', () => {
   const long = `{"a":"${'x'.repeat(100)}"}`
 
-  test('is one bad line; a line of just the size is not', () => {
+  test('is one bad line, but a line of exactly the limit is not', () => {
     for (const [size, failed] of [[long.length, 0], [long.length - 1, 1]] as const) {
       const all = read(`{"b":1}\n${long}\n{"c":2}\n`, { maxLineBytes: size })
       assert.deepEqual([all.failed, all.records.length], [failed, 3 - failed])
@@ -151,7 +151,7 @@ describe('a line that is too long', () => {
     assert.ok(process.memoryUsage().arrayBuffers - before < 20 << 20)
     assert.deepEqual(reader.read(Buffer.from('\n{"ok":1}\n')).lines, [2])
   })
-  test('a line that comes a byte at a time is held once', () => {
+  test('is stored once if it comes one byte at a time', () => {
     const reader = new LineReader()
     const line = Buffer.from(`{"a":"${'x'.repeat(300_000)}"}`)
     const before = process.memoryUsage().arrayBuffers
@@ -161,7 +161,7 @@ describe('a line that is too long', () => {
   })
 })
 
-describe('the same records from any chunks', () => {
+describe('the same records are read', () => {
   const hostile = Buffer.concat([
     Buffer.from('\ufeff{"name":"Zoë 日本語 😀"}\r\n\r\n{"bad":\r\n[1,2]\n'),
     Buffer.from([0x7b, 0x22, 0xc3, 0x22, 0x7d, 0x0a]),
@@ -181,7 +181,7 @@ describe('the same records from any chunks', () => {
     assert.deepEqual(readAll(cut(hostile, Array.from(hostile, (_, at) => at)), options), whole)
   })
 
-  test('property: any lines, any caps, any cuts', () => {
+  test('from any lines, with any caps and any cuts (property)', () => {
     const line = fc.oneof(
       fc.object({ maxDepth: 2 }).map((value) => JSON.stringify(value)),
       fc.json(),
@@ -199,7 +199,7 @@ describe('the same records from any chunks', () => {
     }), { numRuns: 2000 })
   })
 
-  test('property: good records are those of JSON.parse', () => {
+  test('as by JSON.parse (property)', () => {
     const record = fc.dictionary(fc.string().filter((key) => key !== '__proto__' && key !== 'constructor'), fc.jsonValue({ maxDepth: 2 }))
     fc.assert(fc.property(fc.array(record, { maxLength: 20 }), (records) => {
       const text = records.map((each) => JSON.stringify(each)).join('\n')
@@ -227,7 +227,7 @@ describe('a line has the same result among any other lines', () => {
     [`{"long":"${'x'.repeat(3000)}","lists":[${'[],'.repeat(300)}1]}`], [`{"long":"${'語'.repeat(1500)}"}`], [`{"long":"${'語'.repeat(2500)}"}`, 'line_too_long'],
   ]
 
-  test('property: among lines of all kinds, in one block or in several', () => {
+  test('even among lines of all kinds, in one block or in several (property)', () => {
     const lines = fc.array(fc.nat(LINES.length - 1), { minLength: 1, maxLength: 60 })
     fc.assert(fc.property(lines, fc.constantFrom('', '\ufeff'), fc.integer({ min: 1, max: 70_000 }), (chosen, mark, size) => {
       const records: unknown[] = []

@@ -10,7 +10,7 @@ function held(line: PartialLine): number {
 const MAX = 1_000_000
 const bytes = (length: number): Buffer => Buffer.alloc(length, 0x61)
 
-describe('the beginning of a line', () => {
+describe('the stored beginning of a line', () => {
   test('holds at most twice the received bytes, or 1 KiB, and never more than the limit of a line', () => {
     const line = new PartialLine(MAX)
     const short = new PartialLine(1500)
@@ -25,7 +25,7 @@ describe('the beginning of a line', () => {
     assert.equal(line.end()?.length, 20_000)
   })
 
-  test('takes a larger buffer only when the one that it has is full', () => {
+  test('takes a larger buffer only when its buffer is full', () => {
     const allocate = mock.method(Buffer, 'allocUnsafeSlow')
     const counts: number[] = []
     try {
@@ -41,7 +41,7 @@ describe('the beginning of a line', () => {
     assert.deepEqual(counts, [3, 3, 3], '1, 2 and 4 KiB, which serve the next lines as well')
   })
 
-  test('of more than 64 KiB releases its buffer', () => {
+  test('releases its buffer if it has more than 64 KiB', () => {
     for (const [length, kept] of [[65_536, 65_536], [65_537, 0], [MAX, 0]] as const) {
       const line = new PartialLine(MAX)
       line.add(bytes(length))
@@ -51,7 +51,7 @@ describe('the beginning of a line', () => {
     }
   })
 
-  test('that becomes too long is released at once, and does not affect the next line', () => {
+  test('is released at once if the line becomes too long, and does not affect the next line', () => {
     const line = new PartialLine(MAX)
     assert.equal(line.add(bytes(MAX)), undefined)
     assert.equal(line.add(bytes(1))?.length, MAX)

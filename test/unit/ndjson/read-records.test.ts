@@ -19,14 +19,14 @@ const FIRST = '{"a":10}\n'
 const good = (count: number): string => '{"a":1}\n'.repeat(count)
 const bad = (count: number): string => '{"a":1 \n'.repeat(count)
 
-describe('a batch', () => {
-  test('is of 64 KiB at the most', async () => {
+describe('a batch of lines', () => {
+  test('has at most 64 KiB', async () => {
     assert.deepEqual(await linesOf(good(8192)), [8192])
     assert.deepEqual(await linesOf(FIRST + good(8191)), [8191, 1])
     assert.deepEqual(await linesOf(FIRST + good(24_575)), [8191, 8192, 8192, 1])
   })
 
-  test('is of 8 KiB after one with more than 256 bad lines, because those take long', async () => {
+  test('has at most 8 KiB after one with more than 256 bad lines, because those take long', async () => {
     assert.deepEqual(await linesOf(FIRST + bad(256) + good(24_319)), [8191, 8192, 8192, 1])
     assert.deepEqual(await linesOf(FIRST + bad(257) + good(24_318)), [8191, 1024, 8192, 7169])
     assert.deepEqual(await linesOf(FIRST + bad(10_000)), [8191, 1024, 786])
@@ -54,13 +54,13 @@ async function seen(...chunks: Uint8Array[]): Promise<[Seen[], number[]]> {
 }
 
 describe('each line is read once', () => {
-  test('also those of a large chunk after many bad lines', async () => {
+  test('even in a large chunk after many bad lines', async () => {
     const lines = Array.from({ length: 2000 }, (_, id) => `{"id":${id}}\n`)
     const [all] = await seen(Buffer.from('x\n'.repeat(300)), Buffer.from(lines.join('')))
     assert.deepEqual(all, lines.map((_, id) => ({ id, line: id + 301 })))
   })
 
-  test('however many are bad in a row, and wherever the chunks are cut', async () => {
+  test('however many lines are bad in a row, and wherever the chunks are cut', async () => {
     const run = fc.record({ good: fc.boolean(), count: fc.integer({ min: 1, max: 3000 }) })
     const cuts = fc.array(fc.integer({ min: 1, max: 150_000 }), { maxLength: 6 })
     await fc.assert(fc.asyncProperty(fc.array(run, { maxLength: 8 }), cuts, async (runs, sizes) => {

@@ -6,7 +6,7 @@ import type { UploadResult } from '../../../src/ndjson/index.js'
 import type { Schema } from '../../../src/schema/schema.js'
 import { fakeRequest } from '../kit/request.js'
 
-test('a record that JSON cannot represent after its schema is rejected like any other, without an excerpt', async () => {
+test('a record that JSON cannot represent after its schema is rejected like others, without an excerpt', async () => {
   const schema: Schema<{ id: bigint }> = {
     '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value: { id: BigInt((value as { id: string }).id) } }) },
   }
@@ -19,7 +19,7 @@ test('a record that JSON cannot represent after its schema is rejected like any 
   ])
 })
 
-test('what an application says of a record is cut, so that a report of 100 errors fits into a task', async () => {
+test('a message of the application about a record is cut, so that a report of 100 errors fits into a task', async () => {
   const long = 'x'.repeat(1_000_000)
   const details = Array.from({ length: 100 }, () => ({ pointer: `/${long}`, message: long }))
   const handler = ndjsonUpload({ write: (records) => records.map(() => ({ error: { code: long, message: long, details } })) })

@@ -7,6 +7,9 @@ import { z } from 'zod'
 import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { ndjsonUpload, type RecordOutcome, type UploadResult } from '../../../src/ndjson/index.js'
 import type { UploadOptions } from '../../../src/ndjson/upload-options.js'
+import type { RecordPosition } from '../../../src/records/position.js'
+import type { PartList } from '../../../src/stores/parts.js'
+import type { PartsCheckpoint } from '../../../src/tasks/definition/run-context.js'
 import { testContext } from '../../../src/testing/index.js'
 
 interface Row { readonly n: number }
@@ -108,7 +111,7 @@ const kills = fc.array(fc.nat(40), { maxLength: 12, size: 'max' })
 
 describe('an import that is killed at any point', () => {
   for (const coding of ['identity', 'gzip']) {
-    test(`with a cursor writes each record once, with the report of an undisturbed run (${coding})`, async () => {
+    test(`writes each record once with a cursor, with the report of an undisturbed run (${coding})`, async () => {
       await fc.assert(fc.asyncProperty(kinds, kills, fc.integer({ min: 1, max: 3000 }), async (lines, at, pieces) => {
         const body = bodyOf(lines)
         const options = { maxLineBytes: 2000, maxErrors: 20 }
@@ -119,7 +122,7 @@ describe('an import that is killed at any point', () => {
       }), { numRuns: 60 })
     })
 
-    test(`without a cursor writes at most one batch twice for each kill, with the same report (${coding})`, async () => {
+    test(`writes at most one batch twice for each kill without a cursor, with the same report (${coding})`, async () => {
       await fc.assert(fc.asyncProperty(kinds, kills, fc.integer({ min: 1, max: 3000 }), async (lines, at, pieces) => {
         const body = bodyOf(lines)
         const options = { maxLineBytes: 2000, maxErrors: 20 }
@@ -132,7 +135,7 @@ describe('an import that is killed at any point', () => {
     })
   }
 
-  test('at each point of an import with bad lines once', async () => {
+  test('writes each record once if it is killed at each point and has bad lines', async () => {
     const body = bodyOf(Array.from({ length: 120 }, (_, at) => (at % 5 === 4 ? 'bad' : 'record')))
     const calm = await importOf(body, {})
     for (let at = 0; at < 14 * POINTS.length; at++) {
@@ -156,7 +159,7 @@ describe('an import that is killed at any point', () => {
     }
   })
 
-  test('a run that reads a long line again commits no earlier position', async () => {
+  test('commits no earlier position when a run reads a long line again', async () => {
     const lines = Array.from({ length: 6000 }, (_, n) => `{"n":${n}}`)
     // The second run divides the bytes into other blocks, because it begins at the long line.
     lines[0] = `{"n":0,"text":"${'x'.repeat(30_000)}"}`
@@ -172,7 +175,7 @@ describe('an import that is killed at any point', () => {
     }
   })
 
-  test('a resumed run reads only the rest of the spooled bytes', async () => {
+  test('reads only the rest of the spooled bytes in a resumed run', async () => {
     const blobs = new MemoryBlobs()
     const body = Buffer.from(Array.from({ length: 40_000 }, (_, n) => `{"n":${n}}`).join('\n'))
     await blobs.put(BLOB, inPieces(body, 65_536), { ttlMs: 60_000 })
@@ -200,7 +203,7 @@ describe('an import that is killed at any point', () => {
     assert.ok((second.reports[0]?.done ?? 0) > from, 'progress goes on where it was')
   })
 
-  test('resume that returns something else ends the task with a message that says what to return', async () => {
+  test('ends with a message that says what resume must return, if resume returns something else', async () => {
     const blobs = new MemoryBlobs()
     await blobs.put(BLOB, inPieces(Buffer.from('{"n":1}'), 10), { ttlMs: 60_000 })
     for (const stored of ['', '{}', 'line 5', '{"byte":-1,"errors":[]}']) {
@@ -209,22 +212,30 @@ describe('an import that is killed at any point', () => {
     }
   })
 
-  test('resume needs background, and is a function', () => {
+  test('is rejected at construction if resume is no function, or has no background', () => {
     const write = (): undefined => undefined
     assert.throws(() => ndjsonUpload({ write, resume: () => undefined }), /resume needs background/)
     const background = { name: 'up', blobs: new MemoryBlobs() }
     assert.throws(() => ndjsonUpload({ write, resume: 'now' as never, background }), /resume must be a function/)
   })
 
-  test('the stored errors go with the upload', async () => {
+  test('deletes the stored errors with the upload', async () => {
     const blobs = new MemoryBlobs()
     const lines = Array.from({ length: 2000 }, (_, at) => `not JSON ${at}`)
     const body = Buffer.from([...lines, '{"n":1}'].join('\n'))
     await blobs.put(BLOB, inPieces(body, 1000), { ttlMs: 60_000 })
     const { task } = ndjsonUpload({ write: () => undefined, maxErrors: 2000, background: { name: 'up', blobs } })
-    await task.run({ blob: BLOB, coding: 'identity', size: body.length }, testContext(task, {}))
+    const context = testContext(task, {})
+    let parts: PartList | undefined
+    const { save } = context.checkpoint
+    const checkpoint: PartsCheckpoint<RecordPosition> = context.checkpoint
+    checkpoint.save = async (value, list = parts) => {
+      parts = list
+      await save(value)
+    }
+    await task.run({ blob: BLOB, coding: 'identity', size: body.length }, context)
     assert.ok(blobs.usage().blobs > 1, 'errors are stored')
-    await task.external?.release(BLOB)
+    await task.external?.release(BLOB, { id: 'test', attempt: 1, status: 'completed', parts })
     assert.equal(blobs.usage().blobs, 0)
   })
 })

@@ -42,7 +42,7 @@ async function linesOf({ body }: HttpResponse): Promise<unknown[]> {
   return text.trim().split('\n').map((line) => JSON.parse(line) as unknown)
 }
 
-describe('the response', () => {
+describe('the response to an upload', () => {
   test('SPEC 4.9.upload.2, 7.5: has counts, and the numbers of the failed lines, from 1', async () => {
     const { response, batches, lines } = await post({ schema: user }, { body: '{"id":0}\n{"id":\n\n{"id":"x"}\n{"id":7}' })
     assert.equal(response.status, 200)
@@ -57,7 +57,7 @@ describe('the response', () => {
       ],
     })
   })
-  test('is a 200 without lines, and if all were bad', async () => {
+  test('is a 200 even without lines, or if all lines were bad', async () => {
     assert.deepEqual(resultOf((await post({}, { body: '' })).response).summary, { total: 0, succeeded: 0, failed: 0 })
     const { response, batches } = await post({}, { body: 'x\ny\n' })
     assert.equal(response.status, 200)
@@ -96,14 +96,14 @@ describe('the response', () => {
       { message: 'Read 3 records: 2 succeeded, 1 failed.', summary: { total: 3, succeeded: 2, failed: 1 } },
     ])
   })
-  test('streamed, it has every line, in order, also the bad ones', async () => {
+  test('has every line in order if it is streamed, including the bad ones', async () => {
     const body = Array.from({ length: 3000 }, (_, at) => (at % 3 === 0 ? 'bad' : `{"id":${at}}`)).join('\n')
     const { response } = await post({ maxErrors: 2, batchSize: 7 }, { body, headers: { ...NDJSON, accept: 'application/x-ndjson' } })
     const lines = await linesOf(response) as { line: number; status: number }[]
     assert.equal(lines.length, 3001)
     assert.ok(lines.slice(0, -1).every(({ line, status }, at) => line === at + 1 && status === (at % 3 === 0 ? 400 : 200)))
   })
-  test('streamed, a line that the schema rejects gets a 400 of its own, with what is wrong in it', async () => {
+  test('has a 400 for a line that the schema rejects if it is streamed, with what is wrong in the line', async () => {
     const { response, batches } = await post({ schema: user }, { body: '{"id":1}\n{"id":"x"}\n', headers: { ...NDJSON, accept: 'application/x-ndjson' } })
     assert.deepEqual(await linesOf(response), [
       { line: 1, status: 200 },
@@ -114,8 +114,8 @@ describe('the response', () => {
   })
 })
 
-describe('batches', () => {
-  test('SPEC 4.9.format.4: are of batchSize records, in order, and one is done before the next', async () => {
+describe('the batches of an upload', () => {
+  test('SPEC 4.9.format.4: have batchSize records, in order, and one is done before the next', async () => {
     let busy = false
     const sizes: number[] = []
     const write = async (records: User[]): Promise<void> => {
@@ -137,7 +137,7 @@ describe('batches', () => {
   })
 })
 
-describe('media types', () => {
+describe('the media types of an upload', () => {
   test('are those in use for NDJSON, those of a source, and those that an option adds', async () => {
     const moreMediaTypes = ['application/VND.acme.users']
     const source = { mediaTypes: ['text/x-log'], read: async function* () { yield { id: 1 } } }
@@ -151,12 +151,12 @@ describe('media types', () => {
       [{ source, moreMediaTypes }, 'text/x-log', 200], [{ source, moreMediaTypes }, 'application/x-ndjson', 415],
     ] as const) assert.equal(await statusOf(options, type), status, type)
   })
-  test('that are none are rejected', () => {
+  test('are rejected if they are not media types', () => {
     for (const moreMediaTypes of ['application/jsonl', ['jsonl'], ['text/plain; charset=utf-8'], [7]]) {
       assert.throws(() => ndjsonUpload({ write: () => undefined, moreMediaTypes: moreMediaTypes as string[] }), TypeError)
     }
   })
-  test('of streamed results are those in use, if Accept names one', async () => {
+  test('are those in use for streamed results, if Accept names one', async () => {
     for (const [accept, type] of [
       ['application/jsonl', 'application/jsonl'], ['application/x-ndjson, application/jsonl;q=0.5', 'application/x-ndjson'],
       ['application/json, application/jsonl;q=0.5', 'application/json'], ['text/*', 'application/json'], ['*/*', 'application/json'],
@@ -167,8 +167,8 @@ describe('media types', () => {
   })
 })
 
-describe('what ends an upload', () => {
-  test('is a media type that is not NDJSON, before anything is read', async () => {
+describe('an upload ends', () => {
+  test('at a media type that is not NDJSON, before anything is read', async () => {
     for (const type of ['application/json', 'text/plain', 'application/x-ndjson; charset=latin1']) {
       await assert.rejects(async () => post({}, { headers: { 'content-type': type } }), (error: unknown) => (
         isHttpError(error) && error.status === 415 && error.headers['accept'] === TYPES.join(', ')
@@ -178,14 +178,14 @@ describe('what ends an upload', () => {
       assert.equal((await post({}, { headers: { 'content-type': type }, body: '{}' })).response.status, 200)
     }
   })
-  test('are limits: Content-Length, bytes, decoded bytes, lines', async () => {
+  test('at its limits: Content-Length, bytes, decoded bytes, lines', async () => {
     await assert.rejects(async () => post({ maxBodyBytes: 10 }, { headers: { ...NDJSON, 'content-length': '11' } }), codeOf('body_too_large'))
     await assert.rejects(post({ maxBodyBytes: 10 }, { body: '{"id":1}\n{"id":2}\n' }), codeOf('body_too_large'))
     await assert.rejects(post({ maxLines: 2 }, { body: '{"id":1}\n{"id":2}\n{"id":3}\n' }), codeOf('body_too_large'))
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }
     await assert.rejects(post({ maxDecodedBytes: 1000 }, { headers, body: gzipSync('{"id":1}\n'.repeat(1000)) }), codeOf('body_too_large'))
   })
-  test('is a Content-Length above the limit, and no other', async () => {
+  test('at a Content-Length above the limit, and not at another', async () => {
     const posted = async (length: number, options: Partial<Omit<UploadOptions<User>, 'background'>>): Promise<number> => (
       (await post(options, { headers: { ...NDJSON, 'content-length': String(length) }, body: '{"id":1}\n' })).response.status
     )
@@ -195,7 +195,7 @@ describe('what ends an upload', () => {
     }
     assert.deepEqual(readUploadOptions({ write: () => undefined }).limits, { maxBodyBytes: 16 * 2 ** 30, maxDecodedBytes: 16 * 2 ** 30, maxRatio: 250 })
   })
-  test('SPEC 4.9.upload.3: gzip is read; where it breaks off, the response says what was taken', async () => {
+  test('SPEC 4.9.upload.3: where its gzip breaks off, and the response says what was written', async () => {
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }
     const whole = gzipSync(Array.from({ length: 200_000 }, (_, id) => `{"id":${id}}\n`).join(''))
     assert.deepEqual(resultOf((await post({}, { headers, body: whole })).response).summary, { total: 200_000, succeeded: 200_000, failed: 0 })
@@ -208,7 +208,7 @@ describe('what ends an upload', () => {
     assert.deepEqual([answer?.status, body.code, typeof body.error], [400, 'incomplete_body', 'string'])
     assert.ok(body.summary.succeeded > 100_000)
   })
-  test('is a write that throws: the response has its masked error and the report, and onError receives it', async () => {
+  test('at a write that throws, with the masked error and the report, and onError receives the error', async () => {
     let calls = 0
     const write = (): void => {
       if (++calls === 2) throw new Error('password=secret')
@@ -223,7 +223,7 @@ describe('what ends an upload', () => {
       return error.status === 500
     })
   })
-  test('is a write that throws an HttpError: the response has its details and the report', async () => {
+  test('at a write that throws an HttpError, with its details and the report', async () => {
     const details = [{ pointer: '/id', message: 'is of another tenant' }]
     const write = ([first]: User[]): void => {
       if (first?.id === 2) throw httpError('conflict', { details })
@@ -235,7 +235,7 @@ describe('what ends an upload', () => {
       return true
     })
   })
-  test('streamed, a failure is the last line', async () => {
+  test('with the failure as the last line, if it is streamed', async () => {
     const headers = { ...NDJSON, accept: 'application/x-ndjson' }
     const long = Array.from({ length: 20_000 }, (_, id) => `{"id":${id}}\n`).join('')
     const lines = await linesOf((await post({ maxLines: 15_000 }, { headers, body: long })).response) as { code?: string; summary?: object }[]
@@ -244,11 +244,11 @@ describe('what ends an upload', () => {
     const { response } = await post({ write: () => { throw new Error('secret') } }, { headers, body: long })
     await assert.rejects(linesOf(response), { message: 'secret' })
   })
-  test('streamed, a failure before the first result is an ordinary error', async () => {
+  test('with an ordinary error if it is streamed and fails before the first result', async () => {
     const { response } = await post({ maxBodyBytes: 20 }, { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body: '{"id":1}\n'.repeat(3) })
     await assert.rejects(linesOf(response), codeOf('body_too_large'))
   })
-  test('streamed, an error of the application is masked for the client, and passed to onError unchanged', async () => {
+  test('with a masked error of the application if it is streamed, and onError receives the error unchanged', async () => {
     const body = Array.from({ length: 20_000 }, (_, id) => `{"id":${id}}\n`).join('')
     const write = (users: User[]): void => { if (users.some(({ id }) => id === 15_000)) throw new Error('secret') }
     const { response } = await post({ write }, { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body })
@@ -257,28 +257,28 @@ describe('what ends an upload', () => {
     const last = JSON.parse(text.trim().split('\n').at(-1) as string) as { code: string; summary: { failed: number } }
     assert.deepEqual([last.code, last.summary.failed, text.includes('secret')], ['internal_error', 0, false])
   })
-  test('a record that is wrong in very many ways has details of each', async () => {
+  test('with details of each fault of a record that is wrong in very many ways', async () => {
     const properties = Object.fromEntries(Array.from({ length: 9 }, (_, at) => [`p${at}`, { type: 'integer' }]))
     const many = Object.fromEntries(Object.keys(properties).map((name) => [name, 'x']))
     const { response } = await post({ schema: jsonSchema<User>({ type: 'object', properties }) }, { body: JSON.stringify(many) })
     assert.equal(resultOf(response).items[0]?.error?.details?.length, 9)
   })
-  test('outcomes that do not fit the records are an error of the application', async () => {
+  test('with an error of the application if the outcomes do not fit the records', async () => {
     await assert.rejects(post({ write: () => [] }, { body: '{"id":1}' }), /0 outcomes for 1 records/)
   })
 })
 
-describe('construction', () => {
-  test('invalid options are rejected', () => {
+describe('the upload handler', () => {
+  test('rejects invalid options at construction', () => {
     const write = (): undefined => undefined
     for (const wrong of [{ batchSize: 0 }, { maxErrors: -1 }, { maxBodyBytes: 0 }, { maxRatio: NaN }, { maxLines: 0 }, { maxLineBytes: 0 }, { write: undefined }]) {
       assert.throws(() => ndjsonUpload({ write, ...wrong } as Omit<UploadOptions, 'background'>), TypeError, JSON.stringify(wrong))
     }
   })
-  test('other methods are declined', () => {
+  test('declines other methods', () => {
     assert.equal(ndjsonUpload({ write: () => undefined })({ ...fakeRequest(), method: 'GET' }), undefined)
   })
-  test('records nested as deep as a line can hold fail alone', async () => {
+  test('fails only the records that are nested as deep as a line can hold', async () => {
     const schema = jsonSchema<User>({ $defs: { any: { type: 'object', properties: { a: { $ref: '#/$defs/any' } } } }, $ref: '#/$defs/any' })
     const deep = `${'{"a":'.repeat(200_000)}1${'}'.repeat(200_000)}`
     const { response } = await post({ schema, maxLineBytes: 1 << 22 }, { body: `{"id":1}\n${deep}\n{"id":2}\n` })

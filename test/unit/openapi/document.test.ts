@@ -42,7 +42,7 @@ async function problems(document: unknown): Promise<string[]> {
 }
 
 suite('openapi', () => {
-  test('a router is enough: paths, their parameters and errors are generated', async () => {
+  test('generates paths, parameters and errors from a router alone', async () => {
     const document = made(router({
       'GET /users/{id}': answering('GET'),
       'POST /users': answering('POST', { requestBody: body(shape), responses: { 201: response('Made', { schema: shape }), ...errorResponses('conflict') } }),
@@ -56,7 +56,7 @@ suite('openapi', () => {
     assert.deepEqual(await problems(document), [])
   })
 
-  test('parts that occur more than once are components with readable names', () => {
+  test('describes parts that occur more than once as components with readable names', () => {
     const limited = addResponseHeaders(operation('GET', {
       summary: 'A summary', responses: { 200: response('Fine', { schema: shape }), ...errorResponses('not_found') },
     }), { RateLimit: header('Requests that are left in this window, and the time until it ends') })
@@ -84,7 +84,7 @@ suite('openapi', () => {
     assert.ok(JSON.stringify(document).length < JSON.stringify(dereference(document)).length / 2)
   })
 
-  test('each error code is described once, and equal lists of codes are one component with a name', () => {
+  test('describes each error code once, and equal lists of codes as one named component', () => {
     const responses = { 200: response('Fine') }
     const both = operation('GET', { summary: 'A', responses: { ...responses, ...errorResponses('task_not_final', 'conflict') } })
     const other = addResponses(operation('GET', { summary: 'A', responses: { ...responses, ...errorResponses('conflict', 'task_not_found') } }), errorResponses('task_not_final', 'conflict'))
@@ -97,7 +97,7 @@ suite('openapi', () => {
     assert.deepEqual(twice.paths['/c']?.['get']?.responses['404'], { $ref: '#/components/responses/TaskNotFound' })
   })
 
-  test('schemas with one title have names of their own, and titles that generators tell apart', () => {
+  test('gives schemas with one title different names, and titles that generators tell apart', () => {
     const titled = (type: string) => ({ title: 'a pet', type: 'object', properties: { id: { type } } })
     const document = made(router({
       'POST /a': answering('POST', { requestBody: body(titled('integer')) }), 'POST /b': answering('POST', { requestBody: body(titled('string')) }),
@@ -106,7 +106,7 @@ suite('openapi', () => {
     assert.deepEqual([APet?.title, APet2?.title], ['a pet', 'APet2'])
   })
 
-  test('definitions and recursion of a schema are components, because # is the document', async () => {
+  test('moves definitions and recursion of a schema to components, because # is the document', async () => {
     interface Tree { readonly name: string, readonly children: readonly Tree[] }
     const tree: z.ZodType<Tree> = z.object({ name: z.string(), get children() { return z.array(tree) } })
     const pet = z.object({ name: z.string() }).meta({ id: 'Pet' })
@@ -123,7 +123,7 @@ suite('openapi', () => {
     assert.doesNotMatch(JSON.stringify(document), /\$defs|"#"/)
   })
 
-  test('security of the framework is one option', async () => {
+  test('describes the security of the framework by one option', async () => {
     const handler = router({ 'GET /users/{id}': answering('GET'), 'GET /health': answering('GET', { security: [] }) })
     const document = made(handler, { info: INFO, security: { jwt: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } })
     assert.deepEqual((document as unknown as { security: unknown }).security, [{ jwt: [] }])
@@ -133,13 +133,13 @@ suite('openapi', () => {
     assert.deepEqual((either as unknown as { security: unknown }).security, [{ jwt: [] }, { key: [] }])
   })
 
-  test('the linter finds faults', async () => {
+  test('passes a linter that finds faults', async () => {
     const document = made(router({ 'GET /users/{id}': answering('GET') }), { info: INFO, security: [{}] })
     delete document.paths['/users/{id}']?.['get']?.parameters
     assert.match((await problems(document)).join(), /path-parameters-defined/)
   })
 
-  test('policies describe what they add, also around a whole router', () => {
+  test('describes what policies add, even around a whole router', () => {
     const keyed: Policy = Object.assign(((request, next) => next(request)) as Policy, {
       describe: (told: Parameters<NonNullable<Policy['describe']>>[0]) => ({
         ...addResponses(told, errorResponses('unauthorized')),
@@ -157,7 +157,7 @@ suite('openapi', () => {
     assert.deepEqual(document.components.securitySchemes, { key: { type: 'apiKey', in: 'header', name: 'x-key' } })
   })
 
-  test('two handlers for one operation are merged', () => {
+  test('merges two handlers for one operation', () => {
     const other = { type: 'array', items: shape }
     const document = dereference<Document>(made([
       withPath(answering('GET', { operationId: 'list' })),
@@ -168,23 +168,23 @@ suite('openapi', () => {
     assert.deepEqual([get.operationId, Object.keys(get.responses), get.parameters?.length], ['list', ['200', '404', '410', 'default'], 1])
   })
 
-  test('ids are unique', () => {
+  test('gives unique ids', () => {
     const document = made(router({ 'GET /a/b': answering('GET'), 'GET /a-b': answering('GET') }), { info: INFO })
     assert.deepEqual(Object.values(document.paths).map((item) => item['get']?.operationId), ['getAB', 'getAB2'])
   })
 
-  test('methods that OpenAPI does not know are left out', () => {
+  test('leaves out methods that OpenAPI does not know', () => {
     const document = made(router({ 'GET /a': answering('GET'), 'QUERY /a': answering('QUERY') }), { info: INFO })
     assert.deepEqual(Object.keys(document.paths['/a'] ?? {}), ['get'])
   })
 
-  test('parameters are added once', () => {
+  test('adds each parameter once', () => {
     const told = operation('GET', { summary: 'A', responses: {}, parameters: [parameter('query', 'a')] })
     assert.equal(addParameters(told, [parameter('query', 'a', { description: 'Another' })]), told)
     assert.equal((addParameters(told, [parameter('header', 'a')]).openapi['parameters'] as unknown[]).length, 2)
   })
 
-  test('a handler without a description or a path is rejected with what to do', () => {
+  test('rejects a handler without a description or a path, and says what to do', () => {
     assert.throws(() => openapi(() => undefined, { info: INFO }), /describes itself; pass a router\(\)/)
     assert.throws(() => openapi(answering('GET'), { info: INFO }), /GET has no path; put its handler into a router\(\)/)
   })
@@ -194,7 +194,7 @@ function withPath(handler: Handler): Handler {
   return Object.assign(handler, { operations: handler.operations?.map((one) => ({ ...one, path: '/users' })) })
 }
 
-suite('what the wire has, and the document has too', () => {
+suite('the document describes', () => {
   const { engine, store, blobs } = memory()
   const task = defineTask({ name: 'report', files: true, run: () => 'done' })
   const retries = retryTasks()
@@ -216,7 +216,7 @@ suite('what the wire has, and the document has too', () => {
     [...description.matchAll(/`(\w+)`: /g)].map(([, code]) => code)
   )))
 
-  test('a retry: the result, and the headers and codes of its errors', () => {
+  test('the result of a retry, and the headers and codes of its errors', () => {
     const responses = responsesOf('/tasks/{id}/retry')
     assert.ok(responses['200']?.content['application/json'])
     assert.match(String(responses['422']?.description), /`unprocessable`/)
@@ -225,36 +225,36 @@ suite('what the wire has, and the document has too', () => {
     }
   })
 
-  test('a POST below a task: the repeated error of a key, and what can be wrong with the body', () => {
+  test('the repeated error of a key for a POST below a task, and the faults of its body', () => {
     for (const path of ['/tasks/{id}/retry', '/tasks/{id}/callback']) {
       assert.ok('Idempotent-Replayed' in (responsesOf(path)['default']?.headers ?? {}), path)
       for (const code of ['unsafe_key', 'nested_too_deep', 'digest_mismatch']) assert.ok(codesOf(path).has(code), `${path} ${code}`)
     }
   })
 
-  test('a retry of many tasks: what can be wrong with the query, the body and the key', () => {
+  test('the faults of query, body and key of a retry of many tasks', () => {
     const { description } = responsesOf('/admin/retry')['400'] ?? {}
     for (const code of ['invalid_query', 'invalid_input', 'malformed_json', 'invalid_idempotency_key']) assert.match(String(description), new RegExp(`\`${code}\``))
   })
 
-  test('a submit that always gets a 202 has no error of a synchronous response, and without callbacks none of theirs', () => {
+  test('no error of a synchronous response for a submit that always gets a 202, and none of absent callbacks', () => {
     const synchronous = ['callback_needs_async', 'gone', 'task_cancelled', 'sync_timeout', 'task_timeout']
     for (const path of ['/reports', '/admin/retry']) assert.deepEqual([...synchronous, 'invalid_callback_url', 'callback_url_forbidden'].filter((code) => codesOf(path).has(code)), [], path)
     assert.deepEqual(['sync_timeout', 'task_timeout', 'task_cancelled'].filter((code) => !codesOf('/reports/now').has(code)), [])
     assert.ok(!codesOf('/reports').has('unknown_task'))
   })
 
-  test('a task that a DELETE has cancelled has no Retry-After', () => {
+  test('no Retry-After for a task that a DELETE has cancelled', () => {
     assert.deepEqual(Object.keys(responsesOf('/tasks/{id}', 'delete')['200']?.headers ?? {}).sort(), ['ETag', 'Sunset'])
   })
 
-  test('a result file has no Last-Modified', () => {
+  test('no Last-Modified for a result file', () => {
     const { responses } = paths['/tasks/{id}/files/{name}']?.['get'] ?? {}
     assert.ok('ETag' in (responses?.['200']?.headers ?? {}))
     assert.ok(!('Last-Modified' in (responses?.['200']?.headers ?? {})))
   })
 
-  test('an error: the properties that only some errors have', () => {
+  test('the properties that only some errors have', () => {
     const { Error: error, Problem: problem } = components.schemas as Record<string, { properties: object }>
     for (const name of ['summary', 'items', 'position', 'reason', 'expected-offset', 'provided-offset']) {
       assert.ok(name in (error?.properties ?? {}) && name in (problem?.properties ?? {}), name)

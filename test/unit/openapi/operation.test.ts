@@ -62,7 +62,7 @@ describe('operation', () => {
     assert.deepEqual((schemaOf(response('ok', { schema: withDefault })) as { required?: string[] }).required, ['n'])
   })
 
-  test('bodies, parameters, responses and headers take their options', () => {
+  test('takes the options of bodies, parameters, responses and headers', () => {
     assert.deepEqual(body({}, { description: 'd', required: false, mediaTypes: ['application/x-ndjson', 'text/plain'] }), {
       description: 'd', required: false, content: { 'application/x-ndjson': { schema: {} }, 'text/plain': { schema: {} } },
     })
@@ -75,21 +75,21 @@ describe('operation', () => {
 })
 
 describe('errorResponses', () => {
-  test('codes of one status share a response that names each once', () => {
+  test('names codes of one status once in a shared response', () => {
     const found = errorResponses('invalid_input', 'malformed_json', 'invalid_input', 'unauthorized', 'method_not_allowed', 'store_full')
     assert.deepEqual(Object.keys(found), ['400', '401', '405', '503'])
     assert.equal(found['400']?.['description'], '`invalid_input`: The input is not valid. `malformed_json`: The body is not valid JSON.')
     assert.deepEqual(['400', '401', '405', '503'].map((status) => Object.keys(found[status]?.['headers'] ?? {})), [[], ['WWW-Authenticate'], ['Allow'], ['Retry-After']])
   })
 
-  test('every code can be described', () => {
+  test('describes every code', () => {
     const found = errorResponses(...Object.keys(ERROR_CODES) as ErrorCode[])
     for (const value of Object.values(found)) checkResponse(value)
     assert.deepEqual(new Set(Object.keys(found)), new Set(Object.values(ERROR_CODES).map(([status]) => String(status))))
   })
 
   for (const [accept, schema] of [['application/json', errorSchema], ['application/problem+json', problemSchema]] as const) {
-    test(`the response to ${accept} is what its schema says`, () => {
+    test(`has a schema that the response to ${accept} matches`, () => {
       const request = { headers: { accept } } as unknown as HttpRequest
       const answer = errorResponse(httpError('invalid_input', { details: [{ pointer: '/a', message: 'is required' }] }), request)
       assert.equal(answer.headers['content-type'], accept)
@@ -108,7 +108,7 @@ describe('errorResponses', () => {
 describe('schemas with parts that JSON cannot express', () => {
   const DATE = { type: 'string', format: 'date-time' }
 
-  test('a date of zod is a date-time, and the other parts of the body are documented', () => {
+  test('describe a date of zod as date-time, and the other parts of the body', () => {
     const schema = z.object({
       at: z.coerce.date(), name: z.string(), days: z.array(z.date()), total: z.bigint().optional(), size: z.string().transform(Number),
     })
@@ -118,7 +118,7 @@ describe('schemas with parts that JSON cannot express', () => {
     assert.deepEqual(result, { at: DATE, name: { type: 'string' }, days: { type: 'array', items: DATE }, total: {}, size: {} })
   })
 
-  test('a date of arktype is a date-time', () => {
+  test('describe a date of arktype as date-time', () => {
     const { properties } = schemaObject(type({ 'at': 'Date', 'name': 'string', 'total?': 'bigint' })) as { properties: object }
     assert.deepEqual(properties, { at: DATE, name: { type: 'string' }, total: {} })
   })

@@ -22,7 +22,7 @@ function meterOf() {
   return { meter: provider.getMeter('test'), collect, end: () => provider.shutdown() }
 }
 
-test('tasks, waits, durations and pools are measured, by names and outcomes', async () => {
+test('metrics measure tasks, waits, durations and pools, by names and outcomes', async () => {
   const { meter, collect, end } = meterOf()
   const good = defineTask({ name: 'good', run: () => ({ message: 'Done.' }) })
   const bad = defineTask({ name: 'bad', run: () => { throw httpError('unprocessable') } })
@@ -57,6 +57,6 @@ test('tasks, waits, durations and pools are measured, by names and outcomes', as
   await end()
 })
 
-test('wrong options throw', () => {
+test('metrics reject invalid options', () => {
   assert.throws(() => taskMetrics({ tasks: {} as never }), /taskMetrics: tasks must be what createTasks returned/)
 })

@@ -75,8 +75,8 @@ const post = (body: object) => ({
   method: 'POST', path: '/reports', headers: { prefer: 'respond-async' }, body,
 })
 
-describe('traces of tasks', () => {
-  test('accept, wait, run and callback are in the trace of the request', async () => {
+describe('the traces of tasks', () => {
+  test('contain accept, wait, run and callback in the trace of the request', async () => {
     const { tasks, report: handler } = open()
     const { response, traceId } = await inRequest(() => inject(handler, post({ callbackUrl: 'https://hooks.test/a' })))
     assert.equal(response.status, 202)
@@ -96,7 +96,7 @@ describe('traces of tasks', () => {
     await tasks.close()
   })
 
-  test('each run has a span, and a failed one says why', async () => {
+  test('have a span for each run, and a failed one has its error', async () => {
     const { tasks, report: handler } = open()
     fails = 1
     await inRequest(() => inject(handler, post({})))
@@ -109,7 +109,7 @@ describe('traces of tasks', () => {
     await tasks.close()
   })
 
-  test('a synchronous run is a part of its request', async () => {
+  test('have a synchronous run as a part of its request', async () => {
     const { tasks, quick: handler } = open()
     const { response, traceId } = await inRequest(() => inject(handler, { method: 'POST', path: '/', body: {} }))
     assert.deepEqual([response.status, await response.json()], [200, { message: traceId }])
@@ -117,7 +117,7 @@ describe('traces of tasks', () => {
     await tasks.close()
   })
 
-  test('an accept of a task that exists says that nothing was created', async () => {
+  test('mark the accept of an existing task as one that created nothing', async () => {
     const { tasks } = open()
     const { taskId } = await tasks.submit(quick, {}, { id: 'nightly.1' })
     await tasks.submit(quick, {}, { id: 'nightly.1' })
@@ -127,7 +127,7 @@ describe('traces of tasks', () => {
     await tasks.close()
   })
 
-  test('without a request, the trace begins with accept', async () => {
+  test('begin with accept if there is no request', async () => {
     const { tasks } = open()
     const task = await tasks.submit(quick, {})
     await task.wait({ timeoutMs: 5000 })
@@ -136,7 +136,7 @@ describe('traces of tasks', () => {
     await tasks.close()
   })
 
-  test('headers that are not valid are not stored', async () => {
+  test('store no invalid headers', async () => {
     const bad: TextMapPropagator = {
       inject: (_context, carrier, setter) => {
         setter.set(carrier, 'x-long', 'a'.repeat(600))
@@ -159,7 +159,7 @@ describe('traces of tasks', () => {
     propagation.setGlobalPropagator(new W3CTraceContextPropagator())
   })
 
-  test('a task without a stored trace is in no other request', async () => {
+  test('have a task without a stored trace in no other request', async () => {
     propagation.disable()
     const { tasks, report: handler } = open()
     const { traceId } = await inRequest(() => inject(handler, post({})))
@@ -170,7 +170,7 @@ describe('traces of tasks', () => {
     propagation.setGlobalPropagator(new W3CTraceContextPropagator())
   })
 
-  test('receivers of callbacks get no baggage', async () => {
+  test('give receivers of callbacks no baggage', async () => {
     propagation.disable()
     propagation.setGlobalPropagator(new CompositePropagator({
       propagators: [new W3CTraceContextPropagator(), new W3CBaggagePropagator()],
@@ -195,7 +195,7 @@ describe('traces of tasks', () => {
         Object.assign(tracer.startSpan(...args), { end: () => { throw new Error('broken') } })
       ),
     },
-  })) test(`a tracer ${what} changes no result`, async () => {
+  })) test(`do not change results if the tracer is one ${what}`, async () => {
     const tasks = createTasks({ ...memory(), definitions: [quick], tracing: taskTracing({ tracer: broken as never }) })
     const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
     const response = await inject(endpoints.submit(quick), { method: 'POST', path: '/', body: {} })

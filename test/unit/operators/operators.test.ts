@@ -122,7 +122,7 @@ describe('operatorEndpoints', () => {
     assert.equal((await ask('GET', '/admin/tasks/unknown')).status, 404)
   })
 
-  test('cancels, retries and forgets a task of another owner, and sends its callback again', async (t) => {
+  test('cancels, retries and deletes a task of another owner, and sends its callback again', async (t) => {
     const { ask, end, tasks, report, slow, runs } = setUp(t)
     const { taskId } = await tasks.ownedBy('ann').submit(slow, {})
     assert.equal((await (await ask('DELETE', `/admin/tasks/${taskId}`)).json<{ status: string }>()).status, 'cancelled')
@@ -156,7 +156,7 @@ describe('operatorEndpoints', () => {
     assert.deepEqual([response.status, (await response.json<{ status: string }>()).status], [202, 'failed'])
   })
 
-  test('rejects all others before it reads a task or a body: 403, or 401 without a user', async (t) => {
+  test('rejects all others with 403, or 401 without a user, before it reads a task or a body', async (t) => {
     const { site, end, tasks } = setUp(t)
     const id = await end('ann', { fails: true })
     const before = await tasks.get(id)
@@ -177,7 +177,7 @@ describe('operatorEndpoints', () => {
     assert.deepEqual(await tasks.get(id), before)
   })
 
-  test('has an owner of its own, which no client and no code of the application can have', async (t) => {
+  test('has its own owner, which no client and no code of the application can have', async (t) => {
     const { ask, tasks, errors } = setUp(t)
     const response = await ask('GET', '/tasks', { headers: { 'x-user': 'longhaul:operators' }, onError: (error: unknown) => { errors.push(error) } })
     assert.equal(response.status, 500)
@@ -185,7 +185,7 @@ describe('operatorEndpoints', () => {
     assert.throws(() => tasks.ownedBy('longhaul:operators'), TypeError)
   })
 
-  test('accepts the answer true only, and errors of the function', async (t) => {
+  test('accepts only true as the result of its function, and passes errors on', async (t) => {
     for (const [operator, status] of [
       [() => 'yes', 403], [() => undefined, 403], [async () => Promise.resolve(false), 403], [async () => Promise.resolve(true), 200],
       [() => { throw httpError('too_many_requests') }, 429],
@@ -217,7 +217,7 @@ describe('operatorEndpoints', () => {
     assert.equal((await (await retryMany('?status=failed,cancelled')).result())?.retried, 1)
   })
 
-  test('counts the streams of operators apart from those of owners', async (t) => {
+  test('counts the streams of operators separately from those of owners', async (t) => {
     const { ask, end, site, tasks, slow } = setUp(t)
     const done = await end('ann')
     const { taskId, cancel } = await tasks.ownedBy('ann').submit(slow, {})
@@ -234,7 +234,7 @@ describe('operatorEndpoints', () => {
     }
   })
 
-  test('says what is wrong with its options', (t) => {
+  test('explains what is wrong with its options', (t) => {
     const { tasks } = setUp(t)
     const good = { statusPath: '/admin/{id}', operator: () => true }
     assert.throws(() => operatorEndpoints(tasks, { statusPath: '/admin/{id}' } as never), { name: 'TypeError', message: /operatorEndpoints: the option operator is missing/ })
@@ -247,7 +247,7 @@ describe('operatorEndpoints', () => {
 })
 
 describe('retryMany', () => {
-  test('retries what the filter matches, in a task that operators see', async (t) => {
+  test('retries the tasks that the filter matches, in a task that operators see', async (t) => {
     const { end, retryMany, tasks, runs, ask, site } = setUp(t)
     const anyone = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
     const [first, , bob] = [await end('ann', { fails: true }), await end('ann'), await end('bob', { fails: true })]
@@ -360,7 +360,7 @@ describe('retryMany', () => {
     await eventually(() => ids.every((each) => runs.get(each) === 2))
   })
 
-  test('retries the others if what one task needs is away, and continues later if the engine is', async (t) => {
+  test('retries other tasks if a resource of one task is away, and continues later if the engine is', async (t) => {
     const { retryMany, end, tasks, remote, away, runs, errors, engine } = setUp(t)
     const { taskId, wait } = await tasks.submit(remote, {})
     await wait({ timeoutMs: 5000 })
@@ -425,7 +425,7 @@ describe('retryMany', () => {
     assert.equal((await ask('POST', '/admin/tasks/retry', { headers: { 'sec-fetch-site': 'cross-site' } })).status, 403)
   })
 
-  test('is nothing that an owner can submit, by its name neither', async (t) => {
+  test('cannot be submitted by an owner, not even by its name', async (t) => {
     const { tasks, retries, end, runs } = setUp(t)
     const id = await end('bob', { fails: true })
     const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined, anonymous: true })
@@ -449,7 +449,7 @@ describe('retryMany', () => {
     assert.deepEqual([items, runs.get(id)], [[], 1])
   })
 
-  test('is a task for your own code, too, and never a run by itself', async (t) => {
+  test('is a task for the code of the application, and never a run by itself', async (t) => {
     const { tasks, retries, end, runs } = setUp(t)
     const id = await end('ann', { fails: true })
     const { wait } = await tasks.submit(retries, { task: ['report'], to: new Date(Date.now() + 1000).toISOString() })

@@ -31,12 +31,15 @@ interface Overview {
 }
 
 describe('the overview of operators', () => {
-  test('counts tasks of all owners by status, and names the oldest one that waits and the callbacks that failed', async (t) => {
+  test('counts tasks of all owners by status, and names the oldest waiting one and the failed callbacks', async (t) => {
     const { tasks, overview } = setUp(t, 500)
     const ask = async () => (await inject(overview, root)).json<Overview>()
     const none = { count: 0, more: false }
     assert.deepEqual(await ask(), {
-      counts: { scheduled: none, queued: none, processing: none, completed: none, failed: none, cancelled: none }, callbacks: { examined: 0, failed: [] },
+      counts: {
+        scheduled: none, queued: none, processing: none, input_required: none, completed: none, failed: none, cancelled: none,
+      },
+      callbacks: { examined: 0, failed: [] },
     })
     const done = await tasks.ownedBy('ann').submit(report, {}, { callbackUrl: 'https://example.com/' })
     await eventually(async () => (await done.get())?.callback?.state === 'failed')
@@ -54,7 +57,8 @@ describe('the overview of operators', () => {
     await eventually(async () => (await ask()).counts['processing']?.count === 1)
     const { counts, oldestQueued, callbacks: { examined, failed } } = await ask()
     assert.deepEqual(counts, {
-      scheduled: one, queued: { count: 2, more: false }, processing: one, completed: { count: 2, more: false }, failed: none, cancelled: one,
+      scheduled: one, queued: { count: 2, more: false }, processing: one, input_required: none, completed: { count: 2, more: false },
+      failed: none, cancelled: one,
     })
     assert.deepEqual(
       [oldestQueued?.taskId, oldestQueued?.owner, oldestQueued?.task, oldestQueued?.pool],
@@ -82,7 +86,7 @@ describe('the overview of operators', () => {
     assert.deepEqual([oldestQueued?.taskId, oldestQueued?.pool], [waiting.taskId, 'removed'])
   })
 
-  test('stops to count at 1000', async (t) => {
+  test('stops counting at 1000', async (t) => {
     const { tasks, overview } = setUp(t, 200)
     for (let n = 0; n < 1001; n++) await tasks.submit(mail, {}, { delayMs: 3_600_000 })
     const { counts } = await (await inject(overview, root)).json<Overview>()
@@ -101,7 +105,7 @@ describe('the overview of operators', () => {
       return tasks
     })
     assert.equal((await inject(overview, root)).status, 200)
-    assert.equal(pages.length, 8)
+    assert.equal(pages.length, 9)
     for (const { query: { limit, order }, tasks } of pages) {
       assert.deepEqual(tasks.map(({ result }) => result).filter(Boolean), [])
       assert.ok(limit <= 1000, 'the maximum of the contract')
@@ -121,7 +125,7 @@ describe('the overview of operators', () => {
     assert.deepEqual([counts['cancelled'], counts['scheduled'], examined], [{ count: 201, more: false }, { count: 799, more: false }, 200])
   })
 
-  test('answers operators only, GET and HEAD only, and is not stored', async (t) => {
+  test('responds to operators with GET and HEAD only, and is not stored', async (t) => {
     const { overview } = setUp(t, 200)
     const refused = await inject(overview, { ...root, context: { user: { name: 'ann' } } })
     assert.deepEqual([refused.status, 'counts' in await refused.json<object>()], [403, false])

@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { callbacks, httpSender } from '../../../src/callbacks/index.js'
 import { ClientError, createClient, readNdjson, readPartialResults, verifyCallback } from '../../../src/client/index.js'
-import { blobsConformance, engineConformance, storeConformance } from '../../../src/conformance/index.js'
+import { blobsConformance, engineConformance, storeConformance } from '../../../conformance/index.js'
 import { taskMetrics, taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { cron } from '../../../adapters/cron/index.js'
 import { operatorEndpoints, retryTasks } from '../../../src/operators/index.js'
@@ -143,6 +143,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/client: createClient': (options) => createClient(options),
   'longhaul/client: readNdjson': (options) => readNdjson(bytes(), options).next(),
   'longhaul/client: readPartialResults': (options) => readPartialResults(client, { statusUrl: undefined }, options).next(),
+  'longhaul/client: TaskHandle#answer': (options) => handle.answer({}, options),
   'longhaul/client: TaskHandle#cancel': (options) => handle.cancel(options),
   'longhaul/client: TaskHandle#changes': (options) => handle.changes(options),
   'longhaul/client: TaskHandle#file': (options) => handle.file('a.csv', options),
@@ -153,6 +154,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/client: TaskHandle#status': (options) => handle.status(options),
   'longhaul/client: TypedTask#run': (options) => typed.run({}, options),
   'longhaul/client: TypedTask#submit': (options) => typed.submit({}, options),
+  'longhaul/callbacks: verifyCallback': (options) => verifyCallback('{}', {}, 'c2VjcmV0', options),
   'longhaul/client: verifyCallback': (options) => verifyCallback('{}', {}, 'c2VjcmV0', options),
   'longhaul/conformance: blobsConformance': (options) => blobsConformance(runner, handler as never, options),
   'longhaul/conformance: engineConformance': (options) => engineConformance(runner, handler as never, options),

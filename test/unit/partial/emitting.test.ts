@@ -23,7 +23,7 @@ async function stored(store: Store): Promise<string[]> {
 }
 
 describe('a run that emits', () => {
-  test('fails if a value is no JSON or too large, even if it awaits nothing, and the process goes on', async () => {
+  test('fails if a value is not JSON or too large, even if the run does not await, and the process continues', async () => {
     const { store } = memory()
     const { run, external } = partialResults<string>({ store })
     const say = defineTask({ name: 'say', external, run: run(async (text: string, { emit }) => {
@@ -44,7 +44,7 @@ describe('a run that emits', () => {
     assert.deepEqual(await stored(store), ['"first"', '"first"', '"short"'])
   })
 
-  test('has stored what it emitted when checkpoint.save has resolved, and when it has failed', async () => {
+  test('has stored its results when checkpoint.save has resolved or failed', async () => {
     const { store } = memory()
     const { run, external } = partialResults<number>({ store })
     const seen: string[][] = []
@@ -62,7 +62,7 @@ describe('a run that emits', () => {
     assert.deepEqual([seen, await stored(store)], [[['1']], ['1', '2']])
   })
 
-  test('saves a checkpoint as it was at the call, although what was emitted before is stored first', async () => {
+  test('saves a checkpoint as it was at the call, after the results that were emitted before', async () => {
     const { store } = memory()
     const { run, external } = partialResults<number>({ store })
     const count = defineTask({
@@ -80,7 +80,7 @@ describe('a run that emits', () => {
     assert.deepEqual(context.saved, [{ next: 1 }])
   })
 
-  test('that was cancelled emits nothing more; one that a shutdown stops may end', async () => {
+  test('emits nothing more after a cancel, and may end after a shutdown', async () => {
     for (const [reason, expected] of [[new Error('cancelled'), ['1']], [new WorkerClosingError(), ['1', '2']]] as const) {
       for (const options of [FOR_TASK, SYNC]) {
         const { store } = memory()
@@ -100,7 +100,7 @@ describe('a run that emits', () => {
     }
   })
 
-  test('that goes on emitting after its end, ends', async () => {
+  test('ends although it continues emitting after its end', async () => {
     const { store } = memory()
     const { run, external } = partialResults<number>({ store })
     const late: unknown[] = []
@@ -121,7 +121,7 @@ describe('a run that emits', () => {
     assert.match(String(late[0]), /the run has ended/)
   })
 
-  test('clears without awaiting it, and the process goes on', async () => {
+  test('clears without awaiting the call, and the process continues', async () => {
     const { run, external } = partialResults<number>({ store: memory().store })
     const unhandled: unknown[] = []
     const note = (error: unknown): void => { unhandled.push(error) }
@@ -153,7 +153,7 @@ describe('a run that emits', () => {
     assert.deepEqual(await stored(store), ['1'])
   })
 
-  test('gets what it emitted as JSON carries it', async () => {
+  test('gets its results as JSON carries them', async () => {
     const { store } = memory()
     const { run, external } = partialResults<{ at: Date }>({ store })
     const tick = defineTask({ name: 'tick', external, attempts: 2, run: run(async (_input: object, { emit, emitted }) => {

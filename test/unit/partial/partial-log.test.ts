@@ -4,7 +4,9 @@ import { after, describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import { WorkerClosingError } from '../../../src/engine/runs.js'
 import { isHttpError } from '../../../src/http/errors.js'
-import { logKey, removeAll } from '../../../src/partial/partial-log.js'
+import {
+  logKey, logRecord, removeAll, type Log, type Part,
+} from '../../../src/partial/partial-log.js'
 import { parsePosition, readAfter, toId, type Page, type Position } from '../../../src/partial/partial-reader.js'
 import { PartialWriter, resultText, type Limits } from '../../../src/partial/partial-writer.js'
 import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
@@ -44,7 +46,7 @@ const numbers = (from: number, to: number): string[] => Array.from({ length: to 
 const replaced = (error: unknown): boolean => isHttpError(error) && error.code === 'attempt_replaced'
 
 describe('the run that may write', () => {
-  test('an earlier run can write nothing once a later one has begun', async () => {
+  test('excludes an earlier run once a later run has begun', async () => {
     const { store } = memory()
     const first = await open(store, 1)
     await emit(first, '1')
@@ -57,7 +59,7 @@ describe('the run that may write', () => {
     await assert.rejects(open(store, 1), replaced)
   })
 
-  test('of two runs with one attempt, the one that was not stopped writes, in whatever order they begin', async () => {
+  test('is the one of two runs with one attempt that was not stopped, in whatever order they begin', async () => {
     const { store } = memory()
     const stopped = new AbortController()
     const first = await open(store, 1, { signal: stopped.signal })
@@ -71,7 +73,7 @@ describe('the run that may write', () => {
     assert.deepEqual((await read(store)).texts, ['1', '2'])
   })
 
-  test('a run that is stopped while it takes over leaves the results to the next one', async () => {
+  test('leaves the results to the next run if it is stopped while it takes over', async () => {
     const { store } = memory()
     const stopped = new AbortController()
     let second: PartialWriter | undefined
@@ -88,7 +90,7 @@ describe('the run that may write', () => {
     assert.deepEqual((await read(store)).texts, ['2'])
   })
 
-  test('an earlier run that writes after the entry was evicted does not fail a later one', async () => {
+  test('does not fail if an earlier run writes after the eviction of the entry', async () => {
     const { store } = memory()
     const first = await open(store, 1)
     await emit(first, '1')
@@ -101,7 +103,7 @@ describe('the run that may write', () => {
     await assert.rejects(first.settled(), replaced)
   })
 
-  test('a run whose store has lost its last write goes on', async () => {
+  test('continues if the store has lost its last write', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
     await emit(writer, '1')
@@ -113,7 +115,7 @@ describe('the run that may write', () => {
     assert.deepEqual((await read(store)).texts, ['1', '2', '3'])
   })
 
-  test('a stopped run whose task was removed writes nothing more', async () => {
+  test('writes nothing more if it was stopped and its task was removed', async () => {
     const { store } = memory()
     const stopped = new AbortController()
     const writer = await open(store, 1, { signal: stopped.signal })
@@ -125,7 +127,7 @@ describe('the run that may write', () => {
     assert.equal(await store.get(KEY), undefined)
   })
 
-  test('a part of an earlier run whose entry was evicted is not taken for one of a later run', async () => {
+  test('does not take a part of an earlier run for its own after the eviction of the entry', async () => {
     const { store } = memory()
     await emit(await open(store, 1), ...numbers(101, 115))
     await store.delete(KEY)
@@ -136,8 +138,8 @@ describe('the run that may write', () => {
   })
 })
 
-describe('a store with faults', () => {
-  test('a lost reply to any call changes nothing', async () => {
+describe('a partial-results store with faults', () => {
+  test('changes nothing when it loses the reply to any call', async () => {
     const calls = new Spy()
     const { store: inner } = memory()
     const run = async (store: Store): Promise<void> => emit(await open(store, 1), ...numbers(1, 45))
@@ -155,7 +157,7 @@ describe('a store with faults', () => {
     }
   })
 
-  test('a later run reads what is stored when the store was away for a moment', async () => {
+  test('shows a later run what is stored after the store was away for a moment', async () => {
     const { store } = memory()
     await emit(await open(store, 1), ...numbers(1, 15))
     const calls = new Spy()
@@ -166,7 +168,7 @@ describe('a store with faults', () => {
     assert.ok(reads >= 4)
   })
 
-  test('that others may empty is tried again when it is full', async () => {
+  test('is tried again when it is full and others may empty it', async () => {
     const { store } = memory()
     let writes = 0
     class Full extends SpyStore {
@@ -180,8 +182,8 @@ describe('a store with faults', () => {
   })
 })
 
-describe('readers', () => {
-  test('are told that all is gone once the entry of a final task was evicted, and only once', async () => {
+describe('readers of partial results', () => {
+  test('are notified once that all is gone after the eviction of the entry of a final task', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
     await emit(writer, '1')
@@ -197,7 +199,7 @@ describe('readers', () => {
     assert.deepEqual(await read(store, position), { texts: ['2'], isGap: false, position: { ...position, last: 2 } })
   })
 
-  test('of a task that has not emitted yet have a position before all, without a gap', async () => {
+  test('have a position before all results of a task that has not emitted yet, without a gap', async () => {
     const { store } = memory()
     const { position, isGap } = await read(store)
     assert.deepEqual([toId(position), isGap], ['none-0', false])
@@ -205,7 +207,7 @@ describe('readers', () => {
     assert.deepEqual(await read(store, position).then(({ texts, isGap }) => [texts, isGap]), [['1'], false])
   })
 
-  test('that have nothing see no gap, whichever runs began before the first result', async () => {
+  test('see no gap if they have nothing, whichever runs began before the first result', async () => {
     const { store } = memory()
     const first = await open(store, 1)
     const { position } = await read(store)
@@ -218,7 +220,7 @@ describe('readers', () => {
     await assert.rejects(first.emit('2').then(() => first.settled()), replaced)
   })
 
-  test('of a run that found nothing see a gap, however many there are', async () => {
+  test('see a gap of a run that found nothing, however many results there are', async () => {
     const { store } = memory()
     await emit(await open(store, 1), '1', '2', '3')
     const { position } = await read(store)
@@ -233,17 +235,19 @@ describe('readers', () => {
     const { store } = memory()
     const writer = await open(store, 1)
     await emit(writer, ...numbers(1, 35))
-    const { parts } = JSON.parse((await store.get(KEY))?.value.split('\n')[0] ?? '') as { parts: { id: string }[] }
-    assert.equal(await store.delete(`${KEY}/${String(parts[1]?.id)}`), true)
+    const { parts } = await logRecord(store, task).read() as Log
+    const [first, evicted] = parts as [Part, Part]
+    const last = evicted.first + evicted.count - 1
+    assert.equal(await store.delete(`${KEY}/${evicted.id}`), true)
     const { position, isMore } = await readAfter(store, task, undefined, false)
-    assert.deepEqual([position.last, isMore], [10, true])
+    assert.deepEqual([position.last, isMore], [first.count, true])
     const { gap, results } = await readAfter(store, task, position, false)
-    assert.deepEqual([gap, results[0]?.text], [{ ...position, last: 20 }, '21'])
+    assert.deepEqual([gap, results[0]?.text], [{ ...position, last }, String(last + 1)])
     assert.equal((await readAfter(store, task, { ...position, last: 25 }, false)).gap, undefined)
-    assert.deepEqual(await writer.stored(), { count: 35, texts: numbers(21, 35) })
+    assert.deepEqual(await writer.stored(), { count: 35, texts: numbers(last + 1, 35) })
   })
 
-  test('positions are those of this store alone', () => {
+  test('have positions of this store alone', () => {
     for (const text of ['', '1', '-1', 'a-', 'a-1x', 'A-1', `a-${'1'.repeat(16)}`, 'a'.repeat(17) + '-1', 'a-1\n']) {
       assert.equal(parsePosition(text), undefined, JSON.stringify(text))
     }
@@ -252,7 +256,7 @@ describe('readers', () => {
 })
 
 describe('a reader of results that the store has lost', () => {
-  test('sees a gap, although the next run has written as many again', async () => {
+  test('sees a gap, although the next run has written as many results again', async () => {
     const { store } = memory()
     const first = await open(store, 1)
     await emit(first, '1', '2', '3')
@@ -273,7 +277,7 @@ describe('a reader of results that the store has lost', () => {
     assert.deepEqual([others.texts, others.isGap], [['"4b"', '"5b"', '"6b"', '"7b"'], false])
   })
 
-  test('goes on after many runs, and is told of a gap after too many', async () => {
+  test('continues after many runs, and sees a gap after too many', async () => {
     const { store } = memory()
     const positions: Position[] = []
     for (let attempt = 1; attempt <= 103; attempt++) {
@@ -285,8 +289,8 @@ describe('a reader of results that the store has lost', () => {
   })
 })
 
-describe('clear', () => {
-  test('drops all, and is a gap for readers, also for one that has all', async () => {
+describe('clear() of partial results', () => {
+  test('drops all results, and is a gap even for readers that have all', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
     await emit(writer, ...numbers(1, 25))
@@ -302,7 +306,7 @@ describe('clear', () => {
     assert.deepEqual([(await read(store)).texts, (await read(store)).isGap], [['"new"'], false])
   })
 
-  test('resolves once all is dropped, also beside another one and results that are being written', async () => {
+  test('resolves once all is dropped, even beside another clear and pending results', async () => {
     const { store } = memory()
     class Slow extends SpyStore {
       override async replace(...call: Parameters<SpyStore['replace']>) {
@@ -318,7 +322,7 @@ describe('clear', () => {
     assert.deepEqual((await read(store)).texts, [])
   })
 
-  test('of nothing is no gap', async () => {
+  test('is no gap if there is nothing', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
     const { position } = await read(store)
@@ -327,7 +331,7 @@ describe('clear', () => {
     assert.deepEqual([(await read(store, position)).texts, (await read(store, position)).isGap], [['1'], false])
   })
 
-  test('drops what was emitted before it, and keeps what is emitted beside it', async () => {
+  test('drops the results emitted before it, and keeps those emitted beside it', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
     const all: Promise<void>[] = []
@@ -344,7 +348,7 @@ describe('clear', () => {
   })
 })
 
-describe('writes', () => {
+describe('writes of partial results', () => {
   /** A store whose writes take some time, and which counts them. */
   function slowStore(ms: number) {
     const { store } = memory()
@@ -358,7 +362,7 @@ describe('writes', () => {
     return { store: new Slow(store, spy), writes: () => spy.writes.length }
   }
 
-  test('settled waits for what was emitted before it, and not for what follows', async () => {
+  test('are awaited by settled if they were emitted before it, and not if they follow', async () => {
     const { store } = slowStore(10)
     const writer = await open(store, 1)
     const more = setInterval(() => void writer.emit('"more"'), 2)
@@ -369,7 +373,7 @@ describe('writes', () => {
     await writer.settled()
   })
 
-  test('one that somebody waits for begins at once', async (t) => {
+  test('begin at once if a caller waits for them', async (t) => {
     const { store } = memory()
     const writer = await open(store, 1)
     const waits: number[] = []
@@ -382,7 +386,7 @@ describe('writes', () => {
     assert.ok(waits.every((ms) => ms < 20))
   })
 
-  test('are gathered while nobody waits, however fast the store is', async () => {
+  test('are gathered while no caller waits, however fast the store is', async () => {
     const { store, writes } = slowStore(1)
     const writer = await open(store, 1)
     const before = writes()
@@ -396,8 +400,8 @@ describe('writes', () => {
   })
 })
 
-describe('limits', () => {
-  test('a later run knows how many there were, also of those that were dropped', async () => {
+describe('the limits of partial results', () => {
+  test('count, in a later run, the results that were dropped before', async () => {
     const { store } = memory()
     await emit(await open(store, 1), ...numbers(1, 250))
     const { count, texts } = await (await open(store, 2)).stored()
@@ -407,7 +411,7 @@ describe('limits', () => {
     assert.equal((await read(store)).isGap, true)
   })
 
-  test('about maxResults and maxBytes are kept, however they come', async () => {
+  test('keep about maxResults and maxBytes, however the results come', async () => {
     for (const together of [false, true]) {
       const { store } = memory()
       const writer = await open(store, 1, { limits: { ...LIMITS, maxResults: 10_000, maxBytes: 65_536 } })
@@ -423,7 +427,7 @@ describe('limits', () => {
     }
   })
 
-  test('what is not JSON and what is too large is rejected', () => {
+  test('reject what is not JSON and what is too large', () => {
     assert.throws(() => resultText(undefined), TypeError)
     assert.throws(() => resultText(() => 1), TypeError)
     assert.throws(() => resultText(Promise.resolve('row')), TypeError)

@@ -147,9 +147,9 @@ const ROWS: readonly Row[] = [
 ]
 
 describe(`SPEC 5.2: ${ROWS.length} requests, with and without credentials`, () => {
-  test('the table has enough rows', () => assert.ok(ROWS.length >= 100, `${ROWS.length} rows`))
+  test('are enough', () => assert.ok(ROWS.length >= 100, `${ROWS.length} rows`))
   for (const [name, handler, headers, expected, path = '/'] of ROWS) {
-    test(`${handler}: ${name}`, async () => {
+    test(`get the expected response: ${handler}: ${name}`, async () => {
       const answer = await ask(handlers[handler], { headers, path, method: 'POST' })
       if (typeof expected === 'object') {
         assert.deepEqual([answer.status, answer.json], [200, { subject: expected.is }], 'who it is')
@@ -164,7 +164,7 @@ describe(`SPEC 5.2: ${ROWS.length} requests, with and without credentials`, () =
 })
 
 describe('authenticate', () => {
-  test("the application's own user, and what its context held before", async () => {
+  test("keeps the application's own user and what its context held before", async () => {
     const handler = compose(
       authenticate({ schemes: [hostUser((request) => (request.context as { user?: Principal }).user)] }),
       (request) => json(200, { ...request.context as object }),
@@ -176,7 +176,7 @@ describe('authenticate', () => {
     assert.equal(nobody.headers['www-authenticate'], 'Session realm="longhaul"', 'challenge')
   })
 
-  test('a verify that fails gets a 500, and is reported', async () => {
+  test('gets a 500 if verify fails, and the failure is reported', async () => {
     for (const verify of [() => { throw new Error('key server away') }, () => Promise.reject(new Error('key server away'))]) {
       const answer = await ask(only(bearer({ verify })), { headers: auth('Bearer x') })
       assert.equal(answer.status, 500, 'status')
@@ -185,7 +185,7 @@ describe('authenticate', () => {
     }
   })
 
-  test('malformed or overlong credentials are not passed to verify', async () => {
+  test('passes no malformed or overlong credentials to verify', async () => {
     const anybody = compose(authenticate({ schemes: [bearer({ verify: () => ({ subject: 'anybody' }) }), basic({ verify: () => ({ subject: 'anybody' }) })] }), whoAmI)
     for (const authorization of ['Bearer', 'Bearer a b', `Bearer ${LONG}`, 'Basic !', `Basic ${b64(`a:${LONG}`)}`]) {
       assert.equal((await ask(anybody, { headers: { authorization } })).status, 401, authorization.slice(0, 12))
@@ -193,14 +193,14 @@ describe('authenticate', () => {
     assert.equal((await ask(anybody, { headers: { authorization: 'Bearer a' } })).status, 200)
   })
 
-  test('a principal without a subject is an error of the application', async () => {
+  test('rejects a principal without a subject as an error of the application', async () => {
     for (const broken of [{}, { subject: '' }, { subject: 7 }]) {
       const answer = await ask(only(bearer({ verify: () => broken as Principal })), { headers: auth('Bearer x') })
       assert.equal(answer.status, 500, JSON.stringify(broken))
     }
   })
 
-  test('the cache keeps successes for their time, and verifies concurrent requests once', async () => {
+  test('caches successes for their time, and verifies concurrent requests once', async () => {
     let calls = 0
     const verify = async (token: string): Promise<Principal | undefined> => {
       calls++
@@ -228,7 +228,7 @@ describe('authenticate', () => {
     assert.equal(calls, 2, 'forgotten after its time')
   })
 
-  test('the cache keeps the same text under two schemes apart', async () => {
+  test('keeps the same text under two schemes apart in the cache', async () => {
     const handler = compose(authenticate({
       schemes: [
         bearer({ verify: (token) => (token === 'same' ? { subject: 'bearer' } : undefined) }),
@@ -240,7 +240,7 @@ describe('authenticate', () => {
     assert.equal((await ask(handler, { headers: key('same') })).json['subject'], 'key', 'second')
   })
 
-  test('the cache keeps two schemes of one kind apart', async () => {
+  test('keeps two schemes of one kind apart in the cache', async () => {
     const scheme = (header: string, subject: string) => apiKey({ header, verify: (given: string) => (given === 'same' ? { subject } : undefined) })
     const cache = { maxEntries: 10, ttlMs: 60_000 }
     const handler = compose(authenticate({ schemes: [scheme('x-user-key', 'user'), scheme('x-admin-key', 'admin')], cache }), whoAmI)
@@ -254,13 +254,13 @@ describe('authenticate', () => {
     assert.equal((await ask(strict, { headers: { 'x-admin-key': 'same' } })).status, 401)
   })
 
-  describe('the cache and a verify that reads the request', () => {
+  describe('with a cache and a verify that reads the request', () => {
     /** A token that is good at one address only. */
     const bound = (token: string, request: HttpRequest) => (token === 'tok' && request.peerAddress === '192.0.2.1' ? { subject: 'ann' } : undefined)
     const cache = { maxEntries: 10, ttlMs: 60_000 }
     const at = (handler: Handler, peerAddress: string) => ask(handler, { headers: auth('Bearer tok'), peerAddress })
 
-    test('key has what verify reads: a token that is bound to an address is rejected elsewhere', async () => {
+    test('rejects a token that is bound to an address elsewhere, because key has what verify reads', async () => {
       let calls = 0
       const verify = (token: string, request: HttpRequest) => { calls++; return bound(token, request) }
       const handler = compose(authenticate({ schemes: [bearer({ verify })], cache: { ...cache, key: ({ peerAddress }) => peerAddress ?? '' } }), whoAmI)
@@ -269,7 +269,7 @@ describe('authenticate', () => {
       assert.deepEqual([statuses, calls], [[200, 401, 200], 2])
     })
 
-    test('without key, a verify that reads the request fails with what to do', async () => {
+    test('fails without key and says what to do', async () => {
       const password = (name: string, secret: string, request: HttpRequest) => bound(name + secret, request)
       const basicAuth = auth(`Basic ${Buffer.from('to:k').toString('base64')}`)
       for (const [scheme, headers] of [[bearer({ verify: bound }), auth('Bearer tok')], [basic({ verify: password }), basicAuth]] as const) {
@@ -279,14 +279,14 @@ describe('authenticate', () => {
       }
     })
 
-    test('a key that returns no string gets a 500', async () => {
+    test('gets a 500 for a key that returns no string', async () => {
       assert.throws(() => authenticate({ schemes: [bearer({ verify: bound })], cache: { ...cache, key: 'x' as never } }), /key must be a function/)
       const handler = compose(authenticate({ schemes: [bearer({ verify: bound })], cache: { ...cache, key: () => undefined as never } }), whoAmI)
       assert.equal((await at(handler, '192.0.2.1')).status, 500)
     })
   })
 
-  test('guesses of tokens are limited by address before anything is verified, as the guide has it', async () => {
+  test('limits guesses of tokens by address before anything is verified, as the guide shows', async () => {
     let verified = 0
     const verify = (token: string) => { verified++; return token === 'right' ? { subject: 'ann' } : undefined }
     const handler = compose<unknown>(
@@ -302,7 +302,7 @@ describe('authenticate', () => {
     assert.equal(await guess('right', '192.0.2.1'), 200)
   })
 
-  test('optional: an anonymous request continues, and an authorize behind it asks for credentials', async () => {
+  test('lets an anonymous request continue if it is optional, and an authorize behind it asks for credentials', async () => {
     const schemes = [bearer({ verify: tokens(PEOPLE) })]
     const open = compose(authenticate({ schemes, optional: true }), whoAmI)
     assert.deepEqual((await ask(open)).json, { subject: null }, 'nobody')
@@ -317,7 +317,7 @@ describe('authenticate', () => {
     assert.equal((await ask(open)).headers['www-authenticate'], undefined, 'no challenge without a 401')
   })
 
-  test('optional: an asynchronous answer of 401 asks for credentials too', async () => {
+  test('asks for credentials after an asynchronous response of 401, if it is optional', async () => {
     const optional = authenticate({ schemes: [bearer({ verify: tokens(PEOPLE) })], optional: true })
     const challengeOf = async (handler: Handler): Promise<unknown[]> => {
       const { status, headers, body } = await ask(compose(optional, handler))
@@ -330,7 +330,7 @@ describe('authenticate', () => {
     for (const declines of [async () => undefined, () => undefined]) assert.deepEqual(await challengeOf(declines), [0, undefined, undefined], 'not mine')
   })
 
-  test('results of basic and of apiKey may be cached too', async () => {
+  test('may cache results of basic and of apiKey', async () => {
     let asked = 0
     const verify = () => { asked++; return { subject: 'ann' } }
     const cache = { maxEntries: 10, ttlMs: 60_000 }
@@ -345,21 +345,21 @@ describe('authenticate', () => {
     }
   })
 
-  test('an API key that stands on no line, one or two', async () => {
+  test('reads an API key on no line, one or two', async () => {
     const handler = compose(authenticate({ schemes: [apiKey({ header: 'x-key', verify: (key) => (key === 'k1' ? { subject: 'ann' } : undefined) })] }), whoAmI)
     const statuses: number[] = []
     for (const lines of [[], ['k1'], ['k1', 'k1']]) statuses.push((await ask(handler, { headers: { 'x-key': lines } })).status)
     assert.deepEqual(statuses, [401, 200, 401])
   })
 
-  test('credentials of 8,192 characters are read, longer ones are not', async () => {
+  test('reads credentials of 8,192 characters, and no longer ones', async () => {
     const long = 'a'.repeat(8192)
     const handler = compose(authenticate({ schemes: [bearer({ verify: (token) => ({ subject: String(token.length) }) })] }), whoAmI)
     const answers = [await ask(handler, { headers: auth(`Bearer ${long.slice(1)}`) }), await ask(handler, { headers: auth(`Bearer ${long}a`) })]
     assert.deepEqual(answers.map(({ status }) => status), [200, 401])
   })
 
-  test('asynchronous schemes are tried in turn, up to the first that succeeds', async () => {
+  test('tries asynchronous schemes in turn, up to the first that succeeds', async () => {
     const asked: string[] = []
     const late = (name: string, known: boolean) => apiKey({ header: name, verify: async () => { asked.push(name); return known ? { subject: name } : undefined } })
     const handler = compose(authenticate({ schemes: [late('x-a', false), late('x-b', true), late('x-c', true)] }), whoAmI)
@@ -385,7 +385,7 @@ describe('authenticate', () => {
     for (const [make, what] of wrong) assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
   })
 
-  test('sameSecret', () => {
+  test('compares secrets with sameSecret', () => {
     assert.ok(sameSecret('', ''), 'empty')
     assert.ok(sameSecret('päss', 'päss'), 'same')
     for (const other of ['', 'pas', 'passw', 'Pass', 'päss']) assert.ok(!sameSecret('pass', other), other)
@@ -398,7 +398,7 @@ describe('authorize', () => {
     allow: async ({ role }, { method }) => role === 'writer' || method === 'GET', reason: 'needs_writer', message: 'This needs the role writer.',
   }), whoAmI)
 
-  test('SPEC 5.3: no permission gets a 403 with a reason, again and again', async () => {
+  test('SPEC 5.3: gives a request without permission a 403 with a reason, again and again', async () => {
     for (let time = 0; time < 2; time++) {
       const refused = await ask(handler, { method: 'POST', ...as('reader') })
       assert.equal(refused.status, 403, 'status')
@@ -408,18 +408,18 @@ describe('authorize', () => {
     assert.equal((await ask(handler, as('reader'))).status, 200, 'a reader may read')
   })
 
-  test('an unknown caller gets 401', async () => {
+  test('gives an unknown caller a 401', async () => {
     for (const context of [undefined, null, {}]) assert.equal((await ask(handler, { context })).status, 401, JSON.stringify(context))
   })
 
-  test('only the value true permits a request', async () => {
+  test('permits a request only for the value true', async () => {
     for (const answer of [undefined, 1, 'yes', {}]) {
       const careless = compose(authorize({ allow: () => answer as never, reason: 'no' }), whoAmI)
       assert.equal((await ask(careless, as('x'))).status, 403, JSON.stringify(answer))
     }
   })
 
-  test('an HttpError of verify is the response, with its message and headers', async () => {
+  test('responds with an HttpError of verify, with its message and headers', async () => {
     const challenge = 'Bearer error="invalid_token"'
     const expired = httpError('unauthorized', { message: 'The token has expired.', headers: { 'www-authenticate': challenge } })
     const verify = (): Principal => { throw expired }
@@ -431,19 +431,19 @@ describe('authorize', () => {
     }
   })
 
-  test('a check that throws is no permission', async () => {
+  test('treats a check that throws as no permission', async () => {
     const broken = compose(authorize({ allow: () => Promise.reject(new Error('away')), reason: 'no' }), whoAmI)
     assert.equal((await ask(broken, as('x'))).status, 500, 'masked')
   })
 
-  test('hostUser is called for each request, with a cache too, because all its requests have the same credentials: none', async () => {
+  test('calls hostUser for each request, even with a cache, because these requests have no credentials', async () => {
     const session = hostUser(({ headers }) => headers['x-session'] === undefined ? undefined : { subject: String(headers['x-session']) })
     const handler = compose(authenticate({ schemes: [session], cache: { maxEntries: 10, ttlMs: 60_000 } }), whoAmI)
     for (const name of ['ann', 'bob', 'ann']) assert.equal((await ask(handler, { headers: { 'x-session': name } })).json['subject'], name)
     assert.equal((await ask(handler)).status, 401)
   })
 
-  test('a malformed key is not passed to verify', async () => {
+  test('passes no malformed key to verify', async () => {
     const asked: string[] = []
     const handler = only(apiKey({ header: 'x-api-key', verify: (key) => { asked.push(key); return { subject: 'any' } } }))
     for (const [key, status] of [['fine', 200], ['x'.repeat(8192), 200], ['x'.repeat(8193), 401], ['a\tb', 401], ['a\u007f', 401], ['', 401]] as const) {
@@ -452,7 +452,7 @@ describe('authorize', () => {
     assert.equal(asked.length, 2)
   })
 
-  test('a token is found among many or few, and never by a part, a longer text or another case', () => {
+  test('finds a token among many or few, and never by a part, a longer text or another case', () => {
     for (const count of [1, 16, 17, 200]) {
       const whom = tokens(Object.fromEntries(Array.from({ length: count }, (_, at) => [`töken-${at}`, { subject: `s${at}` }])))
       for (const at of [0, count - 1]) assert.equal(whom(`töken-${at}`)?.subject, `s${at}`, `${at} of ${count}`)
@@ -460,13 +460,13 @@ describe('authorize', () => {
     }
   })
 
-  test('digests of secrets differ in each process', () => {
+  test('uses digests of secrets that differ in each process', () => {
     assert.notEqual(secretDigest('tok-ann'), createHash('sha256').update('tok-ann').digest('base64url'))
     assert.equal(secretDigest('tok-ann'), secretDigest('tok-ann'))
     assert.match(secretDigest(''), /^[\w-]{43}$/)
   })
 
-  test('the wrong order throws when it is composed, through a composed handler too', () => {
+  test('throws when it is composed in the wrong order, even through a composed handler', () => {
     const who = authenticate({ schemes: [bearer({ verify: tokens(PEOPLE) })] })
     const may = authorize({ allow: () => true, reason: 'no' })
     assert.doesNotThrow(() => compose(who, may, whoAmI), 'the right order')

@@ -46,13 +46,13 @@ describe('crossSite', () => {
     ['no Host', { origin: 'https://api.example.com' }, 403],
   ]
   for (const [name, headers, status] of cases) {
-    test(`${name}: ${status}`, async () => {
+    test(`responds to ${name} with ${status}`, async () => {
       for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'BREW']) assert.equal(await answered(headers, {}, method), status, method)
       for (const method of ['GET', 'HEAD', 'OPTIONS', 'TRACE']) assert.equal(await answered(headers, {}, method), 200, method)
     })
   }
 
-  test('allowed origins pass, whatever else the browser sends', async () => {
+  test('accepts allowed origins, whatever else the browser sends', async () => {
     for (const site of ['cross-site', 'same-site', undefined]) {
       const headers = { origin: APP, host: 'api.example.com', ...site !== undefined && { 'sec-fetch-site': site } }
       assert.equal(await answered(headers, { origins: [APP] }), 200)
@@ -60,13 +60,13 @@ describe('crossSite', () => {
     }
   })
 
-  test("sameSite: 'reject' rejects other origins of the same site", async () => {
+  test("rejects other origins of the same site with sameSite: 'reject'", async () => {
     const headers = { 'sec-fetch-site': 'same-site', 'origin': APP }
     assert.equal(await answered(headers, { sameSite: 'refuse' }), 403)
     assert.equal(await answered(headers, { sameSite: 'refuse', origins: [APP] }), 200)
   })
 
-  test('behind cors, origins that it allows by name pass, and no others', async () => {
+  test('accepts only origins that cors allows by name, if it is behind cors', async () => {
     const from = (origin: string) => ({ origin, 'host': 'api.example.com', 'sec-fetch-site': 'cross-site' })
     const named = [cors({ origins: [APP], credentials: true })]
     assert.equal(await answered(from(APP), {}, 'POST', named), 200)
@@ -77,14 +77,14 @@ describe('crossSite', () => {
     assert.equal(await answered(from(APP), {}, 'OPTIONS', [cors({ origins: '*' })]), 200)
   })
 
-  test('a page that cors allows can read the 403 of a crossSite behind it', async () => {
+  test('lets a page that cors allows read the 403 of a crossSite behind it', async () => {
     const { status, headers } = await ask(compose<unknown>(cors({ origins: '*' }), crossSite(), handler), {
       method: 'POST', headers: { origin: APP, 'sec-fetch-site': 'cross-site' },
     })
     assert.deepEqual([status, headers['access-control-allow-origin']], [403, '*'])
   })
 
-  test('an order that cannot work, and options that make no sense, are rejected', () => {
+  test('rejects an order that cannot work, and invalid options', () => {
     assert.throws(() => compose<unknown>(crossSite(), cors({ origins: [APP] }), handler), /crossSite stands before cors/)
     assert.throws(() => compose<unknown>(crossSite(), requestId(), handler), /crossSite stands before requestId/)
     for (const origin of ['app.example.com', `${APP}/`, 'https://APP.example.com', '*', '', 5, null]) {

@@ -18,15 +18,15 @@ function described(policy: Policy, responses: object = { 200: { description: 'Al
 }
 const responsesOf = ({ openapi }: Operation) => openapi['responses'] as Record<string, { readonly headers?: object }>
 
-describe('what policies add to a description', () => {
-  test('authenticate adds the 401, and one security requirement for each scheme', () => {
+describe('the description of policies', () => {
+  test('has the 401 of authenticate, and one security requirement for each scheme', () => {
     const operation = described(authenticate({ schemes: [bearer({ verify }), apiKey({ header: 'x-api-key', verify })] }))
     assert.deepEqual(Object.keys(responsesOf(operation)), ['200', '401'])
     assert.deepEqual(operation.openapi['security'], [{ bearer: [] }, { apiKey: [] }])
     assert.deepEqual(operation.securitySchemes, { bearer: { type: 'http', scheme: 'bearer' }, apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key' } })
   })
 
-  test('optional authentication requires nothing, except if the handler responds with 401 itself', () => {
+  test('has no requirement for optional authentication, unless the handler responds with 401 itself', () => {
     const policy = authenticate({ schemes: [bearer({ verify })], optional: true })
     const open = described(policy)
     assert.deepEqual([Object.keys(responsesOf(open)), open.openapi['security'], open.securitySchemes], [['200'], [], undefined])
@@ -34,13 +34,13 @@ describe('what policies add to a description', () => {
     assert.deepEqual([closed.openapi['security'], Object.keys(closed.securitySchemes ?? {})], [[{ bearer: [] }], ['bearer']])
   })
 
-  test('hostUser adds no security scheme', () => {
+  test('has no security scheme for hostUser', () => {
     const operation = described(authenticate({ schemes: [hostUser(() => undefined)] }))
     assert.ok('401' in responsesOf(operation))
     assert.deepEqual([operation.openapi['security'], operation.securitySchemes], [undefined, undefined])
   })
 
-  test('other policies add their failures, and their fields on every response', () => {
+  test('has the failures of other policies, and their fields on every response', () => {
     assert.deepEqual(Object.keys(responsesOf(described(authorize({ allow: () => true, reason: 'no' })))), ['200', '401', '403'])
     assert.deepEqual(Object.keys(responsesOf(described(limitBody({ maxBodyBytes: 1 })))), ['200', '413'])
     assert.deepEqual(Object.keys(responsesOf(described(timeouts({ readMs: 1 })))), ['200', '408'])

@@ -35,7 +35,7 @@ test('limits accept their smallest valid value', async () => {
 })
 
 describe('limitBody', () => {
-  test('what the application has parsed is measured where Content-Length does not tell its size', async () => {
+  test('measures a body that the application has parsed if Content-Length does not tell its size', async () => {
     const handler = compose(limitBody({ maxBodyBytes: 100 }), () => json(200, {}))
     const answer = async (value: unknown, headers = {}) => handler(fakeRequest({ headers, parsed: { value } }))
     assert.equal((await answer({ text: 'x'.repeat(80) }))?.status, 200)
@@ -68,12 +68,12 @@ describe('limitBody', () => {
     assert.equal((await ask(limited(count), { body: body('12345', '67890') })).body, '10', 'exactly')
   })
 
-  test("a handler's own limit stays, and says its own", async () => {
+  test('keeps the limit of a handler, whose error names it', async () => {
     const answer = await ask(limited(read(5)), { body: body('"123456"') })
     assert.deepEqual([answer.status, answer.json['error']], [413, 'The body is larger than 5 bytes.'])
   })
 
-  test("what the application's parser left is used as before", async () => {
+  test("uses what the application's parser has left", async () => {
     const parsed: BodySource = { ...body('x'), parsed: { value: { a: 1 } } }
     assert.equal((await ask(limited(read(1000)), { body: parsed, headers: { 'content-type': 'application/json' } })).body, '{"a":1}')
   })

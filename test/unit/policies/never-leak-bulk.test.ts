@@ -96,7 +96,7 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
 
 describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks leak nothing that the application throws', () => {
   for (const [at, fail] of THROWN.entries()) {
-    test(`thrown thing ${at + 1} in every handler, at the first call of store and blobs and at later ones`, async () => {
+    test(`if every handler throws thing ${at + 1}, at the first call of store and blobs and at later ones`, async () => {
       for (let calls = 0; calls < 4; calls++) {
         for (const [name, cases] of Object.entries(handlers(fail, calls))) {
           for (const [index, [handler, what]] of cases.entries()) {
@@ -107,7 +107,7 @@ describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks leak nothing that t
       }
     })
 
-    test(`thrown thing ${at + 1} by the work: the status shows that it failed, and not why`, async () => {
+    test(`if the work throws thing ${at + 1}, and the status shows that it failed but not why`, async () => {
       const { store, engine, blobs } = memory()
       const upload = ndjsonUpload({ write: async () => { throw fail() }, background: { name: 'n', blobs, attempts: 1 } })
       const repository = { createMany: async () => { throw fail() } }

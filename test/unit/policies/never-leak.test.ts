@@ -82,9 +82,9 @@ function handlersOf(fail: () => unknown): Record<string, [Handler, Ask][]> {
   }
 }
 
-describe('SPEC 7.3, 7.500: any part of the application may fail, and nothing of it leaks', () => {
+describe('SPEC 7.3, 7.500: nothing leaks of any failing part of the application', () => {
   for (const [at, fail] of THROWN.entries()) {
-    test(`thrown thing ${at + 1} in every handler and policy`, async () => {
+    test(`if every handler and policy throws thing ${at + 1}`, async () => {
       for (const [name, cases] of Object.entries(handlersOf(fail))) {
         for (const [index, [handler, what]] of cases.entries()) {
           const status = await tellsNothing(handler, what, `${name} ${index}`)
@@ -93,7 +93,7 @@ describe('SPEC 7.3, 7.500: any part of the application may fail, and nothing of 
       }
     })
 
-    test(`thrown thing ${at + 1} by a store, at its first call and at later ones, and by the work`, async () => {
+    test(`if a store throws thing ${at + 1} at its first call and at later ones, or the work throws it`, async () => {
       for (let calls = 0; calls < 5; calls++) {
         const heard: unknown[] = []
         for (const [name, cases] of Object.entries(tasksOf(fail, calls, heard))) {

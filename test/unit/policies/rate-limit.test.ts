@@ -25,7 +25,7 @@ const only = (increment: Store['increment']): Store => ({ increment } as Partial
 const away = only(() => Promise.reject(new StoreUnavailableError('away')))
 
 describe('rateLimit', () => {
-  test('SPEC 8.2, 7.429: the limit passes, then 429 with Retry-After, until the window ends', async (t) => {
+  test('SPEC 8.2, 7.429: passes requests up to the limit, and then responds with 429 and Retry-After until the window ends', async (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: Date.UTC(2026, 0, 1) })
     const handler = limited([three])
     for (const left of [2, 1, 0]) {
@@ -40,7 +40,7 @@ describe('rateLimit', () => {
     assert.equal((await ask(handler, as('bob'))).status, 200, 'somebody else')
   })
 
-  test('a window ends, and a new one begins with the next request', async (t) => {
+  test('begins a new window with the next request after the end of a window', async (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: Date.UTC(2026, 0, 1) })
     const counters = new Map<string, { value: number, resetAt: number }>()
     const store = only(async (key, by, { ttlMs }) => {
@@ -58,13 +58,13 @@ describe('rateLimit', () => {
     assert.equal((await ask(handler, as('ann'))).status, 200, 'just after')
   })
 
-  test('a hundred at once never get more than the limit', async () => {
+  test('never passes more than the limit of a hundred concurrent requests', async () => {
     const handler = limited([{ ...three, limit: 37 }])
     const answers = await Promise.all(Array.from({ length: 100 }, () => ask(handler, as('ann'))))
     assert.equal(answers.filter(({ status }) => status === 200).length, 37, 'exactly')
   })
 
-  test('a cost that does not fit is rejected and not charged, one that never fits gets a 413, a free request passes', async () => {
+  test('rejects a cost that does not fit without a charge, responds with 413 to one that never fits, and passes a free request', async () => {
     const handler = limited([{ name: 'items', limit: 10, windowSeconds: 60, cost: ({ headers }) => Number(headers['x-items']) }])
     const cost = async (items: number): Promise<string> => {
       const { status, headers } = await ask(handler, { ...as('ann'), headers: { 'x-items': String(items) } })
@@ -76,7 +76,7 @@ describe('rateLimit', () => {
     assert.match(await cost(Number.NaN), /^500/, 'a mistake of the host')
   })
 
-  test('kinds of callers never share a counter, and its key is short and well-formed for any name', async () => {
+  test('never shares a counter between kinds of callers, and has a short and valid key for any name', async () => {
     const keyOf = async (by: 'principal' | 'address' | ((asked: unknown) => string | undefined), what: Parameters<typeof ask>[1]): Promise<string | undefined> => {
       let found: string | undefined
       const store = only((key, value, { ttlMs }) => { found = key; return { value, resetMs: ttlMs } })
@@ -94,7 +94,7 @@ describe('rateLimit', () => {
     assert.equal(new Set(keys).size, odd.length)
   })
 
-  test('consume charges the limits in front too', async () => {
+  test('charges the limits in front by consume', async () => {
     const store = memory().store
     const policy = (name: string) => rateLimit({ store, onStoreError: 'deny', policies: [{ name, limit: 10, windowSeconds: 60 }] })
     const handler = compose(policy('outer'), policy('inner'), async (asked) => { await consume(asked, 4); return json(200, {}) })
@@ -104,7 +104,7 @@ describe('rateLimit', () => {
     assert.match(String((await ask(named, as('ann'))).headers['ratelimit']), /^"b";r=9;t=\d+, "a";r=5;t=\d+$/)
   })
 
-  test('bodyBytes charges the announced bytes', () => {
+  test('charges the announced bytes by bodyBytes', () => {
     const cost = bodyBytes(1000)
     for (const unit of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY]) assert.throws(() => bodyBytes(unit), /bodyBytes: unit/, String(unit))
     for (const [length, expected] of [[undefined, 1], ['0', 1], ['1', 1], ['1000', 1], ['1001', 2], ['x', 1]] as const) {
@@ -112,7 +112,7 @@ describe('rateLimit', () => {
     }
   })
 
-  test('consume charges late, before the work, and the response tells what is left', async () => {
+  test('charges late by consume, before the work, and the response shows what is left', async () => {
     let done = 0
     const handler = limited([{ ...three, name: 'requests', limit: 100 }, { name: 'items', limit: 10, windowSeconds: 60, cost: () => 0 }], {}, async (inner) => {
       await consume(inner, 6, 'items')
@@ -127,7 +127,7 @@ describe('rateLimit', () => {
     await assert.rejects(consume(request(), -1), TypeError, 'no refunds')
   })
 
-  test('the first limit that rejects ends the check, and later ones are not charged', async () => {
+  test('ends the check at the first limit that rejects, and does not charge later ones', async () => {
     const handler = limited([{ ...three, name: 'burst', limit: 2 }, { ...three, name: 'day', limit: 100, windowSeconds: 86_400 }])
     for (let time = 0; time < 10; time++) await ask(handler, as('ann'))
     const { status, headers } = await ask(handler, as('ann'))
@@ -139,7 +139,7 @@ describe('rateLimit', () => {
     assert.equal((await store.increment('rl:day:p:ann', 0, { ttlMs: 1000 })).value, 2, 'the day counts what passed')
   })
 
-  test('spoofed headers and similar names do not evade a limit', async () => {
+  test('is not evaded by spoofed headers and similar names', async () => {
     const handler = limited([three])
     const spoofs = ['10.0.0.1', '1.2.3.4, 5.6.7.8', '::1', ''].map((text) => ({ 'x-forwarded-for': text, forwarded: `for=${text}`, 'x-real-ip': text }))
     const statuses = []
@@ -150,14 +150,14 @@ describe('rateLimit', () => {
     for (const subject of odd) assert.equal((await ask(handler, as(subject))).headers['ratelimit'], '"default";r=2;t=60', 'a counter of its own')
   })
 
-  test('failures of the handler have the fields too, and declined requests stay declined', async () => {
+  test('adds its fields to failures of the handler, and declined requests stay declined', async () => {
     const failing = limited([three], {}, () => { throw httpError('not_found') })
     const { status, headers } = await ask(failing, as('ann'))
     assert.deepEqual([status, headers['ratelimit']], [404, '"default";r=2;t=60'], 'a 404')
     assert.equal((await ask(limited([three], {}, () => undefined))).status, 0, 'not mine')
   })
 
-  test('onStoreError decides while the store is away', async () => {
+  test('follows onStoreError while the store is away', async () => {
     const denied = await ask(limited([three], { store: away, onStoreError: 'deny' }), as('ann'))
     assert.deepEqual([denied.status, denied.json['code'], denied.headers['retry-after']], [503, 'store_unavailable', '5'], 'deny')
     const heard: unknown[] = []
@@ -176,7 +176,7 @@ describe('rateLimit', () => {
     assert.equal((await ask(limited([three], { store: broken, onStoreError: 'allow' }), as('ann'))).status, 500, 'a bug is no outage')
   })
 
-  test('a cost of 1 is one call of the store, a higher cost is checked first, and a free request gets the fields', async () => {
+  test('takes one call of the store for a cost of 1, checks a higher cost first, and adds the fields to a free request', async () => {
     const { store } = memory()
     const asked: number[] = []
     const counting = only((key, by, options) => { asked.push(by); return store.increment(key, by, options) })
@@ -214,9 +214,9 @@ describe('rateLimit', () => {
   })
 })
 
-describe('several limits, with a synchronous or an asynchronous store', () => {
+describe('several rate limits, with a synchronous or an asynchronous store', () => {
   for (const [when, at] of [['at once', <T>(value: T) => value], ['late', <T>(value: T) => Promise.resolve(value)]] as const) {
-    test(`each that applies is charged once, and shown, ${when}`, async () => {
+    test(`are charged and shown once each if they apply, ${when}`, async () => {
       const charged: [string, number][] = []
       const store = only((key, by, { ttlMs }) => { charged.push([key, by]); return at({ value: by, resetMs: ttlMs }) })
       const handler = limited([
@@ -228,7 +228,7 @@ describe('several limits, with a synchronous or an asynchronous store', () => {
       assert.equal(headers['ratelimit'], '"a";r=2;t=60, "c";r=2;t=60, "d";r=2;t=60')
     })
 
-    test(`one that does not apply is not charged late either, ${when}`, async () => {
+    test(`are not charged late if they do not apply, ${when}`, async () => {
       const charged: [string, number][] = []
       const store = only((key, by, { ttlMs }) => { charged.push([key, by]); return at({ value: by, resetMs: ttlMs }) })
       const policies = [{ ...three, name: 'a', by: () => undefined }, { ...three, name: 'b', by: () => 'y' }]
@@ -238,7 +238,7 @@ describe('several limits, with a synchronous or an asynchronous store', () => {
     })
   }
 
-  test('a cost that is no whole number from 0 on is a failure of the application', async () => {
+  test('fail as an error of the application for a cost that is not a whole number from 0', async () => {
     for (const cost of [-1, 0.5, Number.NaN, 2 ** 53]) {
       const { status, heard } = await ask(limited([{ ...three, cost: () => cost }]), as('ann'))
       assert.equal(status, 500, String(cost))
@@ -246,7 +246,7 @@ describe('several limits, with a synchronous or an asynchronous store', () => {
     }
   })
 
-  test('a request that costs nothing passes where nothing is left', async () => {
+  test('pass a request that costs nothing if nothing is left', async () => {
     const costs = [3, 0, 1]
     const handler = limited([{ ...three, cost: () => costs.shift() ?? 1 }])
     const told = [await ask(handler, as('ann')), await ask(handler, as('ann')), await ask(handler, as('ann'))]
@@ -255,7 +255,7 @@ describe('several limits, with a synchronous or an asynchronous store', () => {
 })
 
 describe('rateLimit: bounds', () => {
-  test('bodyBytes counts started units, one without a length', () => {
+  test('charges started units, and one without a length, by bodyBytes', () => {
     const cost = (length: string | undefined, unit?: number): number => bodyBytes(unit)(request({ headers: length === undefined ? {} : { 'content-length': length } }))
     assert.deepEqual(['0', '1', '1024', '1025', undefined, 'x'].map((length) => cost(length)), [1, 1, 1, 2, 1, 1])
     assert.equal(cost('7', 1), 7, 'the least unit')
@@ -277,11 +277,11 @@ describe('clientAddress: bounds', () => {
     const hops = (count: number): string => `1.2.3.4${', 10.0.0.2'.repeat(count)}`
     assert.deepEqual([seen(hops(15), ['10.0.0.0/8']), seen(hops(16), ['10.0.0.0/8'])], ['1.2.3.4', '10.0.0.2'])
   })
-  test('a single trusted address trusts that address only', () => {
+  test('trusts only the given address if it is a single one', () => {
     assert.deepEqual([seen('1.2.3.4', ['10.0.0.1']), seen('1.2.3.4', ['10.0.0.0']), seen('1.2.3.4', ['11.0.0.1'])], ['1.2.3.4', '10.0.0.1', '10.0.0.1'])
     assert.deepEqual(['2001:db8::1', '2001:db8::'].map((own) => seen('1.2.3.4', [own], '2001:db8::1')), ['1.2.3.4', '2001:db8::/64'])
   })
-  test('a peer without an address in the network, as on a Unix socket, is counted by what it is', () => {
+  test('counts a peer without an address in the network, as on a Unix socket, by its own name', () => {
     assert.equal(clientAddress({})(request({ peerAddress: 'unix:' })), 'unix:')
   })
   test('reads the last of several field lines as the newest', () => {
@@ -318,13 +318,13 @@ describe('clientAddress', () => {
     ['2001:db8:1:3::1', undefined, '2001:db8:1:3::/64'],
   ]
   for (const [peerAddress, forwarded, expected, trusting = true] of rows) {
-    test(`${peerAddress} says ${JSON.stringify(forwarded)}${trusting ? '' : ', nobody trusted'} -> ${expected}`, () => {
+    test(`gives ${expected} for ${peerAddress} with ${JSON.stringify(forwarded)}${trusting ? '' : ', without trust'}`, () => {
       const find = clientAddress(trusting ? { trustedProxies } : {})
       const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }
       assert.equal(find(request({ headers, ...peerAddress === undefined ? {} : { peerAddress } })), expected, 'the network')
     })
   }
-  test('a prefix that is no whole byte, and a field that never ends', () => {
+  test('accepts a prefix that is no whole byte, and a field that never ends', () => {
     assert.equal(clientAddress({ ipv6Prefix: 60 })(request({ peerAddress: '2001:db8:1:2f::1' })), '2001:db8:1:20::/60', 'prefix')
     const long = `1.2.3.4, ${'10.0.0.1, '.repeat(5000)}10.0.0.1`
     assert.equal(clientAddress({ trustedProxies })(request({ peerAddress: '10.0.0.1', headers: { 'x-forwarded-for': long } })), '10.0.0.1', 'a bounded walk')

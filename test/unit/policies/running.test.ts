@@ -21,7 +21,7 @@ const awake = (t: { after: (end: () => void) => void }): void => {
 const body = (bytes: () => Promise<Uint8Array | undefined>, stream: () => AsyncIterable<Uint8Array> = async function * () { await never }): BodySource => ({ parsed: undefined, bytes, stream })
 
 describe('timeouts', () => {
-  test('SPEC 8.3, 7.503: a handler that takes too long is aborted and answered 503', async (t) => {
+  test('SPEC 8.3, 7.503: abort a handler that takes too long, and respond with 503', async (t) => {
     awake(t)
     let reason: unknown
     let closed = false
@@ -40,7 +40,7 @@ describe('timeouts', () => {
     assert.equal(closed, false, 'a source that never began has nothing to close')
   })
 
-  test('the unread body of a response that comes too late is closed', async (t) => {
+  test('close the unread body of a response that comes too late', async (t) => {
     awake(t)
     let told = false
     const source = { [Symbol.asyncIterator]: () => ({ next: () => never, return: async () => { told = true; return { done: true as const, value: undefined } } }) }
@@ -52,7 +52,7 @@ describe('timeouts', () => {
     assert.equal(told, true)
   })
 
-  test('a late run that has read its body gets a 503 and no 408, at once or in pieces', async (t) => {
+  test('respond with 503 and not with 408 to a late run that has read its body, at once or in pieces', async (t) => {
     awake(t)
     const sent = body(async () => new Uint8Array(1), async function * () { yield new Uint8Array(1) })
     for (const read of [(from: BodySource) => from.bytes(10), async (from: BodySource) => { for await (const _ of from.stream()); }]) {
@@ -61,7 +61,7 @@ describe('timeouts', () => {
     }
   })
 
-  test('a body whose reader stops is released, one that ends is not, and a parsed body is available', async () => {
+  test('release a body whose reader stops, but not one that ends, and keep a parsed body available', async () => {
     let returned = 0
     const pieces = { [Symbol.asyncIterator]: () => {
       let left = 2
@@ -80,7 +80,7 @@ describe('timeouts', () => {
     assert.deepEqual(counts, ['[1,7]', 1, '[2,7]', 1])
   })
 
-  test('a failure after the time-out is not reported', async (t) => {
+  test('do not report a failure after the time-out', async (t) => {
     awake(t)
     const handler = compose(timeouts({ runMs: 10 }), async ({ signal }) => {
       await new Promise((resolve) => { signal.addEventListener('abort', resolve, { once: true }) })
@@ -89,7 +89,7 @@ describe('timeouts', () => {
     assert.equal((await ask(handler)).json['code'], 'run_timeout', 'the answer')
   })
 
-  test('a body that does not arrive gets a 408, read at once or in pieces', async (t) => {
+  test('respond with 408 if a body does not arrive, read at once or in pieces', async (t) => {
     awake(t)
     const slow = body(() => never)
     assert.deepEqual((await ask(compose(timeouts({ readMs: 10 }), async (request) => json(200, await readBytes(request, { maxBodyBytes: 10 }))), { body: slow })).status, 408, 'at once')
@@ -105,7 +105,7 @@ describe('timeouts', () => {
     assert.equal((await ask(compose(timeouts({ runMs: 10 }), inPieces), { body: slow })).status, 408, 'a run that waits for its body')
   })
 
-  test('pieces that come in time arrive whole', async () => {
+  test('pass on pieces that come in time as a whole', async () => {
     const echo: Handler = async (request) => {
       const pieces: Uint8Array[] = []
       for await (const piece of request.body.stream()) pieces.push(piece)
@@ -115,7 +115,7 @@ describe('timeouts', () => {
     assert.equal((await ask(compose(timeouts({ readMs: 1000 }), echo), { body: quick })).json, 'one two')
   })
 
-  test('a response whose head is in time may take longer and is not aborted', async (t) => {
+  test('do not abort a response whose head is in time', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     let inner: AbortSignal | undefined
     let closed = false
@@ -131,7 +131,7 @@ describe('timeouts', () => {
     assert.deepEqual(got, ['x'])
   })
 
-  test('a response in time is unchanged, failures included', async () => {
+  test('do not change a response in time, including failures', async () => {
     assert.equal((await ask(compose(timeouts({ runMs: 1000, readMs: 1000 }), ok))).status, 200, 'direct')
     assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => json(201, {})))).status, 201, 'later')
     assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => { throw httpError('conflict') }))).status, 409, 'its failure')
@@ -145,7 +145,7 @@ describe('timeouts', () => {
 })
 
 describe('limitConcurrency', () => {
-  test('one caller has at most maxPerCaller slots and waiting places, and takes none of the others', async () => {
+  test('gives one caller at most maxPerCaller slots and waiting places, and none of the others', async () => {
     const waiting: (() => void)[] = []
     const limited = compose(
       limitConcurrency({ maxConcurrent: 2, maxQueued: 10, maxWaitMs: 60_000, maxPerCaller: 3, by: ({ headers }) => headers['x-user'] as string | undefined }),
@@ -167,7 +167,7 @@ describe('limitConcurrency', () => {
     for (const maxPerCaller of [0, -1, 1.5]) assert.throws(() => limitConcurrency({ maxConcurrent: 1, maxPerCaller }), /maxPerCaller/)
   })
 
-  test('without a function, callers are their principals, and their addresses where there is none', async () => {
+  test('takes principals as callers by default, and addresses if there is no principal', async () => {
     const held: (() => void)[] = []
     const limited = compose(limitConcurrency({ maxConcurrent: 10, maxPerCaller: 1 }), () => new Promise((resolve) => { held.push(() => { resolve(json(200, {})) }) }))
     const send = async (subject: string | undefined, peerAddress: string) => limited({
@@ -180,7 +180,7 @@ describe('limitConcurrency', () => {
     for (const answer of await Promise.all(running)) assert.equal(answer?.status, 200)
   })
 
-  test('the limit applies to waiting requests and to later ones', async (t) => {
+  test('applies the limit to waiting requests and to later ones', async (t) => {
     awake(t)
     let [running, most] = [0, 0]
     const limited = compose(limitConcurrency({ maxConcurrent: 2, maxQueued: 20, maxWaitMs: 60_000 }), async () => {
@@ -196,7 +196,7 @@ describe('limitConcurrency', () => {
     }
   })
 
-  test('a request that runs keeps no timer', async (t) => {
+  test('keeps no timer of a running request', async (t) => {
     const cleared = t.mock.method(globalThis, 'clearTimeout')
     const waiting: (() => void)[] = []
     const limited = compose(limitConcurrency({ maxConcurrent: 1, maxQueued: 1, maxWaitMs: 60_000 }), () => new Promise((resolve) => { waiting.push(() => resolve(json(200, {}))) }))
@@ -216,7 +216,7 @@ describe('limitConcurrency', () => {
   }
   const tick = () => new Promise((resolve) => { setImmediate(resolve) })
 
-  test('SPEC 7.503: maxConcurrent run, maxWaiting wait in order, others get 503 at once', async () => {
+  test('SPEC 7.503: runs maxConcurrent requests, lets maxWaiting wait in order, and responds to others with 503 at once', async () => {
     const { open, handler } = gate()
     const limited = compose(limitConcurrency({ maxConcurrent: 2, maxQueued: 2, maxWaitMs: 60_000 }), handler)
     const asked = Array.from({ length: 4 }, () => ask(limited))
@@ -238,7 +238,7 @@ describe('limitConcurrency', () => {
     assert.equal((await again).status, 200, 'and there is room again')
   })
 
-  test('a request that waits too long, or whose client disconnects, leaves the queue', async (t) => {
+  test('removes a request from the queue if it waits too long, or if its client disconnects', async (t) => {
     awake(t)
     const { open, handler } = gate()
     const limited = compose(limitConcurrency({ maxConcurrent: 1, maxQueued: 1, maxWaitMs: 20 }), handler)
@@ -257,7 +257,7 @@ describe('limitConcurrency', () => {
     assert.equal(open.length, 2, 'and nobody else ran')
   })
 
-  test('a request that runs or is rejected leaves no listener on its signal', async (t) => {
+  test('leaves no listener on the signal of a running or rejected request', async (t) => {
     awake(t)
     const { open, handler } = gate()
     const limited = compose(limitConcurrency({ maxConcurrent: 1, maxQueued: 2, maxWaitMs: 20 }), handler)
@@ -275,12 +275,12 @@ describe('limitConcurrency', () => {
     assert.equal((await second).status, 200)
   })
 
-  test('a request that ends at once releases its slot', async () => {
+  test('releases the slot of a request that ends at once', async () => {
     const limited = compose(limitConcurrency({ maxConcurrent: 1 }), ok)
     for (let time = 0; time < 3; time++) assert.equal((await ask(limited)).status, 200, String(time))
   })
 
-  test('a failure releases the slot, thrown or rejected', async () => {
+  test('releases the slot after a failure, thrown or rejected', async () => {
     for (const failing of [() => { throw new Error('x') }, () => Promise.reject(new Error('x'))]) {
       const limited = compose(limitConcurrency({ maxConcurrent: 1 }), failing)
       for (let time = 0; time < 3; time++) assert.equal((await ask(limited)).status, 500, 'its own failure')
@@ -292,7 +292,7 @@ describe('limitConcurrency', () => {
 
 describe('requestId', () => {
   const shows: Handler = (request) => json(200, { id: requestIdOf(request) })
-  test('requestId sets an id, on failures too; a sent id is used only if it is trusted', async () => {
+  test('sets an id, even on failures, and uses a sent id only if it is trusted', async () => {
     const [first, second] = [await ask(compose(requestId(), shows)), await ask(compose(requestId(), shows))]
     assert.match(String(first.json['id']), /^[\w-]{22}$/, 'an id')
     assert.equal(first.headers['x-request-id'], first.json['id'], 'the same in the field')

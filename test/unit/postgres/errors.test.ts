@@ -8,7 +8,7 @@ function error(code: string, more: object = {}): Error {
 }
 
 describe('errors of PostgreSQL and its clients', () => {
-  test('a code of Node is no reply of the server, even if it has five letters', () => {
+  test('include no code of Node, even if it has five letters', () => {
     for (const code of ['EPIPE', 'ECONNRESET']) {
       assert.equal(faultOf(error(code)).hasReplied, false, code)
       assert.deepEqual([isBroken(error(code)), isLostConnection(error(code))], [true, true], code)
@@ -19,14 +19,14 @@ describe('errors of PostgreSQL and its clients', () => {
     }
   })
 
-  test('a wrong number of parameters is no lost connection, unlike the same code of PgBouncer', () => {
+  test('include a wrong number of parameters, which is no lost connection, unlike the same code of PgBouncer', () => {
     assert.equal(isConnectionError(error('08P01', { severity: 'ERROR' })), false)
     assert.equal(isConnectionError(error('08P01', { severity: 'FEHLER' })), false)
     assert.equal(isConnectionError(error('08P01', { severity: 'FATAL' })), true)
     assert.equal(isConnectionError(new Error('wrapped', { cause: error('08006') })), true)
   })
 
-  test('the reason is never empty', () => {
+  test('always have a reason', () => {
     const failures = new AggregateError([error('ECONNREFUSED')], '')
     assert.equal(reasonOf(Object.assign(failures, { code: 'ECONNREFUSED' })), 'ECONNREFUSED')
     assert.equal(reasonOf(new AggregateError([], '')), 'AggregateError')

@@ -19,7 +19,7 @@ function shares() {
   return { count, checked }
 }
 
-describe('Checks of the shares of owners', () => {
+describe('checks of the shares of owners', () => {
   test('come once for each sixteenth of the entries, however many owners write in turns', () => {
     const { count, checked } = shares()
     for (let round = 0; round < 10; round++) {

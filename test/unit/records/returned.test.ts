@@ -102,7 +102,7 @@ const withPromise = (body: (name: string, value: () => unknown, outcome: Outcome
 
 describe('createMany returns', () => {
   withPromise((name, value, outcome) => {
-    test(`${name}: ${outcome === 'none' ? 'unknown' : outcome}`, async () => {
+    test(`${name}, which means ${outcome === 'none' ? 'unknown' : outcome}`, async () => {
       const errors: unknown[] = []
       const handler = bulkCreate({
         repository: { createMany: () => [{ id: 1 }, value()] as object[] }, onError: (error) => errors.push(error),
@@ -118,7 +118,7 @@ describe('createMany returns', () => {
       }[outcome])
     })
   })
-  test('an array with a hole: unknown', async () => {
+  test('an array with a hole, which means unknown', async () => {
     const outcomes: object[] = [{ id: 1 }]
     outcomes.length = 2
     const handler = bulkCreate({ repository: { createMany: () => outcomes }, onError: () => undefined })
@@ -126,7 +126,7 @@ describe('createMany returns', () => {
     assert.equal(json.summary.succeeded, 0)
   })
   for (const returned of [undefined, null, 2, { acknowledged: true, insertedCount: 2, insertedIds: {} }, 'ok!', new Set([1, 2])]) {
-    test(`no array but ${typeof returned}: unknown`, async () => {
+    test(`${typeof returned} instead of an array, which means unknown`, async () => {
       const handler = bulkCreate({ repository: { createMany: () => returned as unknown as object[] }, onError: () => undefined })
       const { json } = await askBulk(handler, { body: [{}, {}] })
       assert.equal(json.items[0]?.error?.code, 'write_outcome_unknown')
@@ -138,7 +138,7 @@ for (const atomic of [false, true]) {
   for (const method of ['update', 'updateMany'] as const) {
     describe(`${method} of ${atomic ? 'an atomic' : 'a'} bulk update returns`, () => {
       each((name, value, outcome) => {
-        test(`${name}: ${outcome}`, async () => {
+        test(`${name}, which means ${outcome}`, async () => {
           const inside = { [method]: () => (method === 'update' ? value() : [value()]) } as object
           let end = 'none'
           const transaction = async <R>(work: (inside: object) => Promise<R>): Promise<R> => {
@@ -177,7 +177,7 @@ describe('write of an upload returns', () => {
     return [json.summary, json.code ?? json.items[0]?.error?.code, errors]
   }
   withPromise((name, value, outcome) => {
-    test(`${name} in a list: ${outcome === 'none' ? 'written' : outcome}`, async () => {
+    test(`${name} in a list, which means ${outcome === 'none' ? 'written' : outcome}`, async () => {
       const [summary, code, errors] = await upload([value()])
       assert.deepEqual([summary, code, errors], {
         written: [{ total: 1, succeeded: 1, failed: 0 }, undefined, 0],
@@ -189,18 +189,18 @@ describe('write of an upload returns', () => {
     })
   })
   for (const returned of [undefined, null]) {
-    test(`${String(returned)}: all written`, async () => {
+    test(`${String(returned)}, which means that all are written`, async () => {
       assert.deepEqual(await upload(returned), [{ total: 1, succeeded: 1, failed: 0 }, undefined, 0])
     })
   }
   const UNKNOWN = [1, true, {}, [], [1, 2], [{ status: 409 }], [{ id: 1, status: 409, message: 'duplicate' }], [{ id: 1, status: 409, error: 'duplicate', at: 1 }], [{ id: 1, error: { text: 'x' }, at: 1 }], [{ status: 200, id: {} }], [{ id: 1, error: 'text' }], [{ error: { code: 1 } }], [{ status: 200, error: { code: 'x', message: 'y' } }]]
   for (const returned of UNKNOWN) {
-    test(`${JSON.stringify(returned)}: unknown`, async () => {
+    test(`${JSON.stringify(returned)}, which means unknown`, async () => {
       const [summary, code] = await upload(returned)
       assert.deepEqual([summary, code], [undefined, 'internal_error'])
     })
   }
-  test('an outcome whose error is an Error: failed', async () => {
+  test('an outcome whose error is an Error, which means failed', async () => {
     assert.deepEqual(await upload([{ id: 1, error: new Error('x') }]), [{ total: 1, succeeded: 0, failed: 1 }, 'internal_error', 1])
   })
 })
@@ -213,7 +213,7 @@ describe('a method of a collection returns', () => {
       const isFlag = method === 'delete' && name === 'true'
       const isNone = outcome === 'none' && method !== 'create' && method !== 'replace'
       const expected = isFlag ? 204 : { written: status, failed: 500, rejected: 409, unknown: 500, none: isNone ? 404 : 500 }[outcome]
-      test(`${name} from ${method}: ${expected}`, async () => {
+      test(`${name} from ${method}, which gets ${expected}`, async () => {
         const returned = method === 'replace' ? { item: value(), created: false } : value()
         const repository = { get: () => ({ id: 7 }), [method]: () => returned } as object
         const handler = collection({ repository, schema, changeSchema: schema })
@@ -222,26 +222,26 @@ describe('a method of a collection returns', () => {
       })
     })
   }
-  test('a record whose id was removed from delete: 204', async () => {
+  test('a record without its id from delete, which gets a 204', async () => {
     const handler = collection({ repository: { get: () => undefined, delete: () => Object.assign(new Entity(7), { id: undefined }) }, schema })
     assert.equal((await ask(handler, 'DELETE', '/7')).status, 204)
   })
-  test('a record without id: 500', async () => {
+  test('a record without id, which gets a 500', async () => {
     const handler = collection({ repository: { get: () => ({ _id: 7 }) }, schema })
     assert.equal((await ask(handler, 'GET', '/7')).status, 500)
   })
   for (const returned of [undefined, null, 1, { item: { id: 7 } }, { id: 7 }]) {
-    test(`${JSON.stringify(returned)} from replace: 500`, async () => {
+    test(`${JSON.stringify(returned)} from replace, which gets a 500`, async () => {
       const handler = collection({ repository: { get: () => ({ id: 7 }), replace: () => returned as never }, schema })
       assert.equal((await ask(handler, 'PUT', '/7', { body: {} })).status, 500)
     })
   }
-  test('null from get in a transaction: 404 for a conditional change', async () => {
+  test('null from get in a transaction, which gets a 404 for a conditional change', async () => {
     const inside = { get: () => null, update: () => ({ id: 7 }) }
     const handler = collection({ repository: { ...inside, transaction: (work: (inside: never) => Promise<never>) => work(inside as never) }, schema, changeSchema: schema })
     assert.equal((await ask(handler, 'PATCH', '/7', { body: {}, headers: { 'if-match': '*' } })).status, 404)
   })
-  test('an Error from update in a transaction: it is rolled back', async () => {
+  test('an Error from update in a transaction, which is rolled back', async () => {
     let isRolledBack = false
     const inside = { get: () => ({ id: 7 }), update: () => new Error('stale') as never }
     const transaction = async (work: (inside: never) => Promise<never>) => {
@@ -255,13 +255,13 @@ describe('a method of a collection returns', () => {
     const handler = collection({ repository: { ...inside, transaction }, schema, changeSchema: schema })
     assert.deepEqual([(await ask(handler, 'PATCH', '/7', { body: {}, headers: { 'if-match': '*' } })).status, isRolledBack], [500, true])
   })
-  test('a transaction that does not return the result of its work: the record all the same', async () => {
+  test('something else than the result of the work of a transaction, and the record is shown all the same', async () => {
     const inside = { get: () => ({ id: 7 }), update: () => ({ id: 7 }) }
     const transaction = async (work: (inside: never) => Promise<never>) => { await work(inside as never) }
     const handler = collection({ repository: { ...inside, transaction: transaction as never }, schema, changeSchema: schema })
     assert.equal((await ask(handler, 'PATCH', '/7', { body: {}, headers: { 'if-match': '*' } })).status, 200)
   })
-  test('a transaction that does not run its work: 500', async () => {
+  test('from a transaction without running its work, which gets a 500', async () => {
     const repository = { get: () => ({ id: 7 }), delete: () => true, transaction: async () => undefined as never }
     const handler = collection({ repository, schema })
     assert.equal((await ask(handler, 'DELETE', '/7', { headers: { 'if-match': '*' } })).status, 500)
@@ -272,14 +272,14 @@ describe('list of a collection returns', () => {
   const page = async (returned: unknown): Promise<number> => (
     (await ask(collection({ repository: { list: () => returned as never }, schema: jsonSchema<object>({}) }), 'GET', '/')).status
   )
-  test('null in place of a total and a cursor: a page', async () => {
+  test('null instead of a total and a cursor, which makes a page', async () => {
     assert.equal(await page({ items: [{ id: 1 }], total: null, next: null }), 200)
   })
-  test('rows of a GROUP BY: a page', async () => {
+  test('rows of a GROUP BY, which make a page', async () => {
     const items = [{ value: 'red', count: 5 }, { status: 'open', count: 2 }, { message: 'late', count: 1 }]
     assert.equal(await page({ items }), 200)
   })
-  test('records of a log of failures: a page', async () => {
+  test('records of a log of failures, which make a page', async () => {
     assert.equal(await page({ items: [{ errmsg: 'E11000', code: 11000, at: 1 }, { status: 'rejected', reason: 'late', at: 1 }] }), 200)
   })
   for (const [name, returned] of Object.entries({
@@ -287,7 +287,7 @@ describe('list of a collection returns', () => {
     'a promise as a record': { items: [Promise.resolve({})] }, 'a total as text': { items: [], total: '12' }, 'a negative total': { items: [], total: -1 },
     'a cursor that is a number': { items: [], next: 7 },
   })) {
-    test(`${name}: 500`, async () => {
+    test(`${name}, which gets a 500`, async () => {
       assert.equal(await page(returned), 500)
     })
   }

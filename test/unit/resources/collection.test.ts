@@ -82,8 +82,8 @@ function setUp(more: Partial<CollectionOptions<Note, Draft, Partial<Draft>>> = {
   return { notes, go, tag, handler }
 }
 
-describe('one record', () => {
-  test('SPEC 4.1.GET: an item is a 200 with an ETag, an unknown one a 404', async () => {
+describe('one record of a collection', () => {
+  test('SPEC 4.1.GET: is a 200 with an ETag if it exists, and a 404 if not', async () => {
     const { go, notes } = setUp()
     const { status, headers, json } = await go('GET', '/v1/notes/a')
     assert.deepEqual([status, json, headers['cache-control'], headers['vary']], [200, { id: 'a', title: 'A' }, 'private, no-cache', 'Accept'])
@@ -92,7 +92,7 @@ describe('one record', () => {
     assert.deepEqual([(await go('GET', '/v1/notes/b')).json.code, (await go('GET', '/v1/notes/a', undefined, { accept: 'text/html' })).status], ['not_found', 406])
     assert.ok(notes.calls[0]?.signal instanceof AbortSignal)
   })
-  test('SPEC 4.1.POST: a new item is a 201 with its Location below the mount path, its ETag and its value', async () => {
+  test('SPEC 4.1.POST: is created with a 201, its Location below the mount path, its ETag and its value', async () => {
     const { go } = setUp()
     const made = await go('POST', '/v1/notes/', { title: 'N' })
     assert.deepEqual([made.status, made.headers['location'], made.headers['content-location'], made.json], [201, '/v1/notes/new%2F1', '/v1/notes/new%2F1', { id: 'new/1', title: 'N' }])
@@ -102,11 +102,11 @@ describe('one record', () => {
     assert.deepEqual([(await go('POST', '/v1/notes', '{')).json.code, (await go('POST', '/v1/notes', 'x', { 'content-type': 'text/plain' })).status], ['malformed_json', 415])
     assert.equal((await go('POST', '/v1/notes', '{"title":"x","__proto__":1}')).json.code, 'unsafe_key')
   })
-  test('SPEC 7.409: a duplicate is a conflict', async () => {
+  test('SPEC 7.409: gets a 409 if it is a duplicate', async () => {
     const { status, json } = await setUp().go('POST', '/v1/notes', { title: 'A' })
     assert.deepEqual([status, json.code, json.details[0].pointer], [409, 'conflict', '/title'])
   })
-  test('SPEC 4.1.PUT: PUT replaces with 200, creates with 201, and responds with 204 if no body is wanted', async () => {
+  test('SPEC 4.1.PUT: is replaced with 200 or 204, or created with 201', async () => {
     const { go, notes } = setUp()
     const replaced = await go('PUT', '/v1/notes/a', { title: 'B', text: 't' })
     assert.deepEqual([replaced.status, replaced.json, replaced.headers['location']], [200, { id: 'a', title: 'B', text: 't' }, undefined])
@@ -121,7 +121,7 @@ describe('one record', () => {
     assert.equal((await go('PUT', '/v1/notes/a', { text: 'no title' })).status, 400)
     assert.deepEqual(notes.log.filter((line) => line === 'get'), [], 'nobody asked for a look')
   })
-  test('SPEC 4.1.PATCH: PATCH changes the named members: 200, 204 or 400', async () => {
+  test('SPEC 4.1.PATCH: is changed in the named properties with 200 or 204, or gets a 400', async () => {
     const { go, notes } = setUp()
     for (const type of ['application/json', 'application/merge-patch+json', 'application/merge-patch+json; charset=utf-8']) {
       const { status, json } = await go('PATCH', '/v1/notes/a', { text: type }, { 'content-type': type })
@@ -135,13 +135,13 @@ describe('one record', () => {
     assert.equal((await go('PATCH', '/v1/notes/b', { title: 'x' })).status, 404)
     assert.equal((await go('PATCH', '/v1/notes/a', {})).status, 200)
   })
-  test('SPEC 4.1.DELETE: DELETE is a 204, then a 404', async () => {
+  test('SPEC 4.1.DELETE: is deleted with 204, and then gets a 404', async () => {
     const { go } = setUp()
     const gone = await go('DELETE', '/v1/notes/a')
     assert.deepEqual([gone.status, gone.text], [204, ''])
     assert.equal((await go('DELETE', '/v1/notes/a')).status, 404)
   })
-  test('OPTIONS and 405 list the methods', async () => {
+  test('lists its methods in OPTIONS and in a 405', async () => {
     const { go } = setUp()
     assert.deepEqual((await go('OPTIONS', '/v1/notes/a')).headers, {
       'allow': 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS', 'accept-patch': 'application/merge-patch+json, application/json',
@@ -153,7 +153,7 @@ describe('one record', () => {
   })
 })
 
-describe('a patch without a schema of its own', () => {
+describe('a patch without its own schema', () => {
   test('is validated by its result', async () => {
     const notes = new Notes()
     const handler = collection<Note, Draft, Partial<Draft>>({ repository: notes, schema })
@@ -164,7 +164,7 @@ describe('a patch without a schema of its own', () => {
     assert.deepEqual((await go({ title: null })).json.details, [{ pointer: '/title', message: 'is required' }])
     assert.equal((await ask(handler, 'PATCH', '/b', { body: { text: 't' } })).status, 404)
   })
-  test('the examples of RFC 7396, appendix A', () => {
+  test('passes the examples of RFC 7396, appendix A', () => {
     const examples: [unknown, unknown, unknown][] = [
       [{ a: 'b' }, { a: 'c' }, { a: 'c' }], [{ a: 'b' }, { b: 'c' }, { a: 'b', b: 'c' }], [{ a: 'b' }, { a: null }, {}], [{ a: 'b', b: 'c' }, { a: null }, { b: 'c' }],
       [{ a: ['b'] }, { a: 'c' }, { a: 'c' }], [{ a: 'c' }, { a: ['b'] }, { a: ['b'] }], [{ a: { b: 'c' } }, { a: { b: 'd', c: null } }, { a: { b: 'd' } }],
@@ -173,7 +173,7 @@ describe('a patch without a schema of its own', () => {
     ]
     for (const [target, patch, result] of examples) assert.deepEqual(mergePatch(target, patch), result)
   })
-  test('a patch changes neither its own value nor the stored one', () => {
+  test('changes neither its own value nor the stored one', () => {
     const value = fc.dictionary(fc.string().filter((key) => key !== '__proto__'), fc.jsonValue().filter((one) => !JSON.stringify(one).includes('__proto__')), { noNullPrototype: true })
     fc.assert(fc.property(value, value, (target, patch) => {
       const before = structuredClone([target, patch])
@@ -185,9 +185,9 @@ describe('a patch without a schema of its own', () => {
   })
 })
 
-describe('answers conditional requests', () => {
+describe('a conditional request to a collection', () => {
   for (const [name, make] of [['without', () => new Notes()], ['with', () => new SafeNotes()]] as const) {
-    test(`If-Match and If-None-Match, ${name} transactions`, async () => {
+    test(`is checked by If-Match and If-None-Match, ${name} transactions`, async () => {
       const { go, tag, notes } = setUp({}, make())
       for (const [method, body] of [['PUT', { title: 'B' }], ['PATCH', { title: 'B' }], ['DELETE', undefined]] as const) {
         const wrong = await go(method, '/v1/notes/a', body, { 'if-match': '"other"' })
@@ -204,7 +204,7 @@ describe('answers conditional requests', () => {
       assert.equal(notes.log.includes('begin'), name === 'with')
     })
   }
-  test('an item that another client creates or deletes between read and write gets a 412, and a transaction keeps that change', async () => {
+  test('gets a 412 if another client changes the item between read and write, and a transaction keeps that change', async () => {
     const { go, notes, tag } = setUp({}, new SafeNotes())
     notes.meanwhile = () => { notes.all.set('n', { id: 'n', title: 'theirs' }) }
     assert.equal((await go('PUT', '/v1/notes/n', { title: 'mine' }, { 'if-none-match': '*' })).status, 412)
@@ -213,7 +213,7 @@ describe('answers conditional requests', () => {
     notes.meanwhile = () => { notes.all.delete('a') }
     assert.equal((await go('PUT', '/v1/notes/a', { title: 'mine' }, { 'if-match': etag })).status, 412)
   })
-  test('a missing condition gets a 428 if conditions are required', async () => {
+  test('gets a 428 if conditions are required and missing', async () => {
     const { go, tag, notes } = setUp({ requirePreconditions: true })
     for (const method of ['PUT', 'PATCH', 'DELETE']) {
       const { status, json } = await go(method, '/v1/notes/a', { title: 'x' })
@@ -223,7 +223,7 @@ describe('answers conditional requests', () => {
     assert.equal((await go('PATCH', '/v1/notes/a', { title: 'x' }, { 'if-match': await tag() })).status, 200)
     assert.equal((await go('POST', '/v1/notes', { title: 'y' })).status, 201)
   })
-  test('the application may compute the ETag', async () => {
+  test('may use an ETag that the application computes', async () => {
     const { tag, go } = setUp({ etag: ({ title }) => `"v-${title}"` })
     assert.equal(await tag(), '"v-A"')
     assert.equal((await go('PATCH', '/v1/notes/a', { title: 'B' }, { 'if-match': '"v-A"' })).headers['etag'], '"v-B"')
@@ -239,7 +239,7 @@ describe('the methods of a repository', () => {
     assert.equal((await ask(reading.list, 'GET', '/notes')).status, 0)
     assert.equal((await ask(reading.item, 'GET', '/notes/a', { params: { id: 'a' } })).status, 200)
   })
-  test('ids may be of another type', async () => {
+  test('accept ids of another type', async () => {
     const handler = collection<{ nr: number }, object, object, number>({
       repository: { get: (id) => ({ nr: id }), create: () => ({ nr: 7 }), delete: () => false }, schema: jsonSchema<object>({ type: 'object' }),
       id: { parse: (text) => (/^\d+$/.test(text) ? Number(text) : undefined), of: ({ nr }) => nr }, param: 'nr',
@@ -248,7 +248,7 @@ describe('the methods of a repository', () => {
     assert.equal((await ask(handler, 'GET', '/x')).status, 404)
     assert.equal((await ask(handler, 'POST', '/', { body: {} })).headers['location'], '/7')
   })
-  test('faults are masked, and onError receives them', async () => {
+  test('have their faults masked, and onError receives them', async () => {
     const before = faults.length
     const wrong = collection({ repository: { create: () => ({ id: undefined as never }), list: () => { throw new Error('secret') } }, schema })
     for (const [method, body] of [['POST', { title: 'x' }], ['GET', undefined]] as const) {
@@ -259,17 +259,17 @@ describe('the methods of a repository', () => {
     const { item } = setUp().handler
     assert.equal((await ask(item, 'GET', '/notes/a')).status, 500, 'mounted without a parameter')
   })
-  test('invalid options are rejected at construction', () => {
+  test('are checked with other options at construction', () => {
     const repository = new Notes()
     for (const options of [
       { repository: {}, schema }, { repository, schema: {} }, { repository, schema, changeSchema: 5 }, { repository, schema, maxBodyBytes: 0 },
       { repository: { delete: () => true }, schema }, { repository, schema, batchSize: 0 }, { repository, schema, path: 'notes' },
     ]) assert.throws(() => collection(options as never), TypeError)
   })
-  test('large bodies are rejected', async () => {
+  test('do not get bodies that are too large', async () => {
     assert.equal((await setUp({ maxBodyBytes: 20 }).go('POST', '/v1/notes', { title: 'x'.repeat(30) })).status, 413)
   })
-  test('describes its operations at its paths', () => {
+  test('describe the operations at the paths of the collection', () => {
     assert.deepEqual(setUp().handler.operations?.map(({ method, path }) => `${method} ${path ?? ''}`), [
       'GET /notes', 'HEAD /notes', 'POST /notes', 'GET /notes/{id}', 'HEAD /notes/{id}', 'PUT /notes/{id}', 'PATCH /notes/{id}', 'DELETE /notes/{id}',
     ])

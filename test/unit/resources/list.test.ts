@@ -27,15 +27,15 @@ const get = (handler: typeof counted, search: string, asked: Asked = {}) => ask(
 const range = (text: string, more = {}) => ({ headers: { range: text, ...more } })
 const ids = ({ json }: { json: { items: Thing[] } }) => [json.items[0]?.id, json.items.at(-1)?.id, json.items.length]
 
-describe('a page', () => {
-  test('SPEC 4.2: a page has the first 100 records by default', async () => {
+describe('a page of a collection', () => {
+  test('SPEC 4.2: has the first 100 records by default', async () => {
     const answer = await get(counted, '')
     assert.deepEqual([answer.status, answer.headers['content-type'], answer.headers['accept-ranges']], [200, 'application/json', 'items'])
     assert.deepEqual(ids(answer), [0, 99, 100])
     const { items: _, ...rest } = answer.json
     assert.deepEqual(rest, { start: 0, batch_size: 100, total: 1200, next: '/v1/things?start=100&batch_size=100' })
   })
-  test('SPEC 4.2: batch_size and start select a page; more than the maximum is cut, past the end is empty', async () => {
+  test('SPEC 4.2: is selected by batch_size and start, is cut at the maximum, and is empty past the end', async () => {
     assert.deepEqual(ids(await get(counted, '?batch_size=5&start=3')), [3, 7, 5])
     const most = await get(counted, '?batch_size=99999999999999999999')
     assert.deepEqual([...ids(most), most.json.batch_size], [0, 999, 1000, 1000])
@@ -44,7 +44,7 @@ describe('a page', () => {
       assert.deepEqual([past.status, past.json.items, past.json.total, past.json.next], [200, [], 1200, undefined])
     }
   })
-  test('SPEC 7.400: a value that is not digits, or is repeated, gets a 400', async () => {
+  test('SPEC 7.400: gets a 400 for a value that is not digits, or is repeated', async () => {
     for (const search of [
       'batch_size=0', 'batch_size=', 'batch_size=-1', 'batch_size=1.5', 'batch_size=1e3', 'batch_size=0x10', 'batch_size=%201', 'start=-1', 'start=a', 'start=',
       'start=1&start=1', 'batch_size=1&batch_size=2', 'cursor=x', 'start=%D9%A1',
@@ -54,7 +54,7 @@ describe('a page', () => {
     }
     assert.equal((await get(counted, '?batch_size=007&other=x&other=y')).json.batch_size, 7)
   })
-  test('Link names the other pages, and keeps the rest of the query', async () => {
+  test('has a Link to the other pages, with the rest of the query', async () => {
     const links = async (handler: typeof counted, search: string) => Object.fromEntries(
       [...String((await get(handler, search)).headers['link']).matchAll(/<\/v1\/things\?([^>]*)>; rel="(\w+)"/g)].map(([, query, rel]) => [rel, query]))
     assert.deepEqual(await links(counted, '?q=a%26b&start=250&batch_size=100'), {
@@ -69,7 +69,7 @@ describe('a page', () => {
     assert.deepEqual(Object.keys(await links(uncounted, '?start=50')), ['first', 'prev'])
     assert.deepEqual(Object.keys(await links(list({ repository: source(0) }), '')), ['first', 'last'])
   })
-  test('following next gives each record once, whatever the sizes', async () => {
+  test('has a next page, so that a reader gets each record once, whatever the sizes', async () => {
     await fc.assert(fc.asyncProperty(fc.nat(60), fc.integer({ min: 1, max: 20 }), fc.boolean(), async (count, size, counts) => {
       const handler = list({ repository: source(count, counts) })
       const found: number[] = []
@@ -83,13 +83,13 @@ describe('a page', () => {
       assert.deepEqual(found, things(count).map(({ id }) => id))
     }), { numRuns: 60 })
   })
-  test('a client may prefer NDJSON; other types get 406', async () => {
+  test('may be NDJSON if the client prefers it, and other types get a 406', async () => {
     const lines = await get(counted, '?batch_size=2', { headers: { accept: 'application/x-ndjson, application/json;q=0.5' } })
     assert.deepEqual([lines.text, lines.headers['content-type'], lines.headers['vary']], ['{"id":0}\n{"id":1}\n', 'application/x-ndjson', 'Accept'])
     assert.match(String(lines.headers['link']), /rel="next"/)
     assert.deepEqual([(await get(counted, '', { headers: { accept: 'text/csv' } })).status], [406])
   })
-  test('a page has an ETag: 304 for If-None-Match, 412 for If-Match, and a different one for each page', async () => {
+  test('has its own ETag, with 304 for If-None-Match and 412 for If-Match', async () => {
     const { headers: { etag } } = await get(counted, '')
     assert.match(String(etag), /^"[^"]+"$/)
     const same = await get(counted, '', { headers: { 'if-none-match': String(etag) } })
@@ -97,13 +97,13 @@ describe('a page', () => {
     assert.equal((await get(counted, '', { headers: { 'if-match': '"other"' } })).status, 412)
     assert.notEqual((await get(counted, '?start=1')).headers['etag'], etag)
   })
-  test('HEAD answers as GET, other methods are declined', async () => {
+  test('gets the same head for HEAD, and other methods are declined', async () => {
     assert.deepEqual((await ask(counted, 'HEAD', '/things')).headers['content-type'], 'application/json')
     assert.equal((await ask(counted, 'POST', '/things')).status, 0)
   })
 })
 
-describe('Link never outgrows the parsers of clients', () => {
+describe('the Link of a page stays within the limits of client parsers', () => {
   const linked = async (length: number) => {
     const answer = await get(counted, `?start=200&filter=${'x'.repeat(length)}`)
     const { link } = answer.headers
@@ -111,7 +111,7 @@ describe('Link never outgrows the parsers of clients', () => {
     assert.ok(link === undefined || (typeof link === 'string' && link.length <= 4096))
     return link === undefined ? [] : String(link).split(', ').map((each) => /rel="(\w+)"/.exec(each)?.[1])
   }
-  test('all links have a short query, only next has a longer one, and only the body has a very long one', async () => {
+  test('with all links for a short query, next alone for a longer query, and none for a very long one', async () => {
     assert.deepEqual(await linked(10), ['first', 'prev', 'next', 'last'])
     assert.deepEqual(await linked(900), ['first', 'prev', 'next', 'last'])
     assert.deepEqual(await linked(1100), ['next'])
@@ -119,11 +119,11 @@ describe('Link never outgrows the parsers of clients', () => {
     assert.deepEqual(await linked(4096), [])
     assert.deepEqual(await linked(8000), [])
   })
-  test('the last page has no next, so no link is left', async () => {
+  test('without any link if the last page has no next', async () => {
     const answer = await get(counted, `?start=1190&filter=${'x'.repeat(2000)}`)
     assert.deepEqual([answer.status, answer.headers['link'], answer.json.next], [200, undefined, undefined])
   })
-  test('percent-encoded text and cursors count as they are sent', async () => {
+  test('with percent-encoded text and cursors counted as they are sent', async () => {
     assert.equal((await get(counted, `?start=200&filter=${'ü'.repeat(700)}`)).headers['link'], undefined)
     const byCursor = list({ repository: { list: () => ({ items: [{ id: 1 }], next: 'c'.repeat(1024) }) }, paging: 'cursor' })
     const answer = await get(byCursor, `?filter=${'x'.repeat(3100)}`)
@@ -131,8 +131,8 @@ describe('Link never outgrows the parsers of clients', () => {
   })
 })
 
-describe('Range over items', () => {
-  test('SPEC 4.2: Range: items=0-24 gets a 206 with that part', async () => {
+describe('a Range over items', () => {
+  test('SPEC 4.2: gets a 206 with the part for items=0-24', async () => {
     const answer = await get(counted, '', range('items=0-24'))
     assert.deepEqual([answer.status, answer.headers['content-range'], ...ids(answer)], [206, 'items 0-24/1200', 0, 24, 25])
     for (const [text, expected] of [
@@ -140,20 +140,20 @@ describe('Range over items', () => {
       ['items=0-', 'items 0-999/1200'], ['items=100-1199', 'items 100-1099/1200'], ['Items = 7-7'.replaceAll(' ', ''), 'items 7-7/1200'],
     ] as const) assert.deepEqual((await get(counted, '', range(text))).headers['content-range'], expected, text)
   })
-  test('a range past the end gets a 416', async () => {
+  test('gets a 416 past the end', async () => {
     for (const text of ['items=1200-', 'items=5000-6000', 'items=9007199254740990-', 'items=-0']) {
       const { status, headers, json } = await get(counted, '', range(text))
       assert.deepEqual([status, headers['content-range'], json?.code], [416, 'items */1200', 'range_not_satisfiable'], text)
     }
     assert.equal((await get(list({ repository: source(0) }), '', range('items=0-24'))).headers['content-range'], 'items */0')
   })
-  test('a repository without a count has ranges too', async () => {
+  test('works for a repository without a count', async () => {
     assert.equal((await get(uncounted, '', range('items=50-70'))).headers['content-range'], 'items 50-59/*')
     const past = await get(uncounted, '', range('items=60-'))
     assert.deepEqual([past.status, past.headers['content-range']], [416, undefined])
     assert.equal((await get(uncounted, '', range('items=-5'))).status, 200)
   })
-  test('a part has the ETag of the 200 that has its records (RFC 9110 section 15.3.7)', async () => {
+  test('gets a part with the ETag of the 200 that has its records (RFC 9110 section 15.3.7)', async () => {
     const tag = async (search: string, asked?: Asked) => String((await get(counted, search, asked)).headers['etag'])
     const first = await tag('')
     for (const text of ['items=0-24', 'items=7-7', 'items=0-99', 'items=99-99']) assert.equal(await tag('', range(text)), first, text)
@@ -164,7 +164,7 @@ describe('Range over items', () => {
     assert.equal(await tag('', range('items=3-4', lines)), await tag('', { headers: lines }))
     assert.notEqual(await tag('', range('items=3-4', lines)), first)
   })
-  test('conditions and If-Range use that ETag', async () => {
+  test('is checked by conditions and If-Range with this ETag', async () => {
     const whole = async (headers: Asked['headers']) => assert.deepEqual(ids(await get(counted, '', { headers: headers ?? {} })), [0, 99, 100])
     for (const text of ['items=3-4', 'items=400-401']) {
       const { headers: { etag } } = await get(counted, '', range(text))
@@ -184,7 +184,7 @@ describe('Range over items', () => {
     await whole({ 'range': 'items=5000-', 'if-range': '"x"' })
     await whole({ 'range': 'items=5000-', 'if-none-match': '"x"' })
   })
-  test('a record that changes beyond the first page changes the ETag of the parts that have it', async () => {
+  test('gets another ETag if a record changes beyond the first page', async () => {
     const records = things(300)
     const repository = { list: ({ start, limit }: PageRequest) => ({ items: records.slice(start, start + limit), total: 300 }) }
     const handler = list({ repository })
@@ -194,14 +194,14 @@ describe('Range over items', () => {
     assert.deepEqual([after.status, after.json.items[5]?.id], [206, 1000])
     assert.notEqual(after.headers['etag'], before.headers['etag'])
   })
-  test('a Range is ignored beside parameters, in another unit, with several ranges, malformed, or for HEAD', async () => {
+  test('is ignored beside parameters, in another unit, with several ranges, malformed, or for HEAD', async () => {
     for (const [search, headers] of [
       ['?start=0', { range: 'items=0-1' }], ['?batch_size=100', { range: 'items=0-1' }], ['', { range: 'bytes=0-1' }], ['', { range: 'items=0-1,5-6' }],
       ['', { range: 'items=5-1' }],
     ] as const) assert.deepEqual(ids(await get(counted, search, { headers })), [0, 99, 100], JSON.stringify([search, headers]))
     assert.equal((await ask(counted, 'HEAD', '/things', range('items=0-1'))).status, 200)
   })
-  test('any range is the same part of the whole', async () => {
+  test('gets the same part of the whole for any range', async () => {
     const handler = list({ repository: source(30), batchSize: 5, maxBatchSize: 10 })
     await fc.assert(fc.asyncProperty(fc.nat(40), fc.nat(40), async (a, b) => {
       const [first, last] = [Math.min(a, b), Math.max(a, b)]
@@ -212,7 +212,7 @@ describe('Range over items', () => {
   })
 })
 
-describe('pages behind a cursor', () => {
+describe('a page with a cursor', () => {
   const secret = (at: number): string => Buffer.from(`after ${at}/?&`).toString('base64url')
   const repository = {
     list: ({ cursor, limit }: PageRequest) => {
@@ -223,7 +223,7 @@ describe('pages behind a cursor', () => {
     },
   }
   const handler = list({ repository, batchSize: 10, paging: 'cursor' })
-  test('next has the cursor, and no position is shown', async () => {
+  test('has the cursor in next, and shows no position', async () => {
     const first = await get(handler, '?q=1')
     assert.deepEqual([first.json.start, first.json.next, first.headers['accept-ranges']], [0, `/v1/things?q=1&batch_size=10&cursor=${secret(10)}`, undefined])
     const second = await ask(handler, 'GET', first.json.next)
@@ -231,13 +231,13 @@ describe('pages behind a cursor', () => {
     const third = await ask(handler, 'GET', second.json.next)
     assert.deepEqual([ids(third), third.json.next, third.headers['link']], [[20, 24, 5], undefined, '</v1/things?q=1&batch_size=10>; rel="first"'])
   })
-  test('positions, ranges and malformed cursors are rejected', async () => {
+  test('rejects positions, ranges and malformed cursors', async () => {
     assert.equal((await get(handler, '', range('items=3-4'))).status, 200)
     for (const search of ['?start=5', '?cursor=', '?cursor=x&cursor=x', `?cursor=${'x'.repeat(1025)}`, '?cursor=bm8']) {
       assert.deepEqual([(await get(handler, search)).json?.code], ['invalid_query'], search)
     }
   })
-  test('a cursor that is too long is a fault of the repository', async () => {
+  test('fails as a fault of the repository if its cursor is too long', async () => {
     const before = faults.length
     const endless = list({ repository: { list: () => ({ items: [], next: 'x'.repeat(1025) }) }, paging: 'cursor' })
     assert.deepEqual([(await get(endless, '')).status, faults.length], [500, before + 1])
@@ -249,20 +249,20 @@ test('a repository that returns more than requested, or no page, is at fault', a
     assert.equal((await get(list({ repository: { list: () => page as never } }), '')).status, 500)
   }
 })
-test('the repository receives the call', async () => {
+test('the repository of a list receives the call', async () => {
   const context = { tenant: 't' }
   const calls: Call[] = []
   await get(list({ repository: { list: (_, call) => { calls.push(call); return { items: [] } } } }), '', { context })
   assert.equal(calls[0]?.context, context)
   assert.ok(calls[0]?.signal instanceof AbortSignal)
 })
-test('invalid options are rejected at once', () => {
+test('invalid options of a list are rejected at once', () => {
   const repository = source(1)
   for (const options of [{ repository: {} }, { repository, batchSize: 0 }, { repository, batchSize: 2000 }, { repository, maxBatchSize: 1.5 }, { repository, paging: 'page' }]) {
     assert.throws(() => list(options as never), TypeError, JSON.stringify(options))
   }
 })
-test('the handler has an OpenAPI description', () => {
+test('the handler of a list has an OpenAPI description', () => {
   assert.deepEqual(counted.operations?.map(({ method }) => method), ['GET', 'HEAD'])
   const { parameters, responses } = counted.operations?.[0]?.openapi as { parameters: { name: string }[], responses: object }
   assert.deepEqual(parameters.map(({ name }) => name), ['batch_size', 'start', 'If-None-Match', 'Range'])

@@ -31,6 +31,6 @@ test('methods of the IANA registry and those of Node may have routes', () => {
   router({ 'PROPFIND|QUERY|M-SEARCH|PURGE /x': handler })
 })
 
-test('the registry holds every method that the parser of Node takes', () => {
+test('the registry contains every method that the parser of Node accepts', () => {
   for (const method of METHODS) router({ [`${method} /x`]: handler })
 })

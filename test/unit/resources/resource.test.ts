@@ -19,30 +19,30 @@ const page = list({ repository: { list: () => ({ items: [] }) } })
 
 describe('resource', () => {
   const thing = resource({ GET: page, PATCH: patch, PURGE: say('purged') })
-  test('each method goes to its handler, HEAD to that of GET', async () => {
+  test('passes each method to its handler, and HEAD to that of GET', async () => {
     assert.equal((await ask(thing, 'PATCH', '/any')).text, 'patched')
     assert.equal((await ask(thing, 'HEAD', '/any')).status, 200)
     assert.equal((await ask(thing, 'PURGE', '/any')).text, 'purged')
   })
-  test('SPEC 4.1.OPTIONS: OPTIONS lists the methods, the patch formats and the range units', async () => {
+  test('SPEC 4.1.OPTIONS: lists the methods, the patch formats and the range units in OPTIONS', async () => {
     const { status, headers, text } = await ask(thing, 'OPTIONS', '/any')
     assert.deepEqual([status, text, headers], [200, '', {
       'allow': 'GET, HEAD, PATCH, OPTIONS, PURGE', 'accept-patch': 'application/merge-patch+json', 'accept-ranges': 'items',
     }])
     assert.equal((await ask(resource({ GET: page, OPTIONS: say('own') }), 'OPTIONS', '/')).text, 'own')
   })
-  test('a router answers OPTIONS for a path in the same way', async () => {
+  test('lists the same in OPTIONS of a router for its path', async () => {
     const { headers } = await ask(router({ 'GET /x': page, 'PATCH /x': patch, '/y': thing }), 'OPTIONS', '/x')
     assert.deepEqual(headers, { 'allow': 'GET, HEAD, PATCH, OPTIONS', 'accept-patch': 'application/merge-patch+json', 'accept-ranges': 'items' })
     assert.equal((await ask(router({ '/y': thing }), 'OPTIONS', '/y')).headers['allow'], 'GET, HEAD, PATCH, OPTIONS, PURGE')
   })
-  test('SPEC 7.405, 7.501: another method gets a 405 with Allow, an unknown one a 501', async () => {
+  test('SPEC 7.405, 7.501: gets a 405 with Allow for another method, and a 501 for an unknown one', async () => {
     const { status, headers, json } = await ask(thing, 'DELETE', '/any')
     assert.deepEqual([status, headers['allow'], json.code], [405, 'GET, HEAD, PATCH, OPTIONS, PURGE', 'method_not_allowed'])
     assert.equal((await ask(thing, 'TRACE', '/any')).status, 405)
     assert.deepEqual([(await ask(thing, 'BREW', '/any')).json.code], ['not_implemented'])
   })
-  test('invalid methods are rejected at construction', () => {
+  test('rejects invalid methods at construction', () => {
     for (const methods of [{}, { get: page }, { GET: 'x' }]) assert.throws(() => resource(methods as never), TypeError)
   })
   test('has an operation for each of its methods', () => {
@@ -58,7 +58,7 @@ describe('cors', () => {
   const behind = (options: CorsOptions, handler: Handler = thing) => compose(cors(options), handler)
   const allow = ({ headers }: { headers: Record<string, unknown> }) => headers['access-control-allow-origin']
 
-  test('SPEC 4.1.OPTIONS: a preflight gets 200 with the methods that the resource allows', async () => {
+  test('SPEC 4.1.OPTIONS: responds to a preflight with 200 and the methods that the resource allows', async () => {
     const { status, headers, text } = await ask(behind({ origins: [app], maxAgeSeconds: 60 }), 'OPTIONS', '/', preflight(app, { 'access-control-request-headers': 'authorization, x-a' }))
     assert.deepEqual([status, text, headers], [200, '', {
       'allow': 'GET, HEAD, PATCH, OPTIONS, TRACE', 'accept-patch': 'application/merge-patch+json', 'accept-ranges': 'items',
@@ -67,24 +67,24 @@ describe('cors', () => {
       'access-control-max-age': '60',
     }])
   })
-  test('only the named methods and fields are allowed', async () => {
+  test('allows only the named methods and fields', async () => {
     const { headers } = await ask(behind({ origins: [app], methods: ['GET'], headers: ['x-b'] }), 'OPTIONS', '/', preflight(app, { 'access-control-request-headers': 'x-a' }))
     assert.deepEqual([headers['access-control-allow-methods'], headers['access-control-allow-headers']], ['GET', 'x-b'])
   })
-  test('a malformed list of names is not echoed', async () => {
+  test('does not echo a malformed list of names', async () => {
     for (const asked of ['a b', 'x\r\ny', 'x,'.repeat(2000)]) {
       const { headers } = await ask(behind({ origins: '*' }), 'OPTIONS', '/', preflight(app, { 'access-control-request-headers': asked }))
       assert.equal(headers['access-control-allow-headers'], undefined, asked)
     }
   })
-  test('a response names the origin that may read it, and the readable fields', async () => {
+  test('names the origin that may read a response, and the readable fields', async () => {
     const { headers } = await ask(behind({ origins: [app], credentials: true }), 'GET', '/', from(app))
     assert.deepEqual([headers['access-control-allow-origin'], headers['access-control-allow-credentials'], headers['vary']], [app, 'true', 'Accept, Origin'])
     assert.match(String(headers['access-control-expose-headers']), /Api-Deprecated-Versions, Api-Supported-Versions.*ETag.*Location.*Retry-After/)
     const any = await ask(behind({ origins: '*', exposeHeaders: ['X-A'] }), 'GET', '/', from(app))
     assert.deepEqual([allow(any), any.headers['vary'], any.headers['access-control-expose-headers']], ['*', 'Accept', 'X-A'])
   })
-  test('other origins get only Vary', async () => {
+  test('gives other origins only Vary', async () => {
     const strict = behind({ origins: [app] })
     for (const origin of ['https://evil.example.com', 'http://app.example.com', 'https://app.example.com.evil.com', 'null', `${app}:444`]) {
       const got = await ask(strict, 'GET', '/', from(origin))
@@ -94,16 +94,16 @@ describe('cors', () => {
     }
     assert.equal((await ask(strict, 'GET', '/')).headers['vary'], 'Accept, Origin')
   })
-  test('a function may decide', async () => {
+  test('may be decided by a function', async () => {
     const decided = behind({ origins: (origin, { path }) => origin.endsWith('.example.com') && path === '/a' })
     assert.deepEqual([allow(await ask(decided, 'GET', '/a', from(app))), allow(await ask(decided, 'GET', '/b', from(app)))], [app, undefined])
   })
-  test('an overlong origin is invalid, so that a response never repeats it', async () => {
+  test('rejects an overlong origin, so that a response never repeats it', async () => {
     const any = behind({ origins: () => true })
     assert.equal(allow(await ask(any, 'GET', '/', from(`https://${'a'.repeat(500)}.example`))), undefined)
     assert.equal(allow(await ask(any, 'GET', '/', from(`https://${'a'.repeat(253)}:65535`))), `https://${'a'.repeat(253)}:65535`)
   })
-  test('failures have the fields too', async () => {
+  test('adds its fields to failures', async () => {
     for (const handler of [() => { throw httpError('conflict') }, async () => { throw httpError('conflict') }]) {
       const { status, headers } = await ask(behind({ origins: [app] }, handler), 'POST', '/', from(app))
       assert.deepEqual([status, headers['access-control-allow-origin']], [409, app])
@@ -111,7 +111,7 @@ describe('cors', () => {
     const missing = await ask(behind({ origins: '*' }, router({ 'GET /x': page })), 'OPTIONS', '/y', preflight())
     assert.equal(missing.status, 0)
   })
-  test('a preflight needs no credentials, and rate limits apply to it', async () => {
+  test('needs no credentials for a preflight, and rate limits apply to it', async () => {
     const people = authenticate({ schemes: [bearer({ verify: () => undefined })] })
     const open = compose<unknown>(cors({ origins: [app] }), people, authorize({ allow: () => false, reason: 'never' }), thing)
     const asked = await ask(open, 'OPTIONS', '/', preflight())
@@ -121,11 +121,11 @@ describe('cors', () => {
     const late = await ask(compose(cors({ origins: [app] }), limited, thing), 'OPTIONS', '/', preflight())
     assert.deepEqual([late.status, allow(late)], [429, app])
   })
-  test('OPTIONS that is no preflight is passed on', async () => {
+  test('passes on OPTIONS that is not a preflight', async () => {
     const { headers } = await ask(behind({ origins: [app] }), 'OPTIONS', '/', from(app))
     assert.deepEqual([headers['allow'], headers['access-control-allow-methods'], allow({ headers })], ['GET, HEAD, PATCH, OPTIONS, TRACE', undefined, app])
   })
-  test('options that browsers would reject are rejected at construction', () => {
+  test('rejects options at construction that browsers would reject', () => {
     for (const options of [
       {}, { origins: [] }, { origins: '*', credentials: true }, { origins: ['*'] }, { origins: [`${app}/`] }, { origins: ['app.example.com'] }, { origins: 'https://a.b' },
       { origins: ['https://A.b'] }, { origins: '*', methods: ['GE T'] }, { origins: '*', headers: [''] }, { origins: '*', exposeHeaders: ['a:b'] },

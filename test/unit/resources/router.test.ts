@@ -64,7 +64,7 @@ const api = router<string>({
   'GET /v1.0/a:b+(c)/caf%C3%A9': named('literal'),
 })
 
-describe('router: matching', () => {
+describe('a router matches', () => {
   for (const [method, path, expected] of [
     ['POST', '/start-job', ['start', {}]],
     ['POST', '/start-job/', ['start', {}]],
@@ -95,12 +95,12 @@ describe('router: matching', () => {
     '/job-status/a/b', '/users//posts/1', '/users/1/posts/', '//', '', '*', 'start-job', '/a/../start-job', '/./start-job', '/constructor', '/__proto__',
     '/job-status%2F1', '/{id}', '/any/:id/x', '/v1x0/a:b+(c)/caf%C3%A9',
   ]) {
-    test(`${JSON.stringify(path)} is declined, whatever the method`, () => {
+    test(`no method for ${JSON.stringify(path)}, which is declined`, () => {
       for (const method of ['GET', 'POST', 'BREW', ...(path === '*' ? [] : ['OPTIONS'])]) assert.equal(ask(api, method, path), undefined)
     })
   }
 
-  test('matches the path below the mount path', () => {
+  test('the path below the mount path', () => {
     assert.deepEqual(ask(api, 'POST', '/api/start-job', '/api'), ['start', {}])
     assert.deepEqual(ask(api, 'GET', '/api', '/api'), ['root', {}])
     assert.deepEqual(ask(api, 'GET', '/api/', '/api'), ['root', {}])
@@ -109,14 +109,14 @@ describe('router: matching', () => {
     assert.equal(ask(api, 'POST', '/start-job', '/api'), undefined)
   })
 
-  test('parameters of the application are kept; those of the router take precedence', () => {
+  test('its own parameters before those of the application, which are kept', () => {
     const host = { tenant: 'acme', id: 'outer' }
     assert.deepEqual(ask(api, 'GET', '/t/job-status/1', '/t', host), ['job', { id: '1', tenant: 'acme' }])
     assert.deepEqual(ask(api, 'GET', '/t/job-status/latest', '/t', host), ['latest', host])
     assert.deepEqual(host, { tenant: 'acme', id: 'outer' })
   })
 
-  test('one request never sees the parameters of another', () => {
+  test('the parameters of each request separately', () => {
     const seen: object[] = []
     const keep = router<string>({ 'GET /x/{id}': (request) => { seen.push(request.params); return undefined } })
     ask(keep, 'GET', '/x/1')
@@ -125,14 +125,14 @@ describe('router: matching', () => {
     assert.equal((seen[0] as Record<string, unknown>)['toString'], undefined)
   })
 
-  test('a parameter may have any name', () => {
+  test('a parameter of any name', () => {
     const seen: Record<string, string>[] = []
     const handler = router<string>({ 'GET /{__proto__}/{constructor}/{_0}': (request) => { seen.push(request.params); return undefined } })
     ask(handler, 'GET', '/a/b/c')
     assert.deepEqual(seen.map((params) => Object.entries(params)), [[['__proto__', 'a'], ['constructor', 'b'], ['_0', 'c']]])
   })
 
-  test('a routed request has every member of the request underneath, lazily', () => {
+  test('requests whose handler gets all their properties, lazily', () => {
     let got: HttpRequest<string> | undefined
     const handler = router<string>({ 'GET /x/{id}': (request) => { got = request; return undefined } })
     const request = new FakeRequest('GET', '/m/x/1', '/m')
@@ -144,7 +144,7 @@ describe('router: matching', () => {
     for (const key of ['method', 'path', 'mountPath', 'headers', 'body', 'context', 'peerAddress', 'raw'] as const) assert.equal(got[key], request[key])
   })
 
-  test('a handler may be asynchronous, decline, or throw', async () => {
+  test('a handler that may be asynchronous, decline, or throw', async () => {
     const handler = router<string>({
       'GET /later': async () => ({ status: 204, headers: {} }),
       'GET /not': () => undefined,
@@ -156,15 +156,15 @@ describe('router: matching', () => {
   })
 })
 
-describe('router: methods', () => {
-  test('SPEC 4.1.HEAD: HEAD uses the handler of GET, unless it has its own', () => {
+describe('a router with methods', () => {
+  test('SPEC 4.1.HEAD: passes HEAD to the handler of GET, unless it has its own', () => {
     assert.deepEqual(ask(api, 'HEAD', '/job-status/1'), ['job', { id: '1' }])
     const both = router<string>({ 'GET /x': named('get'), 'HEAD /x': named('head'), '/x': named('any') })
     assert.deepEqual(ask(both, 'HEAD', '/x'), ['head', {}])
     assert.deepEqual(ask(router<string>({ '/x': named('any'), 'GET /x': named('get') }), 'HEAD', '/x'), ['get', {}])
   })
 
-  test('OPTIONS on a known path is 200 with Allow and no content', () => {
+  test('responds to OPTIONS on a known path with 200, Allow and no content', () => {
     assert.deepEqual(ask(api, 'OPTIONS', '/job-status/1'), { status: 200, headers: { allow: 'GET, HEAD, DELETE, OPTIONS' }, body: '' })
     assert.deepEqual(ask(api, 'OPTIONS', '/start-job'), { status: 200, headers: { allow: 'POST, OPTIONS' }, body: '' })
     assert.deepEqual(ask(api, 'OPTIONS', '/search'), { status: 200, headers: { allow: 'OPTIONS, QUERY' }, body: '' })
@@ -172,34 +172,34 @@ describe('router: methods', () => {
     assert.equal(ask(api, 'OPTIONS', '/nothing'), undefined)
   })
 
-  test('OPTIONS * is about the server', () => {
+  test('responds to OPTIONS * for the server', () => {
     assert.deepEqual(ask(api, 'OPTIONS', '*'), { status: 200, headers: { allow: 'GET, HEAD, POST, PUT, DELETE, OPTIONS, QUERY' }, body: '' })
   })
 
-  test('SPEC 7.405: another method on a known path gets a 405 with Allow', () => {
+  test('SPEC 7.405: responds to another method on a known path with 405 and Allow', () => {
     const expected = { status: 405, code: 'method_not_allowed', headers: { allow: 'GET, HEAD, DELETE, OPTIONS' } }
     for (const method of ['POST', 'PUT', 'PATCH', 'TRACE', 'CONNECT', 'QUERY']) assert.deepEqual(refused(api, method, '/job-status/1'), expected)
     assert.deepEqual(refused(api, 'HEAD', '/start-job').headers, { allow: 'POST, OPTIONS' })
   })
 
-  test('a literal path has its own methods only, even when a parameter would match', () => {
+  test('has only the methods of a literal path, even if a parameter would match', () => {
     assert.deepEqual(refused(api, 'DELETE', '/job-status/latest'), { status: 405, code: 'method_not_allowed', headers: { allow: 'GET, HEAD, OPTIONS' } })
   })
 
-  test('SPEC 7.501: a method that neither a route nor a standard knows gets a 501', () => {
+  test('SPEC 7.501: responds with 501 to a method that neither a route nor a standard knows', () => {
     for (const method of ['BREW', 'get', '__proto__', 'constructor']) {
       assert.deepEqual(refused(api, method, '/start-job'), { status: 501, code: 'not_implemented', headers: {} })
     }
   })
 
-  test('a bad parameter gets a 400', () => {
+  test('responds with 400 to a bad parameter', () => {
     for (const id of ['%', '%zz', '%E2%82', '%C0%AF', '.', '..', '%2e', '%2E.', '.%2e', '%00', 'a%00b']) {
       assert.deepEqual(refused(api, 'GET', `/job-status/${id}`), { status: 400, code: 'invalid_path', headers: {} }, id)
     }
   })
 })
 
-describe('router: construction', () => {
+describe('the construction of a router', () => {
   for (const [keys, message] of [
     [[], /there are no routes/],
     [['GET'], /write a method and a path/],
@@ -229,21 +229,21 @@ describe('router: construction', () => {
     [['/a', '* /a'], /any method already has a handler/],
     [['GET /{a}/x', 'POST /{b}/x'], /"GET \/\{a\}\/x" and "POST \/\{b\}\/x" are the same path; name its parameters the same/],
   ] as const) {
-    test(`${JSON.stringify(keys)} throws a TypeError that says what to do`, () => {
+    test(`throws a TypeError for ${JSON.stringify(keys)} that says what to do`, () => {
       const routes = Object.fromEntries(keys.map((key) => [key, named('x')]))
       assert.throws(() => router(routes), (error: unknown) => error instanceof TypeError && message.test(error.message))
     })
   }
 
-  test('an invalid handler throws', () => {
+  test('throws for an invalid handler', () => {
     assert.throws(() => router({ 'GET /x': undefined as unknown as Handler }), /TypeError: router: the route "GET \/x" needs a handler/)
   })
 })
 
-describe('router: operations', () => {
+describe('the operations of a router', () => {
   const operation = (method: string, openapi: object = {}) => ({ method, openapi: openapi as Record<string, unknown> })
 
-  test('handlers are described at their paths, with every path parameter', () => {
+  test('are described at their paths, with every path parameter', () => {
     const status = described(named('status'), [operation('GET', { summary: 's', parameters: [{ name: 'q', in: 'query' }] }), operation('DELETE'), operation('POST')])
     const id = { name: 'id', in: 'path', required: true, schema: { type: 'string' } }
     assert.deepEqual(router<string>({ 'GET|DELETE /jobs/{id}': status, 'GET /plain': named('plain') }).operations, [
@@ -257,7 +257,7 @@ describe('router: operations', () => {
     ])
   })
 
-  test('a handler for any method is described without methods that have their own, and with its methods for OPTIONS *', () => {
+  test('leave out, for a handler of any method, methods that have their own handler', () => {
     const any = described(named('any'), [operation('GET'), operation('PUT')])
     const own = described(named('own'), [operation('GET', { summary: 'own' })])
     const both = router<string>({ '/x': any, 'GET /x': own })
@@ -266,7 +266,7 @@ describe('router: operations', () => {
   })
 })
 
-test('routing agrees with a plain reading of the rules, for random routes and paths', () => {
+test('a router agrees with a plain reading of the rules, for random routes and paths', () => {
   const literal = fc.oneof(fc.constantFrom('a', 'b', 'a:b', 'a+', '(a)', '$', "!'(),;=@", '~', '-', 'a.b', '%2F', 'constructor'),
     fc.string({ unit: fc.constantFrom(...'ab:+()$&.-_~!@,;=\''), minLength: 1, maxLength: 4 }).filter((text) => !/^:|^\.\.?$/.test(text)))
   const template = fc.array(fc.oneof({ weight: 2, arbitrary: literal }, { weight: 1, arbitrary: fc.constant('{}') }), { maxLength: 4 })

@@ -31,7 +31,7 @@ const repository = () => {
 }
 
 describe('strictQuery', () => {
-  test('rejects parameters that the description does not name, and repeated ones, and lists the known ones', async () => {
+  test('rejects unknown and repeated parameters, and lists the known ones', async () => {
     const handler = strictQuery(list({ repository: repository() }))
     for (const method of ['GET', 'HEAD']) {
       assert.equal((await ask(handler, method, '/notes')).status, 200)
@@ -72,7 +72,7 @@ describe('strictQuery', () => {
   })
 })
 
-describe('members that a schema does not know', () => {
+describe('properties that a schema does not know', () => {
   const closed = jsonSchema<{ title: string }>({ type: 'object', properties: { title: { type: 'string' } }, additionalProperties: false })
   const change = jsonSchema<Partial<{ title: string }>>({ type: 'object', properties: { title: { type: 'string' } }, additionalProperties: false })
   const params = { id: 'a' }

@@ -9,7 +9,7 @@ import { Gathered } from '../../../src/runtime/text.js'
 import { NodeBody } from '../../../adapters/node/body.js'
 import { fakeRequest } from '../kit/request.js'
 
-test('the bytes are those that were added, however they were cut', () => {
+test('a byte buffer has the added bytes, however they were cut', () => {
   fc.assert(fc.property(fc.array(fc.uint8Array({ maxLength: 9000 }), { maxLength: 8 }), (pieces) => {
     const gathered = new Gathered()
     for (const piece of pieces) {
@@ -36,7 +36,7 @@ function held(): number {
 describe('a body that arrives byte by byte takes at most twice its size', () => {
   const length = 300_000
 
-  test('of node:http, read as a whole', async () => {
+  test('in node:http, read as a whole', async () => {
     const req = Object.assign(new EventEmitter(), { headers: {}, destroyed: false })
     const reading = new NodeBody(req as never, {} as never, undefined, false).bytes(length)
     const before = held()
@@ -47,7 +47,7 @@ describe('a body that arrives byte by byte takes at most twice its size', () => 
     assert.ok(after - before < 5_000_000, `${after - before} bytes`)
   })
 
-  test('of a bulk request, before it is large enough to be streamed', async () => {
+  test('in a bulk request, before it is large enough to be streamed', async () => {
     const items = Array.from({ length: 30_000 }, (_, n) => ({ n }))
     const bytes = Buffer.from(JSON.stringify(items))
     let grown = Infinity

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KeyCounts } from '../../../src/runtime/collections.js'
 
-test('counts each key by itself', () => {
+test('KeyCounts counts each key separately', () => {
   const counts = new KeyCounts<string | undefined>()
   for (const key of ['a', 'a', 'b', undefined]) counts.add(key)
   assert.deepEqual(['a', 'b', undefined, 'c'].map((key) => counts.get(key)), [2, 1, 1, 0])
@@ -10,7 +10,7 @@ test('counts each key by itself', () => {
   assert.deepEqual(['a', 'b', undefined, 'c'].map((key) => counts.get(key)), [1, 0, 0, 0])
 })
 
-test('keeps at most 64 keys whose count is 0', () => {
+test('KeyCounts keeps at most 64 keys whose count is 0', () => {
   const counts = new KeyCounts<number>()
   const keys = Array.from({ length: 10_000 }, (_, key) => key)
   for (const key of keys) counts.add(key)

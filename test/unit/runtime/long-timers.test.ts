@@ -6,7 +6,7 @@ import {
 
 const LONG_MS = [2 ** 31, 30 * 86_400_000, 100 * 365 * 86_400_000, Infinity]
 
-test('a timer of more than 2^31 - 1 ms does not fire at once, nor makes Node warn', async (t) => {
+test('a timer of more than 2^31 - 1 ms neither fires at once nor makes Node warn', async (t) => {
   const warnings: Error[] = []
   const note = (warning: Error): void => { warnings.push(warning) }
   process.on('warning', note)
@@ -43,7 +43,7 @@ test('a long timer fires once after all of its time, with its argument', () => {
   assert.deepEqual([waits.length, fired], [3, ['argument']])
 })
 
-test('work with a limit of Infinity is never late', async () => {
+test('work with a limit of Infinity never times out', async () => {
   const work = new Promise<string>((resolve) => { setTimeout(() => { resolve('done') }, 20) })
   assert.equal(await within(work, Infinity, () => new Error('late')), 'done')
   const slow = new Promise<void>((resolve) => { setTimeout(resolve, 20) })

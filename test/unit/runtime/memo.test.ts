@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Memo } from '../../../src/runtime/collections.js'
 
-test('a text that is used again survives a flood of others, and the flood is bounded', () => {
+test('a memoised text that is used again survives a flood of others, and the flood is bounded', () => {
   const made: string[] = []
   const memo = new Memo((text) => {
     made.push(text)
@@ -17,7 +17,7 @@ test('a text that is used again survives a flood of others, and the flood is bou
   assert.equal(made.filter((text) => text === 'often').length, 1)
 })
 
-test('the size counts the texts of both generations', () => {
+test('the size of a memo counts the texts of both generations', () => {
   const memo = new Memo((text) => ({ text }))
   const sizes = Array.from({ length: 300 }, (_, at) => {
     memo.get(`text ${at}`)
@@ -27,7 +27,7 @@ test('the size counts the texts of both generations', () => {
   assert.deepEqual([sizes[0], sizes[127], sizes[128], sizes[255], sizes[256], sizes[299]], [1, 128, 129, 256, 129, 172])
 })
 
-test('long texts are not kept', () => {
+test('a memo keeps no long texts', () => {
   const memo = new Memo((text) => ({ text }))
   assert.equal(memo.get('x'.repeat(255)), memo.get('x'.repeat(255)))
   assert.notEqual(memo.get('x'.repeat(256)), memo.get('x'.repeat(256)))

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { Notices } from '../../../src/runtime/notices.js'
 
 describe('Notices', () => {
-  test('the first is sent at once, and those that follow are sent together, each once', async () => {
+  test('sends the first notice at once and the following ones together, each once', async () => {
     const sent: (readonly string[])[] = []
     const notices = new Notices(async (names) => { sent.push(names) })
     for (const name of ['a', 'b', 'c', 'b']) notices.add(name)
@@ -15,7 +15,7 @@ describe('Notices', () => {
     await notices.flush()
   })
 
-  test('a failure loses one message only', async () => {
+  test('loses only one message in a failure', async () => {
     const sent: (readonly string[])[] = []
     const notices = new Notices(async (names) => {
       if (names.includes('a')) throw new Error('lost')
@@ -27,7 +27,7 @@ describe('Notices', () => {
     assert.deepEqual(sent, [['b']])
   })
 
-  test('a message has at most 500 names, and at most 10,000 wait', async () => {
+  test('sends at most 500 names in a message, and lets at most 10,000 wait', async () => {
     const sizes: number[] = []
     const notices = new Notices(async ({ length }) => { sizes.push(length) })
     for (let n = 0; n < 11_000; n++) notices.add(String(n))

@@ -31,7 +31,7 @@ const isNear = (one: string, other: string): boolean => {
 
 const LIST = 'The options are owner, id, timeoutMs, maxLineBytes, maxWaitSeconds, respond and onError.'
 
-describe('names of options', () => {
+describe('the name of an option', () => {
   for (const [wrong, meant] of [
     ['ownr', 'owner'], ['Owner', 'owner'], ['onerror', 'onError'], ['respnd', 'respond'], ['timeout', 'timeoutMs'], ['timeoutSeconds', 'timeoutMs'],
     ['maxLine', 'maxLineBytes'], ['maxWaitMs', 'maxWaitSeconds'], ['onwer', 'owner'], ['ids', 'id'], ['ID', 'id'],
@@ -42,7 +42,7 @@ describe('names of options', () => {
     })
   }
 
-  test('a name that is unknown is rejected with the names that exist, whatever its value', () => {
+  test('is rejected with the existing names if it is unknown, whatever its value', () => {
     for (const [name, value] of [['blobs', 1], ['toString', 1], ['constructor', 1], ['unset', undefined]] as const) {
       assert.throws(check({ owner: 1, [name]: value }), { name: 'TypeError', message: `make: there is no option "${name}". ${LIST}` })
     }
@@ -50,19 +50,19 @@ describe('names of options', () => {
     assert.throws(() => { checkNames('make', { b: 1 }, { a: 1 }) }, { message: 'make: there is no option "b"; did you mean "a"? The only option is a.' })
   })
 
-  test('a name that is set is not suggested', () => {
+  test('is not suggested if it is set', () => {
     assert.throws(check({ owner: 1, ownr: 2 }), { message: `make: there is no option "ownr". ${LIST}` })
     assert.throws(check({ owner: undefined, ownr: 2 }), /did you mean "owner"/)
     checkNames('make', { records: 1 }, { record: 1, records: 1 })
   })
 
-  test('a value that is no object is rejected with an example', () => {
+  test('is explained with an example if the options are not an object', () => {
     for (const wrong of [undefined, null, 'x', 5, () => 1]) {
       assert.throws(check(wrong), { name: 'TypeError', message: 'make: pass options, such as { owner }' })
     }
   })
 
-  test('known names never throw, others always do, and similar ones are suggested', () => {
+  test('never throws if it is known, always throws if not, and similar ones are suggested', () => {
     fc.assert(fc.property(fc.subarray(names), (given) => { check(Object.fromEntries(given.map((name) => [name, 1])))() }))
     const edited = fc.tuple(fc.constantFrom(...names), fc.array(fc.tuple(fc.nat(14), fc.constantFrom('', 'a', 'S', 'ms')), { maxLength: 4 }), fc.boolean())
       .map(([name, edits, put]) => edits.reduce((text, [at, letter]) => text.slice(0, at) + letter + text.slice(put ? at : at + 1), name))

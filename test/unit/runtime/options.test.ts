@@ -19,7 +19,7 @@ const TABLE = {
 
 const read = (options: object) => readOptions('make', options as Settings, TABLE)
 
-test('options come back with their defaults, which their type knows', () => {
+test('parsed options have their defaults, which their type knows', () => {
   const { retentionMs, remove, places } = read({ prefix: 'a', places: Infinity })
   const sum: number = retentionMs + 1
   const choice: 'cancel' | 'forget' = remove

@@ -18,7 +18,7 @@ describe('within', () => {
     alive(t)
   })
 
-  test('rejects once the time is over, also under fake timers', async (t) => {
+  test('rejects once the time is over, even under fake timers', async (t) => {
     alive(t)
     t.mock.timers.enable()
     const waiting = within(silent, 5, () => new Error('late'))
@@ -26,7 +26,7 @@ describe('within', () => {
     await assert.rejects(waiting, /late/)
   })
 
-  test('does not ask for an error if the work was done', async () => {
+  test('creates no error if the work was done', async () => {
     let asked = 0
     await within(Promise.resolve(), 1, () => {
       asked++

@@ -18,8 +18,8 @@ function line(limit: SharedLimit) {
 
 const settled = () => new Promise(setImmediate)
 
-describe('a limit of all callers', () => {
-  test('gives what fits, in the order of the requests, and more than all of it to one that is alone', async () => {
+describe('a limit shared by all callers', () => {
+  test('admits what fits, in the order of the requests, and more than all of it to a single one', async () => {
     const limit = new SharedLimit(10, Infinity)
     const all = limit.open('one')
     assert.equal(all.tryAcquire(50), undefined)
@@ -35,7 +35,7 @@ describe('a limit of all callers', () => {
     assert.equal(limit.open('one').tryAcquire(8), undefined)
   })
 
-  test('lets nobody pass one that waits, and admits the next if that one gives up', async () => {
+  test('lets no request pass a waiting one, and admits the next if the waiting one gives up', async () => {
     const limit = new SharedLimit(10, Infinity)
     assert.equal(limit.open('one').tryAcquire(5), undefined)
     const stop = new AbortController()
@@ -48,13 +48,13 @@ describe('a limit of all callers', () => {
     assert.equal(await limit.open('one').acquire(1, stop), false)
   })
 
-  test('reads no signal if nothing has to wait, because a signal costs time', async () => {
+  test('reads no signal if no request has to wait, because a signal costs time', async () => {
     const work = { get signal(): AbortSignal { throw new Error('is not needed') } }
     assert.equal(await new SharedLimit(10).open('one').acquire(5, work), true)
   })
 })
 
-describe('one caller', () => {
+describe('one caller of a shared limit', () => {
   test('gets a quarter, or more if it has nothing else, and then waits without delaying others', async () => {
     const limit = new SharedLimit(100)
     const { entered, wait } = line(limit)
@@ -69,7 +69,7 @@ describe('one caller', () => {
     assert.deepEqual(entered, ['first', 'other', 'greedy 0', 'greedy 1'])
   })
 
-  test('takes turns with other callers that wait, however many requests it has in line', async () => {
+  test('takes turns with other waiting callers, however many requests it has in line', async () => {
     const limit = new SharedLimit(1)
     const { entered, wait } = line(limit)
     const shares = [wait('greedy', 1, 'a'), wait('greedy', 1, 'b'), wait('greedy', 1, 'c'), wait('other', 1, 'x'), wait('other', 1, 'y')]
@@ -81,7 +81,7 @@ describe('one caller', () => {
     assert.deepEqual(entered, ['a', 'b', 'x', 'c', 'y'])
   })
 
-  test('is told why it gets no more', () => {
+  test('gets the reason why it gets no more', () => {
     const limit = new SharedLimit(100)
     const one = limit.open('one')
     one.add(25)

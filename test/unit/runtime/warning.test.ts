@@ -16,8 +16,8 @@ async function heard(work: () => unknown): Promise<string> {
   return message
 }
 
-describe('what is reported without an onError', () => {
-  test('an error is shown with the stacks of all its causes', async () => {
+describe('the report of a failure without an onError', () => {
+  test('shows an error with the stacks of all its causes', async () => {
     const error = new Error('no user', { cause: new TypeError('no row', { cause: new Error('ECONNREFUSED') }) })
     const text = await heard(() => { warn(error) })
     assert.match(text, /^Error: no user\n {4}at [^]*\n\[cause\] TypeError: no row\n {4}at [^]*\n\[cause\] Error: ECONNREFUSED\n {4}at /)
@@ -27,7 +27,7 @@ describe('what is reported without an onError', () => {
     assert.match(await heard(() => { warn(new Error('x', { cause: 'a text' })) }), /\n\[cause\] a text$/)
   })
 
-  test('a rejection is one line without a stack, and its cause is shown', async () => {
+  test('shows a rejection in one line without a stack, with its cause', async () => {
     assert.equal(await heard(() => { warn(httpError('queue_full')) }), 'HttpError: 503 queue_full: Too much work is waiting already.')
     assert.equal(await heard(() => { warn(new StoreUnavailableError('There is no room', { reason: 'full' })) }), 'StoreUnavailableError: There is no room')
     const text = await heard(() => { warn(new HttpError(502, 'bad_gateway', { cause: new Error('reset') })) })
@@ -35,20 +35,20 @@ describe('what is reported without an onError', () => {
     assert.match(await heard(() => { warn(httpError('internal_error')) }), /\n {4}at /)
   })
 
-  test('the boundary says which request it was, and never its query', async () => {
+  test('names the request, and never its query', async () => {
     const text = await heard(() => guard(() => { throw new Error('x') })(fakeRequest()))
     assert.match(text, /^POST \/things: Error: x\n/)
   })
 
-  test('a task is named by its id, name and attempt', async () => {
+  test('names a task by its id, name and attempt', async () => {
     assert.match(await heard(() => { warn(new Error('x'), aboutTask({ taskId: 'id-1', name: 'report', attempt: 2 })) }), /^Task id-1 \(report, attempt 2\): Error: x\n/)
   })
 })
 
-describe('a client that has gone is no failure', () => {
+describe('a client that has disconnected', () => {
   const gone = (reason?: unknown) => Object.assign(fakeRequest(), { signal: AbortSignal.abort(reason) })
 
-  test('what fails with the reason of the request, bare or wrapped, is not reported', async () => {
+  test('causes no report of what fails with the reason of its request, bare or wrapped', async () => {
     const request = gone()
     const seen: unknown[] = []
     const wrapped = new Error('stopped', { cause: request.signal.reason })
@@ -58,7 +58,7 @@ describe('a client that has gone is no failure', () => {
     assert.deepEqual(seen, [])
   })
 
-  test('another failure is, though the client has gone', async () => {
+  test('does not prevent the report of another failure', async () => {
     const seen: unknown[] = []
     const error = new Error('disk')
     await guard(() => { throw error }, { onError: (told) => seen.push(told) })(gone())
@@ -68,7 +68,7 @@ describe('a client that has gone is no failure', () => {
     assert.deepEqual(seen, [error, abort, abort])
   })
 
-  test('a bulk repository that stops for it is not reported', async () => {
+  test('causes no report of a bulk repository that stops', async () => {
     const controller = new AbortController()
     const seen: unknown[] = []
     const handler = bulkCreate<{ id: number }, object>({

@@ -18,7 +18,7 @@ describe('WatchList', () => {
     assert.deepEqual(told, ['a', 'a', 'b'])
   })
 
-  test('one listener twice is two watches; each ends once', async () => {
+  test('treats one listener twice as two watches, which end separately', async () => {
     const list = new WatchList()
     let told = 0
     const listener = (): void => { told++ }
@@ -36,7 +36,7 @@ describe('WatchList', () => {
     assert.deepEqual([list.size, list.has('a'), [...list.keys()]], [0, false, []])
   })
 
-  test('a listener that throws does not keep the notice from the others', async () => {
+  test('notifies other listeners if one throws', async () => {
     const list = new WatchList()
     let told = 0
     list.add('a', () => { throw new Error('own') })

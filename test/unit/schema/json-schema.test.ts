@@ -22,7 +22,7 @@ describe('jsonSchema: values', () => {
     assert.deepEqual(validate(user, value), { value })
   })
 
-  test('nothing is coerced and no default is applied', () => {
+  test('nothing is coerced, and no default is applied', () => {
     const schema = jsonSchema({ type: 'object', properties: { n: { type: 'integer', default: 1 }, s: { type: 'string' } } })
     const value = Object.freeze({ s: 'x' })
     assert.deepEqual(validate(schema, value), { value: { s: 'x' } })
@@ -67,12 +67,12 @@ describe('jsonSchema: values', () => {
     [{ properties: { 'a/b': { $ref: '#/$defs/code' } }, $defs: { code: { pattern: '^x', title: 'a code such as x1' } } }, { 'a/b': 'y' }, ['/a~1b', 'does not match the pattern: a code such as x1']],
     [{ allOf: [{ pattern: '^x', description: 'd'.repeat(121) }] }, 'y', ['', 'does not match the pattern']],
   ] as const) {
-    test(`${JSON.stringify(schema).slice(0, 70)}: ${expected[0]} ${expected[1]}`, () => {
+    test(`${JSON.stringify(schema).slice(0, 70)} gives ${expected[0]} ${expected[1]}`, () => {
       assert.deepEqual(details(schema, value), [{ pointer: expected[0], message: expected[1] }])
     })
   }
 
-  test('an error inside of anyOf is listed with what sums it up', () => {
+  test('an error inside of anyOf is listed beside the error of anyOf', () => {
     assert.deepEqual(details({ anyOf: [{ type: 'number' }, { minLength: 1 }] }, ''), [
       { pointer: '', message: 'must be number' },
       { pointer: '', message: 'must not have fewer than 1 characters' },
@@ -107,7 +107,7 @@ describe('jsonSchema: hostile values', () => {
     assert.deepEqual(found, [{ pointer: '/0', message: 'must be string' }])
   })
 
-  test('a value nested deeper than the stack is rejected, not a crash', () => {
+  test('a value nested deeper than the stack is rejected, and does not crash', () => {
     const tree = { type: 'object', properties: { child: { $ref: '#' } } }
     let value: object = {}
     for (let depth = 0; depth < 200_000; depth++) value = { child: value }
@@ -119,7 +119,7 @@ describe('jsonSchema: hostile values', () => {
     assert.deepEqual(found, [{ pointer: '/ok', message: 'is not allowed' }])
   })
 
-  test('errors are not kept after the call', () => {
+  test('errors are released after the call', () => {
     const schema = jsonSchema({ type: 'string' })
     const failed = validate(schema, 1)
     assert.deepEqual(validate(schema, 'x'), { value: 'x' })
@@ -144,7 +144,7 @@ describe('jsonSchema: construction', () => {
     })
   }
 
-  test('accepts annotations of OpenAPI, $schema of 2020-12, and one $id twice', () => {
+  test('annotations of OpenAPI, $schema of 2020-12, and one $id twice are accepted', () => {
     const schema = { $schema: 'https://json-schema.org/draft/2020-12/schema', $id: 'urn:example:x', type: 'string', example: 'x' }
     assert.doesNotThrow(() => [jsonSchema(schema), jsonSchema(schema)])
   })

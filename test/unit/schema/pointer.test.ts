@@ -9,25 +9,25 @@ import { validate } from '../../../src/schema/schema.js'
 const awkward = fc.oneof(fc.string({ maxLength: 20 }), fc.constantFrom('', '/', '~', '~1', '~01', '__proto__', 'constructor', 'a b', '0', '"', '\u0000'))
 
 describe('JSON pointers', () => {
-  test('the examples of RFC 6901 section 5', () => {
+  test('pass the examples of RFC 6901 section 5', () => {
     for (const [path, pointer] of [
       [[], ''], [['foo'], '/foo'], [['foo', 0], '/foo/0'], [[''], '/'], [['a/b'], '/a~1b'], [['c%d'], '/c%d'],
       [['e^f'], '/e^f'], [['g|h'], '/g|h'], [['i\\j'], '/i\\j'], [['k"l'], '/k"l'], [[' '], '/ '], [['m~n'], '/m~0n'],
     ] as const) assert.equal(toPointer(path), pointer)
   })
 
-  test('steps may be keys, objects with a key, and symbols', () => {
+  test('have steps that are keys, objects with a key, or symbols', () => {
     assert.equal(toPointer(['a', { key: 1 }, { key: 'b/c' }, Symbol('d')]), '/a/1/b~1c/d')
     assert.equal(toPointer(undefined), '')
   })
 
-  test('every path comes back from its pointer', () => {
+  test('lead back to the path for every path', () => {
     fc.assert(fc.property(fc.array(awkward, { maxLength: 10 }), (path) => {
       assert.deepEqual(fromPointer(toPointer(path)), path)
     }))
   })
 
-  test('no pointer is longer than 512 characters, and each leads to a parent of the path', () => {
+  test('have at most 512 characters, and each leads to a parent of the path', () => {
     const step: fc.Arbitrary<PathStep> = fc.oneof(fc.string({ maxLength: 900 }), fc.constant('~'.repeat(300)), fc.nat(), awkward.map((key) => ({ key })))
     fc.assert(fc.property(fc.array(step, { maxLength: 12 }), (path) => {
       const pointer = toPointer(path)
@@ -39,7 +39,7 @@ describe('JSON pointers', () => {
     }))
   })
 
-  test('ajv: the pointer of a wrong value leads to it, whatever the keys', () => {
+  test('lead to a wrong value of ajv, whatever the keys', () => {
     const tree = jsonSchema({ $defs: { node: { anyOf: [{ type: 'object', additionalProperties: { $ref: '#/$defs/node' } }, { const: 1 }] } }, $ref: '#/$defs/node' })
     const key = awkward.filter((text) => text !== '__proto__')
     fc.assert(fc.property(fc.array(key, { minLength: 1, maxLength: 6 }), (path) => {

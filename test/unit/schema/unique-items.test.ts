@@ -26,7 +26,7 @@ function looksAt(value: unknown): { value: unknown, readonly looks: () => number
 }
 
 describe('uniqueItems', () => {
-  test('each object is read once, and not once for each other object', () => {
+  test('reads each object once, and not once for each other object', () => {
     for (const count of [100, 1000, 10_000]) {
       const { value, looks } = looksAt(Array.from({ length: count }, (_, a) => ({ a, b: [{ c: a }] })))
       assert.equal(issuesOf(unique, value), undefined)
@@ -34,7 +34,7 @@ describe('uniqueItems', () => {
     }
   })
 
-  test('in a recursive schema, each value is read once for all levels', () => {
+  test('reads each value once for all levels in a recursive schema', () => {
     const schema = { $defs: { tree: { uniqueItems: true, items: { $ref: '#/$defs/tree' } } }, $ref: '#/$defs/tree' }
     const leaf = Array.from({ length: 50 }, (_, a) => ({ a }))
     let tree: unknown = leaf
@@ -44,7 +44,7 @@ describe('uniqueItems', () => {
     assert.equal(looks(), leaf.length)
   })
 
-  test('133 kB of small objects do not hold the event loop for seconds', () => {
+  test('holds the event loop for less than seconds with 133 kB of small objects', () => {
     const value: unknown = JSON.parse(`[${Array.from({ length: 14_000 }, (_, a) => `{"a":${a}}`).join()}]`)
     const before = process.cpuUsage()
     assert.equal(issuesOf(unique, value), undefined)
@@ -59,13 +59,13 @@ describe('uniqueItems', () => {
     [[{ 'a:1,b': 2 }, { a: 1, b: 2 }], false], [[{ a: { b: 1 } }, { a: { b: 2 } }], false], [[new Date(1), new Date(2)], false],
     [[new Date(1), new Date(1)], true], [['é', 'e\u0301'], false], [[{ toJSON: 1 }, { toJSON: 2 }], false], [[{ '"': '"' }, { '"': '\\"' }], false],
   ] as const) {
-    test(`${JSON.stringify(items)} has ${equal ? '' : 'no '}equal items`, () => {
+    test(`finds ${equal ? '' : 'no '}equal items in ${JSON.stringify(items)}`, () => {
       const issues = equal ? [{ message: 'must not have equal items (0 and 1 are)', path: [] }] : undefined
       assert.deepEqual(issuesOf(unique, items), issues)
     })
   }
 
-  test('it judges as ajv does, and names two items that are equal', () => {
+  test('judges as ajv does, and names two items that are equal', () => {
     const json = fc.letrec((tie) => ({
       value: fc.oneof({ depthSize: 'small' },
         fc.constantFrom(0, -0, 1, 1e21, '', '0', '1', 'a', '"', ',', null, true, false),
@@ -82,13 +82,13 @@ describe('uniqueItems', () => {
     }), { numRuns: 2000 })
   })
 
-  test('an error says where, and false allows equal items', () => {
+  test('names the place in its error, and allows equal items if it is false', () => {
     const schema = { properties: { tags: unique, all: { uniqueItems: false } } }
     assert.deepEqual(issuesOf(schema, { tags: ['a', 'b', 'a'], all: [1, 1] }), [{ message: 'must not have equal items (0 and 2 are)', path: ['tags'] }])
     assert.deepEqual(issuesOf({ type: 'object', additionalProperties: unique }, { a: [{}], b: [{}, {}] })?.map(({ path }) => path), [['b']])
   })
 
-  test('a validation keeps no memory for the next one', () => {
+  test('keeps no memory between validations', () => {
     const schema = jsonSchema(unique)
     const item = { a: 1 }
     const validate = (value: unknown) => 'issues' in schema['~standard'].validate(value)
@@ -98,14 +98,14 @@ describe('uniqueItems', () => {
     assert.equal(validate([item, { a: 1 }]), false)
   })
 
-  test('an item that is nested too deeply is rejected', () => {
+  test('rejects an item that is nested too deeply', () => {
     let deep: unknown = 1
     for (let depth = 0; depth < 100_000; depth++) deep = [deep]
     assert.deepEqual(issuesOf(unique, [deep, 1]), [{ message: 'is nested too deeply' }])
   })
 })
 
-test('equal values get the same number, others another', () => {
+test('equal values get the same number, and others get another number', () => {
   const values = new EqualValues()
   const one = values.numberOf({ a: [1, { b: 2, c: 3 }] })
   assert.equal(values.numberOf({ a: [1, { c: 3, b: 2 }] }), one)

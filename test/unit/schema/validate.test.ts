@@ -23,7 +23,7 @@ const zod = z.object({ email: z.string(), at: z.array(z.object({ 'a/b': z.number
 const valibot = v.object({ email: v.string(), at: v.array(v.object({ 'a/b': v.number() })), n: v.pipe(v.string(), v.transform(Number)) })
 
 describe('validate', () => {
-  test('the type of the input follows from the schema, without a cast', () => {
+  test('infers the type of the input from the schema, without a cast', () => {
     type Out = { email: string, at: { 'a/b': number }[], n: number }
     const byZod = define(zod, (input) => input.n)
     const byValibot = define(valibot, (input) => input.n)
@@ -37,13 +37,13 @@ describe('validate', () => {
   })
 
   for (const [name, schema] of [['zod', zod], ['valibot', valibot]] as const) {
-    test(`${name}: the transformed value comes out, synchronously`, () => {
+    test(`${name}: returns the transformed value synchronously`, () => {
       const result = validate(schema, { email: 'a@b', at: [{ 'a/b': 1 }], n: '7', extra: 1 })
       assert.ok(!(result instanceof Promise) && 'value' in result)
       assert.deepEqual(result.value, { email: 'a@b', at: [{ 'a/b': 1 }], n: 7 })
     })
 
-    test(`${name}: issues become pointers`, () => {
+    test(`${name}: turns issues into pointers`, () => {
       const result = validate(schema, { at: [{ 'a/b': 1 }, { 'a/b': 'x' }], n: '7' })
       assert.ok(!(result instanceof Promise) && 'details' in result)
       assert.deepEqual(result.details.map((detail) => detail.pointer), ['/email', '/at/1/a~1b'])
@@ -51,7 +51,7 @@ describe('validate', () => {
     })
   }
 
-  test('no message repeats a regular expression of the schema', async () => {
+  test('repeats no regular expression of the schema in a message', async () => {
     const code = /^[a-z]+$/
     const schemas = {
       zod: z.object({ a: z.string().regex(code), b: z.email(), c: z.string().regex(code, 'must be lower case') }),
@@ -70,7 +70,7 @@ describe('validate', () => {
     }
   })
 
-  test('zod: asynchronous checks are awaited', async () => {
+  test('awaits asynchronous checks of zod', async () => {
     const schema = z.string().refine(async (text) => text === 'yes')
     const good = validate(schema, 'yes')
     assert.ok(good instanceof Promise)
@@ -78,18 +78,18 @@ describe('validate', () => {
     assert.deepEqual(await validate(schema, 'no'), { details: [{ pointer: '', message: 'Invalid input' }] })
   })
 
-  test('valibot: asynchronous checks are awaited', async () => {
+  test('awaits asynchronous checks of valibot', async () => {
     const schema = v.pipeAsync(v.string(), v.checkAsync(async (text) => text === 'yes', 'say yes'))
     assert.deepEqual(await validate(schema, 'no'), { details: [{ pointer: '', message: 'say yes' }] })
   })
 
-  test('an error that a validator throws or rejects with is passed on', async () => {
+  test('passes on an error that a validator throws or rejects with', async () => {
     const defect = new Error('defect')
     assert.throws(() => validate(standard(() => { throw defect }), 1), defect)
     await assert.rejects(async () => validate(standard(() => Promise.reject(defect)), 1), defect)
   })
 
-  test('at most 20 details, long messages cut, no issue at all is still a failure', () => {
+  test('has at most 20 details, cuts long messages, and fails even without an issue', () => {
     const issues = Array.from({ length: 50 }, (_, index) => ({ message: 'x'.repeat(1000), path: [index] }))
     const many = validate(standard(() => ({ issues })), 1)
     assert.ok(!(many instanceof Promise) && 'details' in many)
@@ -100,14 +100,14 @@ describe('validate', () => {
 })
 
 describe('schemas', () => {
-  test('objects and functions with ~standard are schemas, other things are not', () => {
+  test('are objects and functions with ~standard, and nothing else', () => {
     const callable = Object.assign(() => 1, standard((value) => ({ value })))
     for (const good of [zod, valibot, jsonSchema({}), callable]) assert.equal(isSchema(good), true)
     for (const bad of [undefined, null, 1, {}, { '~standard': null }, { '~standard': {} }, { type: 'string' }]) assert.equal(isSchema(bad), false)
     assert.throws(() => assertSchema({ type: 'string' }, 'task «export»: input'), /^TypeError: task «export»: input must be .*jsonSchema\(/)
   })
 
-  test('the JSON Schema is read back where the library tells it', () => {
+  test('give their JSON Schema back if the library tells it', () => {
     const source = { $schema: 'https://json-schema.org/draft/2020-12/schema', type: 'object', required: ['a'] }
     assert.deepEqual(toJsonSchema(jsonSchema(source)), { type: 'object', required: ['a'] })
     assert.deepEqual(toJsonSchema(z.object({ a: z.string() })), { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] })

@@ -38,7 +38,7 @@ const rejects = (code: string, status: number) => (error: unknown): boolean => (
   isHttpError(error) && error.code === code && error.status === status
 )
 
-describe('records of a JSON document', () => {
+describe('streamJson reads', () => {
   test('an array below properties', async () => {
     const body = JSON.stringify({ meta: { of: [1] }, data: { users: [{ id: 1 }, { id: 2, tags: ['a'] }, { id: 3 }] } })
     const { written, result } = await post(streamJson(USERS), { body })
@@ -62,7 +62,7 @@ describe('records of a JSON document', () => {
     assert.deepEqual(written, [{ id: 1 }, { id: 2 }, { id: 3 }])
   })
 
-  test('a coded body, and records that are no objects', async () => {
+  test('a coded body, and records that are not objects', async () => {
     const body = gzipSync(JSON.stringify({ data: { users: [{ id: 1 }, 2, { id: 3 }] } }))
     const { written, result } = await post(streamJson(USERS), { body, headers: { ...JSON_TYPE, 'content-encoding': 'gzip' } })
     assert.deepEqual(written, [{ id: 1 }, { id: 3 }])
@@ -70,15 +70,15 @@ describe('records of a JSON document', () => {
   })
 })
 
-describe('what is rejected', () => {
-  test('another media type gets a 415 that names those of the source', async () => {
+describe('streamJson rejects', () => {
+  test('another media type with a 415 that names those of the source', async () => {
     const source = streamJson(USERS, { mediaTypes: ['application/vnd.acme+json'] })
     await assert.rejects(post(source, { body: '{}' }), (error: unknown) => (
       rejects('unsupported_media_type', 415)(error) && isHttpError(error) && error.headers?.['accept'] === 'application/vnd.acme+json'
     ))
   })
 
-  test('malformed JSON gets a 400 with the report of the records before it', async () => {
+  test('malformed JSON with a 400 and the report of the records before it', async () => {
     const body = `{"data":{"users":[{"id":1},{"id":2},${'{"id":3},'.repeat(2000)}{"id":}]}}`
     await assert.rejects(post(streamJson(USERS), { body }, 1000), (error: unknown) => (
       rejects('malformed_json', 400)(error) && isHttpError(error) && Number((error.members?.['summary'] as UploadResult['summary'] | undefined)?.succeeded) > 0
@@ -86,19 +86,19 @@ describe('what is rejected', () => {
     await assert.rejects(post(streamJson(USERS), { body: '{"data":{"users":[{"id":1}' }), rejects('malformed_json', 400))
   })
 
-  test('a record that is too large for memory gets a 413', async () => {
+  test('a record that is too large for memory with a 413', async () => {
     const body = `{"data":{"users":[{"id":1},{"name":"${'x'.repeat(300_000)}"}]}}`
     await assert.rejects(post(streamJson(USERS, { maxRecordBytes: 200_000 }), { body }, 10_000), rejects('body_too_large', 413))
   })
 
-  test('options that are wrong throw when the source is made', () => {
+  test('wrong options when the source is created', () => {
     assert.throws(() => streamJson([] as never), /^TypeError: streamJson: pass a function/)
     assert.throws(() => streamJson(USERS, { maxRecordByte: 1 } as never), /did you mean "maxRecordBytes"/)
     assert.throws(() => ndjsonUpload({ source: {} as never, write: () => undefined }), /source must be an object with mediaTypes and read/)
   })
 })
 
-test('a task that was interrupted continues after the last position', async () => {
+test('a streamJson task that was interrupted continues after the last position', async () => {
   const blobs = new MemoryBlobs()
   const key = `ndjson-upload/${'a'.repeat(22)}`
   const body = Buffer.from(JSON.stringify({ data: { users: Array.from({ length: 50 }, (_, id) => ({ id })) } }))
@@ -120,7 +120,7 @@ test('a task that was interrupted continues after the last position', async () =
   assert.deepEqual(result.summary, { total: 50, succeeded: 50, failed: 0 })
 })
 
-describe('what a record cannot keep', () => {
+describe('a value of streamJson that a record cannot keep', () => {
   const ARRAY = () => streamJson(() => [parser.asStream(), streamArray.asStream()])
   const codeOf = async (item: string): Promise<string | undefined> => {
     const { written, result } = await post(ARRAY(), { body: `[{"id":1},${item},{"id":3}]` })

@@ -7,7 +7,7 @@ import { coreOf } from '../../../src/tasks/tasks.js'
 const report = defineTask({ name: 'report', run: () => 1 })
 const options = { statusPath: '/tasks/{id}', owner: 'anyone' } as const
 
-describe('what createTasks returns', () => {
+describe('the object that createTasks returns', () => {
   test('has its own methods only', () => {
     const tasks = createTasks({ ...memory(), definitions: [report] })
     assert.deepEqual(Object.keys(tasks), [])
@@ -23,7 +23,7 @@ describe('what createTasks returns', () => {
     })
   })
 
-  test('is required by endpoints: they throw for anything else', () => {
+  test('is required by endpoints, which throw for anything else', () => {
     for (const wrong of [undefined, null, {}, { definitions: [report] }, 'tasks', 1]) {
       assert.throws(() => taskEndpoints(wrong as never, options), {
         name: 'TypeError', message: 'taskEndpoints: pass what createTasks returned, then options',

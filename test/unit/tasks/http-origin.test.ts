@@ -44,7 +44,7 @@ describe('the owner and the context of records', () => {
     for (const [way, headers] of Object.entries({
       'directly': {}, 'with a key': { 'idempotency-key': '"one"' }, 'in the background': { prefer: 'respond-async, wait=20' },
     })) {
-      test(`${name} that is answered ${way}`, async () => {
+      test(`belong to ${name}, handled ${way}`, async () => {
         seen.length = 0
         const keyed = 'idempotency-key' in headers && { 'idempotency-key': `"${name}"` }
         const request = fakeRequest({ headers: { 'content-type': type, ...headers, ...keyed }, body })
@@ -55,7 +55,7 @@ describe('the owner and the context of records', () => {
     }
   }
 
-  test('without background the context is that of the request', async () => {
+  test('come from the request if there is no background', async () => {
     const place: unknown[] = []
     const plain = ndjsonUpload<object, unknown>({ write: (_, { owner, context }) => { place.push({ owner, context }) } })
     await plain(fakeRequest({ headers: { 'content-type': 'application/x-ndjson' }, body: '{}\n' }).with({ context: { own: 1 } }))

@@ -29,7 +29,7 @@ const isInvalidCursor = {
 }
 
 describe('tasks.list', () => {
-  test('shows an owner the own tasks, an anonymous client those without an owner, and the application all', async (t) => {
+  test('shows an owner their own tasks, an anonymous client those without an owner, and the application all', async (t) => {
     const { tasks, submit } = setUp(t)
     const [ann, bob, nobody] = [await submit('ann'), await submit('bob'), await submit(undefined)]
     const own = await tasks.submit(report, {})
@@ -44,7 +44,7 @@ describe('tasks.list', () => {
     assert.equal('next' in all, false)
   })
 
-  test('a page of tasks with long results ends early, and reads few more than it shows', async (t) => {
+  test('ends a page of tasks with long results early, and reads few more than it shows', async (t) => {
     const long = defineTask({ name: 'long', run: () => ({ text: 'x'.repeat(100_000) }) })
     const { engine, ...rest } = memory()
     let read = 0
@@ -95,7 +95,7 @@ describe('tasks.list', () => {
     assert.deepEqual((await tasks.ownedBy('ann').list({ status: 'failed' })).items, [await tasks.get(bad)])
   })
 
-  test('pages have `limit` items and a cursor, except the last one', async (t) => {
+  test('has pages of `limit` items and a cursor, except the last one', async (t) => {
     const { tasks } = setUp(t)
     const ids: string[] = []
     for (let n = 0; n < 10; n++) ids.push((await tasks.ownedBy('ann').submit(mail, {}, { id: `task-${String(n)}` })).taskId)
@@ -111,7 +111,7 @@ describe('tasks.list', () => {
     assert.deepEqual([seen, sizes], [ids, [5, 5]])
   })
 
-  test('a cursor of another owner, filter or order, or of nobody, is rejected', async (t) => {
+  test('rejects a cursor of another owner, filter or order', async (t) => {
     const { tasks, submit } = setUp(t)
     for (let n = 0; n < 3; n++) await submit('ann')
     await submit('bob')
@@ -131,7 +131,7 @@ describe('tasks.list', () => {
     }
   })
 
-  test('options that make no sense are rejected', async (t) => {
+  test('rejects invalid options', async (t) => {
     const { tasks } = setUp(t)
     const stranger = defineTask({ name: 'report', run: () => 1 })
     const wrong: [object, RegExp][] = [
@@ -156,7 +156,7 @@ describe('tasks.list', () => {
     await assert.rejects(tasks.list({ owner: undefined } as never), /write tasks\.ownedBy\(owner\)\.list/)
   })
 
-  test('a task that was deleted, or has expired, is not listed', async (t) => {
+  test('does not list a task that was deleted, or has expired', async (t) => {
     const clock = testClock()
     const brief = defineTask({ name: 'brief', retentionMs: 5000, run: () => 1 })
     const tasks = createTasks({ ...memory({ clock }), definitions: [brief, report] })
@@ -173,7 +173,7 @@ describe('tasks.list', () => {
     assert.deepEqual([items.map(({ taskId }) => taskId), next], [[ids[2]], undefined])
   })
 
-  test('a retried task is shown under its new status', async (t) => {
+  test('shows a retried task under its new status', async (t) => {
     const { tasks, submit } = setUp(t)
     const id = await submit('ann', { fails: true })
     await tasks.retry(id)

@@ -31,7 +31,7 @@ describe('defineTask', () => {
     ['a back-off with a misspelt option', given({ backoff: { type: 'fixed', delayMs: 1, maxDelay: 5 } }), 'defineTask("a"): backoff: there is no option "maxDelay"; did you mean "maxDelayMs"?'],
     ['a back-off of another type', given({ backoff: { type: 'linear', delayMs: 1 } }), 'defineTask("a"): backoff: type must be \'fixed\' or \'exponential\', not "linear"'],
   ])
-  test('a type of arktype, a function, is fine', () => {
+  test('accepts a type of arktype, which is a function', () => {
     const schema = Object.assign(() => 1, { '~standard': { version: 1, vendor: 'x', validate: (value: unknown) => ({ value }) } })
     given({ input: schema })()
   })
@@ -41,15 +41,15 @@ describe('createTasks', () => {
   const create = (options?: unknown) => () => make.createTasks(options)
   const given = (options: object) => create({ ...memory(), definitions: [echo], ...options })
   const missing = (what: string) => `createTasks: ${what} missing; for one process: createTasks({ ...memory(), definitions })`
-  const spread = 'not all of memory(): write createTasks({ ...memory(), definitions })'
+  const spread = 'If it is what memory() returned, write createTasks({ ...memory(), definitions })'
   const list = 'createTasks: definitions must be a list of what defineTask returned'
   refuses([
     ['nothing', create(), 'createTasks: pass options, such as { engine }'],
     ['no store and no engine', create({ definitions: [echo] }), missing('engine and store are')],
     ['no engine', create({ store: memory().store, definitions: [echo] }), missing('engine is')],
     ['no store', create({ engine: memory().engine, definitions: [echo] }), missing('store is')],
-    ['memory() as the engine', given({ engine: memory() }), `createTasks: engine must be a task engine, ${spread}, not an object`],
-    ['memory() as the store', given({ store: memory() }), `createTasks: store must be a store, ${spread}, not an object`],
+    ['memory() as the engine', given({ engine: memory() }), `createTasks: engine must be a task engine, not an object. ${spread}`],
+    ['memory() as the store', given({ store: memory() }), `createTasks: store must be a store, not an object. ${spread}`],
     ['memory() as the blobs', given({ blobs: memory() }), 'createTasks: blobs must be the blobs of memory() or postgres(), or those of longhaul/files, not an object'],
     ['no definitions', create(memory()), list],
     ['definitions that are no list', given({ definitions: { echo } }), list],
@@ -63,7 +63,7 @@ describe('createTasks', () => {
   ])
 })
 
-test('engines are spread into createTasks with the store and the blobs that they bring', () => {
+test('an engine is spread into createTasks with its store and its blobs', () => {
   createTasks({ ...memory(), definitions: [echo], worker: false })
 })
 
@@ -87,7 +87,7 @@ describe('taskEndpoints', () => {
   ])
 })
 
-test('two createTasks on one engine: the message names createTasks and memory()', async (t) => {
+test('two createTasks on one engine are rejected with a message that names createTasks and memory()', async (t) => {
   const shared = memory()
   const tasks = createTasks({ ...shared, definitions: [echo] })
   t.after(() => tasks.close())
@@ -102,7 +102,7 @@ describe('calls of tasks', () => {
   }
   const none = undefined as never
 
-  test('wait without options names the option', async (t) => {
+  test('name the missing options of wait', async (t) => {
     const tasks = made(t)
     const handle = await tasks.submit(echo, {})
     for (const wait of [() => tasks.wait(handle.taskId, none), () => tasks.ownedBy('ann').wait(handle.taskId, none), () => handle.wait(none)]) {
@@ -110,7 +110,7 @@ describe('calls of tasks', () => {
     }
   })
 
-  test('an id that is no string is rejected by name', async (t) => {
+  test('name an id that is not a string', async (t) => {
     const tasks = made(t)
     const calls = [
       () => tasks.get(none), () => tasks.wait(none, { timeoutMs: 1 }), () => tasks.cancel(none),

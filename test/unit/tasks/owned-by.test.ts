@@ -15,7 +15,7 @@ function use(t: TestContext, options: Partial<TasksOptions> = {}): Bench {
 }
 
 describe('tasks.ownedBy', () => {
-  test('shows, cancels and deletes the tasks of this owner only; undefined is an anonymous client', async (t) => {
+  test('shows, cancels and deletes only the tasks of this owner, and undefined is an anonymous client', async (t) => {
     const { tasks } = use(t)
     const ids = {
       ann: (await tasks.ownedBy('ann').submit(echo, 1)).taskId,
@@ -38,7 +38,7 @@ describe('tasks.ownedBy', () => {
     assert.equal(await tasks.ownedBy('ann').delete(ids.ann), true)
   })
 
-  test('calls without it see the tasks of all owners', async (t) => {
+  test('is not needed to see the tasks of all owners', async (t) => {
     const { tasks } = use(t)
     const { taskId: id } = await tasks.submit(echo, 1, { owner: 'ann' })
     assert.equal((await tasks.get(id))?.taskId, id)
@@ -47,7 +47,7 @@ describe('tasks.ownedBy', () => {
     assert.equal(await tasks.delete(id), true)
   })
 
-  test('another task under the same id ends a wait', async (t) => {
+  test('ends a wait if the id belongs to another task', async (t) => {
     const { tasks } = use(t)
     await tasks.submit(echo, 1, { owner: 'ann', id: 'mine' })
     const waiting = tasks.ownedBy('ann').wait('mine', { timeoutMs: 10_000 })
@@ -65,7 +65,7 @@ describe('an invalid owner is rejected', () => {
     [{}, /type object/], [true, /type boolean/], [Promise.resolve('ann'), /a promise: find the owner before/],
   ]
   for (const [wrong, message] of WRONG) {
-    test(`${typeof wrong} ${String(wrong)}`, async (t) => {
+    test(`if it is the ${typeof wrong} ${String(wrong)}`, async (t) => {
       const { tasks, spy } = use(t)
       assert.throws(() => tasks.ownedBy(wrong as never), { name: 'TypeError', message })
       await assert.rejects(tasks.submit(echo, 1, { owner: wrong as never }), { name: 'TypeError', message })
@@ -73,13 +73,13 @@ describe('an invalid owner is rejected', () => {
     })
   }
 
-  test('undefined where the application submits, because it may be a client who is not signed in', async (t) => {
+  test('if the application submits with undefined, because it may mean a client who is not signed in', async (t) => {
     const { tasks, spy } = use(t)
     await assert.rejects(tasks.submit(echo, 1, { owner: undefined } as never), /tasks\.ownedBy\(user\?\.id\)\.submit/)
     assert.deepEqual(spy.writes, [])
   })
 
-  test('an owner that get, wait and cancel would ignore', async (t) => {
+  test('if get, wait and cancel would ignore it', async (t) => {
     const { tasks } = use(t)
     const { taskId: id } = await tasks.submit(echo, 1, { owner: 'ann' })
     for (const owner of [undefined, null, 'bob', 'ann']) {

@@ -36,12 +36,12 @@ const reached = async (ran: readonly unknown[], expected: readonly unknown[]): P
   assert.deepEqual(ran, expected)
 }
 
-describe('limits of running work', () => {
+describe('the limits of running work', () => {
   for (const [title, settings] of Object.entries({
     'maxRunningPerOwner of a definition': { maxRunningPerOwner: 1 },
     'maxRunningPerOwner of the default pool': { pools: { default: { maxRunningPerOwner: 1 } } },
   })) {
-    test(`${title} holds the tasks of one owner, and those of others begin`, async (t) => {
+    test(`hold the tasks of one owner by ${title}, and those of others begin`, async (t) => {
       const { submit, end, ran } = setUp(t, settings)
       for (const [input, owner] of [[1, 'ann'], [2, 'ann'], [3, 'bob']] as const) await submit(input, owner)
       await reached(ran, [1, 3])
@@ -49,7 +49,7 @@ describe('limits of running work', () => {
       await reached(ran, [1, 3, 2])
     })
 
-    test(`${title} counts synchronous requests`, async (t) => {
+    test(`count synchronous requests in ${title}`, async (t) => {
       const { tasks, work, ran, end } = setUp(t, settings)
       const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
       const handler = submit(work)
@@ -70,7 +70,7 @@ describe('limits of running work', () => {
     })
   }
 
-  test('maxRunning and startsPer of a pool limit what begins in it', async (t) => {
+  test('apply maxRunning and startsPer of a pool to what begins in it', async (t) => {
     const { submit, ran, end } = setUp(t, { pools: { default: { maxRunning: 2, startsPer: { count: 2, ms: 50 } } } })
     for (const n of [1, 2, 3]) await submit(n, `owner-${n}`)
     await reached(ran, [1, 2])
@@ -78,7 +78,7 @@ describe('limits of running work', () => {
     await reached(ran, [1, 2, 3])
   })
 
-  test('an invalid limit throws a TypeError that names it', () => {
+  test('throw a TypeError that names an invalid limit', () => {
     const define = (pool: unknown) => () => createTasks({ ...memory(), definitions: [], pools: { default: pool as object } })
     for (const [pool, message] of [
       [{ maxRunning: 0 }, /pools\.default.*maxRunning/s], [{ maxRunningPerOwner: 1.5 }, /maxRunningPerOwner/],
@@ -90,7 +90,7 @@ describe('limits of running work', () => {
 })
 
 describe('a paused pool', () => {
-  test('begins nothing, and says so in pools and health; its tasks begin after resume', async (t) => {
+  test('begins nothing, is shown as paused in pools and health, and begins its tasks after resume', async (t) => {
     const { tasks, submit, ran } = setUp(t)
     await submit(1, 'ann')
     await reached(ran, [1])
@@ -123,7 +123,7 @@ describe('a paused pool', () => {
     await assert.rejects(tasks.resume(undefined as never), TypeError)
   })
 
-  test('is paused and resumed by operators alone', async (t) => {
+  test('is paused and resumed only by operators', async (t) => {
     const { tasks } = setUp(t)
     const { pause, pools } = operatorEndpoints(tasks, {
       statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.user?.name === 'root',
@@ -164,7 +164,7 @@ describe('a business key', () => {
     assert.equal((await submit(4)).created, true)
   })
 
-  test('with replace gives a task that has not begun the last input', async (t) => {
+  test('gives a task that has not begun the last input with replace', async (t) => {
     const { tasks, work, ran } = setUp(t)
     const submit = submits(tasks, work)
     const options = { ifExists: 'replace', delayMs: 30 }
@@ -177,7 +177,7 @@ describe('a business key', () => {
     await reached(ran, [2])
   })
 
-  test('must be a text of 1 to 512 characters, and ifExists one of two', async (t) => {
+  test('must be a text of 1 to 512 characters, with one of two values of ifExists', async (t) => {
     const { tasks, work } = setUp(t)
     const submit = submits(tasks, work)
     for (const unique of ['', 'x'.repeat(513), 5, null]) {

@@ -44,7 +44,7 @@ describe('submit', () => {
     assert.deepEqual((await ended(tasks, id)).result, { message: 'done', input: { list: [1] } })
   })
 
-  test('an id given twice starts nothing, also when its task has ended', async (t) => {
+  test('starts nothing for an id given twice, even when its task has ended', async (t) => {
     let runs = 0
     const gate = deferred()
     const slow = defineTask({ name: 'slow', run: async () => { runs++; await gate.promise } })
@@ -83,7 +83,7 @@ describe('submit', () => {
   })
 
   for (const fault of ['before', 'after'] as const) {
-    test(`a submit that fails ${fault} its write takes back nothing that another was promised meanwhile`, async (t) => {
+    test(`takes back nothing that another submit was promised if it fails ${fault} its write`, async (t) => {
       const { tasks, engine, spy } = use(t, { definitions: [echo], concurrency: 1, worker: false })
       const second = deferred<boolean>()
       let first = true
@@ -133,7 +133,7 @@ describe('submit', () => {
     assert.equal(spy.writes.filter((call) => call.startsWith('create')).length, 1, String(calls))
   })
 
-  test('passes delayMs and context on', async (t) => {
+  test('passes on delayMs and context', async (t) => {
     const seen = deferred<TaskContext>()
     const look = defineTask({ name: 'look', run: (_, context) => { seen.resolve(context) } })
     const { tasks } = use(t, { definitions: [look] })
@@ -162,7 +162,7 @@ describe('submit', () => {
   })
 })
 
-describe('run may', () => {
+describe('a run may', () => {
   const circle: Record<string, unknown> = {}
   circle['self'] = circle
   const hostile = new Proxy({}, { has() { throw new Error('no') }, get() { throw new Error('no') } })
@@ -170,7 +170,7 @@ describe('run may', () => {
     ['a string', 'secret'], ['undefined', undefined], ['a circle', circle], ['a frozen error', Object.freeze(new Error('secret'))],
     ['a hostile proxy', hostile], ['an error with a stack', new Error('secret')],
   ] as const) {
-    test(`SPEC 7.6: throw ${title}: it is masked, without a stack, and onError receives it`, async (t) => {
+    test(`SPEC 7.6: throw ${title}, which is masked without a stack, and onError receives it`, async (t) => {
       for (const attempts of [1, 2]) {
         const broken = defineTask({ name: 'broken', attempts, backoff: fast, run: () => { throw thrown as Error } })
         const { tasks, heard } = use(t, { definitions: [broken] })
@@ -185,7 +185,7 @@ describe('run may', () => {
     })
   }
 
-  test('throw an HttpError: clients see it', async (t) => {
+  test('throw an HttpError that clients see', async (t) => {
     const broken = defineTask({ name: 'broken', run: () => { throw new HttpError(409, 'no_room', { message: 'No room left.' }) } })
     const { tasks } = use(t, { definitions: [broken] })
     const { taskId: id } = await tasks.submit(broken, 1)
@@ -197,7 +197,7 @@ describe('run may', () => {
     ['a BigInt', 1n, 'task_failed'], ['a circle', circle, 'task_failed'], ['a hostile proxy', hostile, 'task_failed'],
     ['too much', 'é'.repeat(600), 'result_too_large'],
   ] as const) {
-    test(`give ${title}: ${code}`, async (t) => {
+    test(`give ${title}, which is ${code}`, async (t) => {
       const odd = defineTask({ name: 'odd', run: () => ({ value }) })
       const { tasks, heard } = use(t, { definitions: [odd], maxResultBytes: 1000 })
       const { taskId: id } = await tasks.submit(odd, 1)
@@ -206,7 +206,7 @@ describe('run may', () => {
     })
   }
 
-  test('never settle: task_timeout, the signal aborts, and the slot is free again', async (t) => {
+  test('never settle, which is a task_timeout that aborts the signal and frees the slot', async (t) => {
     const signals: AbortSignal[] = []
     const stuck = defineTask({ name: 'stuck', timeoutMs: 20, run: (_, { signal }) => { signals.push(signal); return new Promise(() => undefined) } })
     const { tasks } = use(t, { definitions: [stuck, echo], concurrency: 1 })
@@ -219,7 +219,7 @@ describe('run may', () => {
     assert.equal((await ended(tasks, next.taskId)).status, 'completed')
   })
 
-  test('return a value that is not JSON: onError receives the task, and clients see no detail', async (t) => {
+  test('return a value that is not JSON, and onError receives the task while clients see no detail', async (t) => {
     for (const [what, message] of [[1n, /^The result of odd is not JSON: .*BigInt/], [circle, /^The result of odd is not JSON: .*circular/]] as const) {
       const odd = defineTask({ name: 'odd', run: () => what as unknown })
       const { tasks, heard } = use(t, { definitions: [odd] })
@@ -231,7 +231,7 @@ describe('run may', () => {
     }
   })
 
-  test('return a value whose toJSON throws: onError receives that error, and permanent stays permanent', async (t) => {
+  test('return a value whose toJSON throws, and onError receives that error, which may be permanent', async (t) => {
     const [plain, marked] = [new Error('on purpose'), permanent(new TypeError('on purpose'))]
     const closed = new Proxy({}, { getPrototypeOf() { throw new Error('no') }, has() { throw new Error('no') } })
     for (const [thrown, runs] of [[plain, 2], [marked, 1], [closed, 2], [httpError('forbidden'), 1]] as const) {
@@ -246,19 +246,19 @@ describe('run may', () => {
     }
   })
 
-  test('finish after its time is over: task_timeout', async (t) => {
+  test('finish after its time is over, which is a task_timeout', async (t) => {
     const late = defineTask({ name: 'late', timeoutMs: 20, run: (_, { signal }) => new Promise((resolve) => { signal.addEventListener('abort', () => { resolve('late') }) }) })
     const { tasks } = use(t, { definitions: [late] })
     assert.equal((await ended(tasks, (await tasks.submit(late, 1)).taskId)).error?.code, 'task_timeout')
   })
 
-  test('obey its signal on a time-out: the task ends at once', async (t) => {
+  test('obey its signal on a time-out, and the task ends at once', async (t) => {
     const polite = defineTask({ name: 'polite', timeoutMs: 20, run: (_, { signal }) => new Promise((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) }) })
     const { tasks } = use(t, { definitions: [polite] })
     assert.equal((await ended(tasks, (await tasks.submit(polite, 1)).taskId)).error?.code, 'task_timeout')
   })
 
-  test('finish after a cancel: the cancel stays, and nothing is reported', async (t) => {
+  test('finish after a cancel, which stays, and nothing is reported', async (t) => {
     const started = deferred()
     const gate = deferred()
     const late = defineTask({ name: 'late', run: async (_, { progress }) => { started.resolve(); await gate.promise; progress(9); return 'late' } })
@@ -275,7 +275,7 @@ describe('run may', () => {
     assert.deepEqual(heard, [])
   })
 
-  test('read its signal after the cancel: it is aborted', async (t) => {
+  test('read its aborted signal after the cancel', async (t) => {
     const [started, gate] = [deferred(), deferred()]
     const late = deferred<boolean>()
     const lazy = defineTask({ name: 'lazy', run: async (_, context) => { started.resolve(); await gate.promise; late.resolve(context.signal.aborted) } })
@@ -287,7 +287,7 @@ describe('run may', () => {
     assert.equal(await within(late.promise), true)
   })
 
-  test('change its input: the next attempt sees it as it was', async (t) => {
+  test('change its input, and the next attempt sees the original', async (t) => {
     const seen: string[] = []
     const greedy = defineTask({
       name: 'greedy', attempts: 2, backoff: fast, run: (input: { list: number[] }) => { seen.push(JSON.stringify(input)); input.list.pop(); throw new Error('x') },
@@ -297,7 +297,7 @@ describe('run may', () => {
     assert.deepEqual(seen, ['{"list":[1]}', '{"list":[1]}'])
   })
 
-  test('without an onError a failure is a warning with the task, its name, the attempt and the causes', async (t) => {
+  test('fail without an onError, which is a warning with the task, its name, the attempt and the causes', async (t) => {
     const broken = defineTask({ name: 'broken', run: () => { throw new Error('x', { cause: new Error('deeper') }) } })
     const tasks = createTasks({ ...memory(), definitions: [broken] })
     t.after(() => tasks.close())
@@ -308,7 +308,7 @@ describe('run may', () => {
     assert.match(message, /\n\[cause\] Error: deeper\n/)
   })
 
-  test('have an onError that throws or rejects: the task is unchanged, and a warning is emitted', async (t) => {
+  test('have an onError that throws or rejects, which leaves the task unchanged and emits a warning', async (t) => {
     const listeners: (() => unknown)[] = [() => { throw new Error('listener') }, () => Promise.reject(new Error('listener'))]
     for (const onError of listeners) {
       const broken = defineTask({ name: 'broken', run: () => { throw new Error('x') } })
@@ -321,8 +321,8 @@ describe('run may', () => {
   })
 })
 
-describe('attempts', () => {
-  test('a failure is retried, and the status is processing in between', async (t) => {
+describe('the attempts of a task', () => {
+  test('retry a failure, and the status is processing in between', async (t) => {
     const attempts: [number, boolean][] = []
     const flaky = defineTask({
       name: 'flaky', attempts: 3, backoff: fast,
@@ -335,7 +335,7 @@ describe('attempts', () => {
     assert.equal(heard.length, 2)
   })
 
-  test('between attempts the job is queued, and can be cancelled', async (t) => {
+  test('leave the job queued in between, where it can be cancelled', async (t) => {
     let runs = 0
     const flaky = defineTask({ name: 'flaky', attempts: 2, backoff: { type: 'fixed', delayMs: 60_000 }, run: () => { runs++; throw new Error('x') } })
     const { tasks, engine } = use(t, { definitions: [flaky] })
@@ -349,7 +349,7 @@ describe('attempts', () => {
   })
 
   for (const [title, thrown] of [['a permanent error', () => permanent(new Error('x'))], ['an HttpError that blames the request', () => httpError('unprocessable')], ['an exception of NestJS that blames the request', () => new NotFoundException()], ['such an error of http-errors', () => createError(404)]] as const) {
-    test(`${title} ends the attempts`, async (t) => {
+    test(`end after ${title}`, async (t) => {
       let runs = 0
       const broken = defineTask({ name: 'broken', attempts: 5, backoff: fast, run: () => { runs++; throw thrown() } })
       const { tasks } = use(t, { definitions: [broken] })
@@ -359,8 +359,8 @@ describe('attempts', () => {
   }
 })
 
-describe('progress', () => {
-  test('10,000 reports cause a few writes, the last one wins, and values that are no number are dropped', async (t) => {
+describe('the progress of a task', () => {
+  test('takes a few writes for 10,000 reports, the last one wins, and values that are not numbers are dropped', async (t) => {
     const chatty = defineTask({
       name: 'chatty', run: (_, { progress }) => {
         for (let n = 1; n <= 10_000; n++) progress(n, 10_000, 'm'.repeat(600))
@@ -375,7 +375,7 @@ describe('progress', () => {
     assert.ok(spy.calls.filter((call) => call.startsWith('change')).length <= 4, spy.calls.join())
   })
 
-  test('reports are written during the run, at intervals', async (t) => {
+  test('is written during the run, at intervals', async (t) => {
     const gate = deferred()
     const steps = defineTask({ name: 'steps', run: async (_, { progress }) => { progress(1, 2, 'x'.repeat(600)); progress(2, 2); await gate.promise } })
     const { tasks, spy } = use(t, { definitions: [steps], progressIntervalMs: 30 })
@@ -388,7 +388,7 @@ describe('progress', () => {
     assert.equal(spy.calls.filter((call) => call.startsWith('change')).length, 3, 'two reports, end')
   })
 
-  test('a report after the end, or one that cannot be written, changes nothing', async (t) => {
+  test('changes nothing after the end, or if it cannot be written', async (t) => {
     let report: TaskContext['progress'] | undefined
     const leaky = defineTask({ name: 'leaky', run: async (_, { progress }) => { report = progress; progress(1); await new Promise((resolve) => { setTimeout(resolve, 30) }) } })
     const { tasks, spy } = use(t, { definitions: [leaky], progressIntervalMs: 1 })
@@ -447,8 +447,8 @@ describe('a store that fails for a while', () => {
   })
 })
 
-describe('cancel', () => {
-  test('a queued task never runs', async (t) => {
+describe('a cancel', () => {
+  test('ends a queued task, which never runs', async (t) => {
     const gate = deferred()
     let ran = false
     const slow = defineTask({ name: 'slow', run: () => gate.promise })
@@ -495,7 +495,7 @@ describe('cancel', () => {
     }
   })
 
-  test('at any moment of a start is final, and aborts the signal', async (t) => {
+  test('is final at any moment of a start, and aborts the signal', async (t) => {
     for (let turns = 0; turns < 40; turns++) {
       let signal: AbortSignal | undefined
       let running = false
@@ -513,8 +513,8 @@ describe('cancel', () => {
   })
 })
 
-describe('get, delete, wait', () => {
-  test('delete deletes final tasks only', async (t) => {
+describe('get, delete and wait', () => {
+  test('delete removes only final tasks', async (t) => {
     const gate = deferred()
     const slow = defineTask({ name: 'slow', run: () => gate.promise })
     const { tasks } = use(t, { definitions: [slow] })
@@ -528,7 +528,7 @@ describe('get, delete, wait', () => {
     assert.equal(await tasks.delete('/'), false)
   })
 
-  test('a task expires when its time is over', async (t) => {
+  test('get finds no task when its time is over', async (t) => {
     const clock = testClock()
     const brief = defineTask({ name: 'brief', retentionMs: 5000, run: () => 1 })
     const tasks = createTasks({ ...memory({ clock }), definitions: [brief, echo], retentionMs: 50_000 })
@@ -566,7 +566,7 @@ describe('get, delete, wait', () => {
 })
 
 describe('close and health', () => {
-  test('accepts nothing new, lets work finish, and has one outcome', async (t) => {
+  test('close accepts nothing new, lets work finish, and has one outcome', async (t) => {
     const gate = deferred()
     const slow = defineTask({ name: 'slow', run: async () => { await gate.promise; return { message: 'finished' } } })
     const { tasks } = use(t, { definitions: [slow, echo] })
@@ -582,7 +582,7 @@ describe('close and health', () => {
     assert.deepEqual((await tasks.get(id))?.result, { message: 'finished' })
   })
 
-  test('runs and waiting tasks become task_interrupted when the drain ends', async (t) => {
+  test('close interrupts runs and waiting tasks with task_interrupted when the drain time ends', async (t) => {
     const slow = defineTask({ name: 'slow', run: (_, { signal }) => new Promise((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) }) })
     const deaf = defineTask({ name: 'deaf', run: () => new Promise(() => undefined) })
     const { tasks, heard } = use(t, { definitions: [slow, deaf], concurrency: 2 })
@@ -615,7 +615,7 @@ describe('createTasks', () => {
     assert.throws(() => createTasks({ ...memory(), engine: new HandEngine(), definitions: [] }), /several processes share/)
   })
 
-  test('worker: false accepts tasks and runs none', async (t) => {
+  test('accepts tasks and runs none with worker: false', async (t) => {
     const { tasks, engine } = use(t, { definitions: [echo], worker: false })
     const { taskId: id } = await tasks.submit(echo, 1)
     await new Promise(setImmediate)

@@ -11,7 +11,7 @@ const mail = defineTask({
   name: 'mail', run: (_: unknown, { context }: TaskContext<{ locale: string }>) => context.locale,
 })
 
-test('a task is one union: get by definition, times as Date, the result as JSON', async (t) => {
+test('a task has one union type: get by definition, times as Date, the result as JSON', async (t) => {
   const tasks = createTasks({ ...memory(), definitions: [report, mail] })
   t.after(() => tasks.close())
   const handle = await tasks.submit(report, {})
@@ -49,7 +49,7 @@ test('submit rejects the name of a definition, and says how to find it', async (
   await assert.rejects(tasks.submit('report' as never, {} as never, {} as never), { name: 'TypeError', message: /tasks\.definition\(name\) finds it by its name/ })
 })
 
-test('the context of a submit endpoint travels to run, as JSON', async (t) => {
+test('the context of a submit endpoint reaches run as JSON', async (t) => {
   const tasks = createTasks({ ...memory(), definitions: [mail] })
   t.after(() => tasks.close())
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })

@@ -83,7 +83,7 @@ describe('inject: the request', () => {
 })
 
 describe('inject: the response', () => {
-  test('has its length, also for HEAD, whose body is left out', async () => {
+  test('has its length, even for HEAD, whose body is left out', async () => {
     const answer = await inject(() => json(200, 'é'), { method: 'HEAD', path: '/' })
     assert.equal(answer.headers['content-length'], '4')
     assert.equal(await answer.text(), '')
@@ -94,7 +94,7 @@ describe('inject: the response', () => {
     assert.deepEqual([await answer.text(), await answer.json()], ['{"a":1}', { a: 1 }])
   })
 
-  test('gets a 404 where the handler declines, with the fields of policies', async () => {
+  test('is a 404 if the handler declines, with the fields of policies', async () => {
     const answer = await inject(compose(requestId(), () => undefined), { path: '/' })
     assert.equal(answer.status, 404)
     assert.equal(typeof answer.headers['x-request-id'], 'string')
@@ -117,7 +117,7 @@ describe('inject: the response', () => {
     assert.equal((await inject(broken, { path: '/', onError: () => undefined })).status, 500)
   })
 
-  test('is an error where a stream fails at once', async () => {
+  test('is an error if a stream fails at once', async () => {
     async function* broken(): AsyncGenerator<string, void, undefined> {
       await Promise.resolve()
       throw new Error('no source')
@@ -125,7 +125,7 @@ describe('inject: the response', () => {
     assert.equal((await inject(() => stream(200, broken()), { path: '/', onError: () => undefined })).status, 500)
   })
 
-  test('rejects where a stream fails midway, and onError receives the cause', async () => {
+  test('rejects if a stream fails midway, and onError receives the cause', async () => {
     const errors: unknown[] = []
     const fault = new Error('torn')
     async function* torn(): AsyncGenerator<string, void, undefined> {

@@ -29,7 +29,7 @@ function setUp(failures: number) {
 }
 
 describe('testClock', () => {
-  test('a task with a back-off of minutes ends at once', async () => {
+  test('ends a task with a back-off of minutes at once', async () => {
     const { clock, runs, work, tasks, stateOf } = setUp(3)
     const { taskId: id } = await tasks.submit(work, {})
     await clock.advance(0)
@@ -44,7 +44,7 @@ describe('testClock', () => {
     await tasks.close()
   })
 
-  test('a delayed start waits for its time', async () => {
+  test('makes a delayed start wait for its time', async () => {
     const { clock, runs, work, tasks, stateOf } = setUp(0)
     const { taskId: id } = await tasks.submit(work, {}, { delayMs: 3 * HOUR })
     await clock.advance(3 * HOUR - 1)
@@ -55,7 +55,7 @@ describe('testClock', () => {
     await tasks.close()
   })
 
-  test('a task expires when its retention is over', async () => {
+  test('expires a task when its retention is over', async () => {
     const { clock, work, tasks, stateOf } = setUp(0)
     const { taskId: id } = await tasks.submit(work, {})
     await clock.advance(DAY - 1)
@@ -65,14 +65,14 @@ describe('testClock', () => {
     await tasks.close()
   })
 
-  test('two concurrent calls of advance add up', async () => {
+  test('adds up two concurrent calls of advance()', async () => {
     const { clock, tasks } = setUp(0)
     await Promise.all([clock.advance(MINUTE), clock.advance(MINUTE)])
     assert.equal(clock.now(), 2 * MINUTE)
     await tasks.close()
   })
 
-  test('advance waits for work that takes real time', async () => {
+  test('waits in advance() for work that takes real time', async () => {
     const clock = testClock()
     const slow = defineTask({
       name: 'slow', attempts: 2, backoff: { type: 'fixed', delayMs: MINUTE },
@@ -88,7 +88,7 @@ describe('testClock', () => {
     await tasks.close()
   })
 
-  test('advance rejects when work does not end', async () => {
+  test('rejects advance() when work does not end', async () => {
     const clock = testClock({ maxRunMs: 20 })
     const endless = defineTask({ name: 'endless', run: (_, { signal }) => new Promise((_resolve, reject) => {
       signal.addEventListener('abort', () => { reject(permanent(new Error('stopped'))) })
@@ -102,7 +102,7 @@ describe('testClock', () => {
     await tasks.close()
   })
 
-  test('close does not wait for delayed work, because the clock stands still', async () => {
+  test('does not let close wait for delayed work, because the clock stands still', async () => {
     const { clock, runs, work, tasks } = setUp(0)
     await tasks.submit(work, {}, { delayMs: 600_000 })
     await within(tasks.close({ drainMs: 900_000 }))
@@ -110,7 +110,7 @@ describe('testClock', () => {
     assert.equal(clock.now(), 0)
   })
 
-  test('a rate limit resets when its window is over', async () => {
+  test('resets a rate limit when its window is over', async () => {
     const clock = testClock()
     const { store } = memory({ clock })
     const policies = [{ name: 'hourly', limit: 1, windowSeconds: 3600 }]

@@ -27,11 +27,11 @@ test('testContext knows the last attempt of its definition', () => {
   assert.deepEqual({ attempt, lastAttempt, owner }, { attempt: 3, lastAttempt: true, owner: 'ann' })
 })
 
-test('testContext has no task id for a synchronous response, if a test says so', () => {
+test('testContext has no task id for a synchronous request, if a test says so', () => {
   assert.equal(testContext(count, { taskId: undefined }).taskId, undefined)
 })
 
-test('a test aborts the work with a reason', () => {
+test('a test context aborts the work with a reason', () => {
   const context = testContext(count)
   context.abort(new Error('cancelled'))
   assert.throws(() => count.run({}, context), /cancelled/)
@@ -41,11 +41,11 @@ test('testContext rejects an attempt that the definition does not have', () => {
   for (const attempt of [0, 4, 1.5]) assert.throws(() => testContext(count, { attempt }), /attempt must be (a whole number from 1|from 1 to 3, the attempts of count)/)
 })
 
-test('testContext rejects what defineTask has not made', () => {
+test('testContext rejects a value that defineTask has not made', () => {
   assert.throws(() => (testContext as (made: unknown) => unknown)({ run: () => 1 }), { name: 'TypeError', message: 'testContext: pass what defineTask made' })
 })
 
-test('files.write without files: true is rejected, as in a task', async () => {
+test('testContext rejects files.write without files: true, as a task does', async () => {
   const writer = defineTask({ name: 'writer', run: async (_, { files }) => { await files.write('a', 'b') } })
   await assert.rejects(async () => writer.run({}, testContext(writer)), { name: 'TypeError', message: 'files.write: set files: true in the options of defineTask' })
 })

@@ -25,8 +25,8 @@ function site() {
   return { api, seen }
 }
 
-describe('uploads in other places', () => {
-  test('longhaul/fetch: a request that waits for its client is ended by a HEAD, and keeps its bytes', async () => {
+describe('an upload in other bindings', () => {
+  test('in longhaul/fetch is ended by a HEAD while it waits for its client, and keeps its bytes', async () => {
     const { api, seen } = site()
     const serve = toFetch(api)
     const ask = (path: string, init: RequestInit & { duplex?: 'half' }) => serve(new Request(`http://x${path}`, init))
@@ -49,7 +49,7 @@ describe('uploads in other places', () => {
     assert.equal(seen.length, 1)
   })
 
-  test('OpenAPI describes both handlers', () => {
+  test('has an OpenAPI description of both handlers', () => {
     const { api } = site()
     const document = dereference<{
       paths: Record<string, Record<string, { responses: Record<string, unknown>, parameters?: { name: string }[] }>>
@@ -64,7 +64,7 @@ describe('uploads in other places', () => {
     assert.ok(upload['patch']?.responses['409'])
   })
 
-  test('misuse is a TypeError that says what to do', () => {
+  test('throws a TypeError for misuse that says what to do', () => {
     const good = { store: new MemoryStore(), blobs: new MemoryBlobs(), owner: 'anyone', uploadPath: '/uploads/{id}' } as const
     const wrong: [object, RegExp][] = [
       [{ blobs: undefined }, /option blobs is missing; it must be the blobs/], [{ store: undefined }, /option store is missing; it must be the store/], [{ owner: undefined }, /option owner is missing/],

@@ -7,6 +7,7 @@ import { httpError } from '../../../src/http/errors.js'
 import { json } from '../../../src/http/respond.js'
 import type { BlobPutOptions } from '../../../src/stores/blobs.js'
 import { deferred, eventually } from '../../kit/wait.js'
+import { Spy, SpyStore } from '../kit/tasks.js'
 import { broken, digestField, setUp, sha256 } from '../kit/uploads.js'
 
 const text = 'The quick brown fox jumps over the lazy dog'
@@ -79,21 +80,21 @@ async function orphaned(own?: Parameters<typeof setUp>[1]) {
   return { ...setUp(parts, own), path, dying }
 }
 
-describe('a request that comes while the last bytes are being stored', () => {
-  test('HEAD does not end the upload: the handler gets all bytes once', async () => {
+describe('a request while the last bytes of an upload are being stored', () => {
+  test('does not end the upload if it is a HEAD, and the handler gets all bytes once', async () => {
     const { site, last, other } = await meanwhile(({ head }, path) => head(path))
     assert.deepEqual([last.status, await last.json()], [200, whole])
     assert.deepEqual([other.headers['upload-offset'], other.headers['upload-complete']], ['43', '?1'])
     assert.equal(site.seen.length, 1)
   })
 
-  test('an empty last PATCH gets the same response', async () => {
+  test('gets the same response if it is an empty last PATCH', async () => {
     const { site, last, other } = await meanwhile(({ patch }, path) => patch(path, 43, undefined, true))
     assert.deepEqual([await last.json(), await other.json()], [whole, whole])
     assert.equal(site.seen.length, 1)
   })
 
-  test('bytes whose Content-Digest was not compared are sent again', async () => {
+  test('sends the bytes again whose Content-Digest was not compared', async () => {
     const headers = { 'content-digest': digestField(bytes) }
     const { site, path, last, other } = await meanwhile(({ head }, at) => head(at), headers)
     assert.equal(last.status, 409)
@@ -103,15 +104,15 @@ describe('a request that comes while the last bytes are being stored', () => {
   })
 })
 
-describe('all bytes are there', () => {
-  test('a connection that breaks after the last byte of a last request loses nothing', async () => {
+describe('an upload with all its bytes', () => {
+  test('loses nothing if the connection breaks after the last byte of a last request', async () => {
     const { create, patch, seen } = setUp()
     const path = await create(LENGTH)
     assert.deepEqual(await (await patch(path, 0, broken(bytes), true)).json(), whole)
     assert.equal(seen.length, 1)
   })
 
-  test('an upload without a last request waits for it', async () => {
+  test('waits for its last request', async () => {
     const { create, patch, head, seen } = setUp()
     const path = await create(LENGTH)
     await patch(path, 0, bytes)
@@ -122,7 +123,7 @@ describe('all bytes are there', () => {
     assert.deepEqual(await (await patch(path, 43, undefined, true)).json(), whole)
   })
 
-  test('HEAD concludes a last request whose process froze after it had stored the last part', async () => {
+  test('is concluded by a HEAD after the process of its last request froze', async () => {
     const [store, blobs] = [new MemoryStore(), new MemoryBlobs()]
     const own = setUp({ store, blobs, partBytes: bytes.length })
     const path = await own.create(LENGTH)
@@ -149,7 +150,7 @@ describe('all bytes are there', () => {
     assert.equal(own.seen.length + other.seen.length, 1)
   })
 
-  test('HEAD passes them to the handler if the process that received them has died', async () => {
+  test('is passed to the handler by a HEAD if the process that received it has died', async () => {
     const { head, patch, seen, path, dying, blobs } = await orphaned()
     const state = await head(path)
     assert.deepEqual([state.status, state.headers['upload-complete']], [204, '?1'])
@@ -159,7 +160,7 @@ describe('all bytes are there', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('HEAD says that the handler has no final response yet, and leaves out the length', async () => {
+  test('has no final response of the handler yet, as a HEAD says without a length', async () => {
     let runs = 0
     const { head, patch, path } = await orphaned(() => {
       if (++runs === 1) throw httpError('queue_full', { headers: { 'retry-after': '1' } })
@@ -171,14 +172,14 @@ describe('all bytes are there', () => {
     assert.equal((await patch(path, 43, undefined, true)).status, 200)
   })
 
-  test('HEAD gets the 500 of a handler that fails, and the error is reported', async () => {
+  test('gets the 500 of a handler that fails by a HEAD, and the error is reported', async () => {
     const { head, path, errors } = await orphaned(() => { throw new Error('broken') })
     assert.equal((await head(path)).status, 500)
     assert.equal(errors.length, 1)
     assert.equal((await head(path)).headers['upload-complete'], '?1')
   })
 
-  test('DELETE before the handler gets them prevents that it gets any', async () => {
+  test('is not passed to the handler after a DELETE', async () => {
     const [store, blobs] = [new MemoryStore(), new MemoryBlobs()]
     const { create, patch, send, seen } = setUp({ store, blobs })
     const path = await create(LENGTH)
@@ -197,5 +198,56 @@ describe('all bytes are there', () => {
     assert.equal((await last).status, 404)
     assert.equal(blobs.usage().blobs, 0)
     assert.equal(seen.length, 0)
+  })
+})
+
+describe('the response to an upload is evicted', () => {
+  const answerKey = (path: string): string => path.replace('/uploads/', 'upload-answer:')
+
+  test('its handler does not run again, even if its process froze right after it had stored the response', async () => {
+    const [store, blobs, freezing] = [new MemoryStore(), new MemoryBlobs(), new Spy()]
+    let isFrozen = false
+    class Freezing extends SpyStore {
+      override async get(key: string) {
+        return isFrozen ? new Promise<undefined>(() => undefined) : super.get(key)
+      }
+
+      override async replace(...all: Parameters<SpyStore['replace']>) {
+        const outcome = await super.replace(...all)
+        if (all[1].includes('"response"')) isFrozen = true
+        return outcome
+      }
+    }
+    const own = setUp({ store: new Freezing(store, freezing), blobs })
+    const path = await own.create(LENGTH)
+    void own.patch(path, 0, bytes, true)
+    await eventually(() => isFrozen)
+    const other = setUp({ store, blobs })
+    assert.deepEqual(await (await other.patch(path, 43, undefined, true)).json(), whole)
+    assert.equal(await store.delete(answerKey(path)), true)
+    assert.equal((await other.patch(path, 43, undefined, true)).status, 404)
+    assert.equal(own.seen.length + other.seen.length, 1)
+  })
+
+  test('a request that has read the upload before its handler responded does not call it again', async () => {
+    const [store, blobs] = [new MemoryStore(), new MemoryBlobs()]
+    const own = setUp({ store, blobs })
+    const path = await own.create(LENGTH)
+    const claim = store.create.bind(store)
+    const evicted = deferred<void>()
+    // Of the two requests that have found all bytes, the first to claim the handler is slow.
+    let claims = 0
+    store.create = (async (...all: Parameters<typeof claim>) => {
+      if (all[0] === answerKey(path) && ++claims === 1) await evicted.promise
+      return claim(...all)
+    })
+    const slow = own.patch(path, 0, bytes, true)
+    await stateHas(store, path, '"received":true')
+    await eventually(() => claims === 1)
+    assert.deepEqual(await (await own.patch(path, 43, undefined, true)).json(), whole)
+    assert.equal(await store.delete(answerKey(path)), true)
+    evicted.resolve()
+    assert.equal((await slow).status, 404, 'not the 410 of a handler whose bytes are gone')
+    assert.equal(own.seen.length, 1)
   })
 })

@@ -49,14 +49,14 @@ async function upload(cuts: number, size: number, processes: readonly Blobs[], s
 }
 
 describe('an upload that is cut at random', () => {
-  test('1,000 cuts over memory, by three instances: identical bytes and digest', async () => {
+  test('has identical bytes and digest after 1,000 cuts over memory, by three instances', async () => {
     const blobs = new MemoryBlobs()
     await upload(1000, 3_000_000, [blobs, blobs, blobs], randomInt(2 ** 31))
     // The parts are deleted after the answer was sent.
     while (blobs.usage().blobs > 0) await sleep(10)
   })
 
-  test('200 cuts over a folder, by two instances with blobs of their own', async () => {
+  test('has identical bytes and digest after 200 cuts over a folder, by two instances with their own blobs', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'longhaul-cuts-'))
     const processes = [0, 1].map(() => new FolderBlobs(folder, { shared: true }))
     try {

@@ -25,8 +25,8 @@ function site() {
   return { ...uploads, written, tasks, blobs }
 }
 
-describe('records in an upload that resumes', () => {
-  test('read in the background: a 202 whose task reads the bytes of all requests', async () => {
+describe('records in a resumable upload', () => {
+  test('are read in the background by a task, from the bytes of all requests', async () => {
     const { create, patch, head, written, tasks, blobs } = site()
     const path = await create({ 'content-type': 'application/x-ndjson', 'prefer': 'respond-async' })
     await patch(path, 0, broken(bytes.subarray(0, half)), true)
@@ -44,7 +44,7 @@ describe('records in an upload that resumes', () => {
     await tasks.close()
   })
 
-  test('read at once: the report, and a line for each record although the response is too large to keep', async () => {
+  test('are read synchronously, with a line for each record although the response is too large to keep', async () => {
     const { create, patch, written, tasks, blobs } = site()
     const direct = await create({ 'content-type': 'application/x-ndjson' })
     const report = await patch(direct, 0, bytes, true)

@@ -25,7 +25,7 @@ async function assertRefused(response: InjectedResponse): Promise<void> {
 }
 
 describe('maxBytesPerOwner of uploads', () => {
-  test('announced lengths count; another owner uploads meanwhile', async () => {
+  test('counts announced lengths, and another owner uploads meanwhile', async () => {
     const { create, send, blobs } = setUp({ maxBytesPerOwner: 1000 })
     await create({ ...ANN, 'upload-length': '900' })
     const more = { ...ANN, 'upload-complete': '?0', 'upload-length': '101' }
@@ -35,7 +35,7 @@ describe('maxBytesPerOwner of uploads', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('a deleted and a finished upload free their bytes', async () => {
+  test('frees the bytes of a deleted and of a finished upload', async () => {
     const { create, send, patch } = setUp({ maxBytesPerOwner: 1000 })
     const first = await create({ ...ANN, 'upload-length': '1000' })
     assert.equal((await send('DELETE', first, ANN)).status, 204)
@@ -44,7 +44,7 @@ describe('maxBytesPerOwner of uploads', () => {
     await create({ ...ANN, 'upload-length': '1000' })
   })
 
-  test('one upload above the limit gets a 413, and Upload-Limit says so', async () => {
+  test('gives one upload above the limit a 413, as Upload-Limit says', async () => {
     const { send } = setUp({ maxBytesPerOwner: 1000 })
     const refused = await send('POST', '/files', {
       ...ANN, 'upload-complete': '?0', 'upload-length': '1001',
@@ -53,7 +53,7 @@ describe('maxBytesPerOwner of uploads', () => {
     assert.match(String(refused.headers['upload-limit']), /max-size=1000\b/)
   })
 
-  test('bodies of unknown length count while they arrive', async () => {
+  test('counts bodies of unknown length while they arrive', async () => {
     const { create, patch, head } = setUp({ maxBytesPerOwner: 1000, partBytes: 100 })
     const path = await create(ANN)
     await create({ ...ANN, 'upload-length': '500' })
@@ -62,21 +62,21 @@ describe('maxBytesPerOwner of uploads', () => {
     await create({ ...BOB, 'upload-length': '1000' })
   })
 
-  test('what was reserved for a part and did not arrive is given back', async () => {
+  test('gives back what was reserved for a part and did not arrive', async () => {
     const { create, patch } = setUp({ maxBytesPerOwner: 1000 })
     const path = await create(ANN)
     assert.equal((await patch(path, 0, pieces(1, 100), false, ANN)).status, 204)
     await create({ ...ANN, 'upload-length': '900' })
   })
 
-  test('an aborted upload that its client cannot resume frees its bytes', async () => {
+  test('frees the bytes of an aborted upload that its client cannot resume', async () => {
     const { create, send, blobs } = setUp({ maxBytesPerOwner: 1000 })
     await send('POST', '/files', { ...ANN, 'upload-complete': '?1' }, broken(bytes(400)))
     assert.equal(blobs.usage().blobs, 0)
     await create({ ...ANN, 'upload-length': '1000' })
   })
 
-  test('a connection that breaks leaves only the bytes that arrived', async () => {
+  test('counts only the bytes that arrived before a connection broke', async () => {
     const { create, patch, head } = setUp({ maxBytesPerOwner: 1000 })
     const path = await create(ANN)
     const cut = { ...ANN, 'content-length': '1000' }
@@ -85,7 +85,7 @@ describe('maxBytesPerOwner of uploads', () => {
     await create({ ...ANN, 'upload-length': '900' })
   })
 
-  test('an expired upload no longer counts', async () => {
+  test('no longer counts an expired upload', async () => {
     let now = 0
     const store = new MemoryStore({ now: () => now })
     const { create } = setUp({ maxBytesPerOwner: 1000, maxAgeMs: 1000, store })
@@ -94,7 +94,7 @@ describe('maxBytesPerOwner of uploads', () => {
     await create({ ...ANN, 'upload-length': '1000' })
   })
 
-  test('a received upload counts until its handler has sent a final response', async () => {
+  test('counts a received upload until its handler has sent a final response', async () => {
     let status = 503
     const handler = () => json(status, {}, { 'retry-after': '1' })
     const { create, patch, send, blobs } = setUp({ maxBytesPerOwner: 1000 }, handler)
@@ -108,7 +108,7 @@ describe('maxBytesPerOwner of uploads', () => {
     await create({ ...ANN, 'upload-length': '1000' })
   })
 
-  test('a received upload that is deleted leaves no bytes', async () => {
+  test('counts no bytes of a received upload that is deleted', async () => {
     const handler = () => json(503, {}, { 'retry-after': '1' })
     const { create, patch, send, blobs } = setUp({ maxBytesPerOwner: 1000 }, handler)
     const path = await create({ ...ANN, 'upload-length': '900' })
@@ -118,7 +118,7 @@ describe('maxBytesPerOwner of uploads', () => {
     await create({ ...ANN, 'upload-length': '1000' })
   })
 
-  test('many requests of one owner at once do not exceed the limit', async () => {
+  test('is not exceeded by many concurrent requests of one owner', async () => {
     const { send } = setUp({ maxBytesPerOwner: 1000, maxPerOwner: 1000 })
     const answers = await Promise.all(Array.from({ length: 100 }, () => send('POST', '/files', {
       ...ANN, 'upload-complete': '?0', 'upload-length': '100',
@@ -127,7 +127,7 @@ describe('maxBytesPerOwner of uploads', () => {
     assert.deepEqual(statuses, [...Array<number>(10).fill(201), ...Array<number>(90).fill(429)])
   })
 
-  test('the default is a quarter of the blobs in memory', async () => {
+  test('is a quarter of the blobs in memory by default', async () => {
     const { create, send } = setUp({ blobs: new MemoryBlobs({ maxBytes: 4000 }) })
     await create({ ...ANN, 'upload-length': '1000' })
     const more = { ...ANN, 'upload-complete': '?0', 'upload-length': '1' }

@@ -16,8 +16,8 @@ import { broken, digester, digestField, PARTIAL, setUp, sha256 } from '../kit/up
 const text = 'The quick brown fox jumps over the lazy dog'
 const bytes = Buffer.from(text)
 
-describe('creating an upload', () => {
-  test('201 with Location, the limits and the offset', async () => {
+describe('the creation of an upload', () => {
+  test('gets a 201 with Location, the limits and the offset', async () => {
     const { send } = setUp({ maxBodyBytes: 1000, maxAppendBytes: 100, maxAgeMs: 60_000 })
     const answer = await send('POST', '/files', { 'upload-complete': '?0' }, bytes.subarray(0, 10))
     assert.equal(answer.status, 201)
@@ -28,7 +28,7 @@ describe('creating an upload', () => {
     assert.equal(answer.headers['cache-control'], 'no-store')
   })
 
-  test('in one request: the response is that of the handler', async () => {
+  test('in one request gets the response of the handler', async () => {
     const { send, seen, blobs } = setUp()
     const answer = await send('POST', '/files?a=1', {
       'upload-complete': '?1', 'content-type': 'text/plain', 'x-name': 'fox', 'authorization': 'Basic eDp5',
@@ -48,7 +48,7 @@ describe('creating an upload', () => {
     assert.equal(blobs.usage().blobs, 0, 'the parts are deleted')
   })
 
-  test('a request without Upload-Complete goes to the handler unchanged', async () => {
+  test('does not happen without Upload-Complete, and the handler gets the request unchanged', async () => {
     const { send, seen, blobs } = setUp()
     const answer = await send('POST', '/files', {}, bytes)
     assert.deepEqual(await answer.json(), { size: 43, sha256: sha256(text) })
@@ -57,7 +57,7 @@ describe('creating an upload', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('OPTIONS tells the limits', async () => {
+  test('has its limits in OPTIONS', async () => {
     const { send } = setUp({ maxBodyBytes: 1000, minAppendBytes: 5 })
     const answer = await send('OPTIONS', '/files')
     assert.equal(answer.status, 200)
@@ -70,7 +70,7 @@ describe('creating an upload', () => {
     ['of one method', 'POST|OPTIONS /films', 'POST, OPTIONS'],
     ['of two methods', 'PUT|POST|OPTIONS /films', 'POST, PUT, OPTIONS'],
   ] as const) {
-    test(`a plain handler in a route ${what}: OPTIONS, the 405 and the document name these methods`, async () => {
+    test(`in a plain handler in a route ${what} shows its methods in OPTIONS, the 405 and the document`, async () => {
       const { create } = resumableUpload(digester().handler as Handler, {
         blobs: new MemoryBlobs(), store: new MemoryStore(), owner: 'anyone', uploadPath: '/uploads/{id}',
       })
@@ -85,7 +85,7 @@ describe('creating an upload', () => {
     })
   }
 
-  test('a method that the handler does not support gets a 405 with Allow, before anything is stored', async () => {
+  test('gets a 405 with Allow for a method that the handler does not support, before anything is stored', async () => {
     const { handler, seen } = digester()
     const postOnly = describeHandler(handler, [operation('POST', { summary: 'Send', responses: {} })])
     for (const [own, methods, allow] of [
@@ -103,7 +103,7 @@ describe('creating an upload', () => {
     assert.equal(seen.length, 2)
   })
 
-  test('check rejects before anything is stored', async () => {
+  test('is rejected by check before anything is stored', async () => {
     const check = () => { throw httpError('unsupported_media_type') }
     const { send, blobs } = setUp({ check })
     const answer = await send('POST', '/files', { 'upload-complete': '?1' }, bytes)
@@ -111,13 +111,13 @@ describe('creating an upload', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('a client that cannot know the path of a broken upload leaves nothing behind', async () => {
+  test('leaves nothing behind if the client cannot know the path of a broken upload', async () => {
     const { send, blobs } = setUp()
     await send('POST', '/files', { 'upload-complete': '?1' }, broken(bytes))
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('more than maxPerOwner unfinished uploads get a 429; a finished one no longer counts', async () => {
+  test('gets a 429 above maxPerOwner unfinished uploads, and a finished one no longer counts', async () => {
     const { send, create, patch } = setUp({ maxPerOwner: 2 })
     const first = await create()
     await create()
@@ -130,8 +130,8 @@ describe('creating an upload', () => {
   })
 })
 
-describe('appending', () => {
-  test('parts in order are handed to the handler as one body', async () => {
+describe('appending to an upload', () => {
+  test('gives the handler parts in order as one body', async () => {
     const { create, patch, seen, head } = setUp()
     const path = await create({ 'upload-length': '43', 'content-type': 'text/plain' })
     const first = await patch(path, 0, bytes.subarray(0, 20))
@@ -152,7 +152,7 @@ describe('appending', () => {
     assert.equal(seen[0]?.headers['content-type'], 'text/plain')
   })
 
-  test('a broken connection keeps the bytes that arrived', async () => {
+  test('keeps the bytes that arrived before a connection broke', async () => {
     const { create, patch, head } = setUp()
     const path = await create()
     await patch(path, 0, broken(bytes.subarray(0, 7), bytes.subarray(7, 12)), true)
@@ -161,14 +161,14 @@ describe('appending', () => {
     assert.deepEqual(await answer.json(), { size: 43, sha256: sha256(text) })
   })
 
-  test('an empty last request completes an upload', async () => {
+  test('completes an upload with an empty last request', async () => {
     const { create, patch } = setUp()
     const path = await create()
     await patch(path, 0, bytes)
     assert.deepEqual(await (await patch(path, 43, undefined, true)).json(), { size: 43, sha256: sha256(text) })
   })
 
-  test('a wrong offset gets a 409 with the right one, as the problem of the draft', async () => {
+  test('gets a 409 with the right offset for a wrong one, as the problem of the draft', async () => {
     const { create, patch, send } = setUp()
     const path = await create()
     await patch(path, 0, bytes.subarray(0, 10))
@@ -188,7 +188,7 @@ describe('appending', () => {
     assert.equal(body['provided-offset'], 3)
   })
 
-  test('Upload-Offset, Upload-Complete and the media type are required', async () => {
+  test('requires Upload-Offset, Upload-Complete and the media type', async () => {
     const { create, send, patch } = setUp()
     const path = await create()
     const good = { 'content-type': PARTIAL, 'upload-offset': '0', 'upload-complete': '?0' }
@@ -206,7 +206,7 @@ describe('appending', () => {
     assert.equal((await patch(path, 43, undefined, true)).status, 200)
   })
 
-  test('a large part is split, and each piece counts once it is stored', async () => {
+  test('splits a large part, and each piece counts once it is stored', async () => {
     const { create, patch, head, blobs } = setUp({ partBytes: 10 })
     const path = await create()
     const chunks = Array.from({ length: 5 }, (_, at) => bytes.subarray(at * 8, at * 8 + 8))
@@ -216,8 +216,8 @@ describe('appending', () => {
   })
 })
 
-describe('lengths and limits', () => {
-  test('announced lengths that differ get a 400, and the upload continues', async () => {
+describe('the lengths and limits of an upload', () => {
+  test('get a 400 if two announced lengths differ, and the upload continues', async () => {
     const { send, create, patch } = setUp()
     const both = await send('POST', '/files', { 'upload-complete': '?1', 'upload-length': '5' }, bytes)
     assert.equal(both.status, 400)
@@ -232,7 +232,7 @@ describe('lengths and limits', () => {
   })
 
   for (const length of ['-1', '-0', '+5', '1e3', '0x10', '5.0', '', ' ', '9999999999999999', 'ten', '5, 6']) {
-    test(`Upload-Length: ${JSON.stringify(length)} gets a 400, in the first request and in an append; Upload-Offset too`, async () => {
+    test(`get a 400 for Upload-Length: ${JSON.stringify(length)}, in the first request and in an append, and for Upload-Offset`, async () => {
       const { send, create, patch, blobs } = setUp()
       const first = await send('POST', '/files', { 'upload-complete': '?0', 'upload-length': length })
       assert.equal((await first.json<{ code: string }>()).code, 'invalid_header')
@@ -245,7 +245,7 @@ describe('lengths and limits', () => {
     })
   }
 
-  test('an end without Content-Length before the announced length gets a 400 and keeps the bytes', async () => {
+  test('get a 400 for an end without Content-Length before the announced length, and the bytes are kept', async () => {
     const { create, patch, head } = setUp()
     const path = await create({ 'upload-length': '43' })
     const short = await patch(path, 0, streamed(bytes.subarray(0, 30)), true)
@@ -254,7 +254,7 @@ describe('lengths and limits', () => {
     assert.equal((await patch(path, 30, bytes.subarray(30), true)).status, 200)
   })
 
-  test('beyond the announced length: 413, and the upload is over', async () => {
+  test('get a 413 beyond the announced length, and the upload ends', async () => {
     const { create, patch, head, blobs } = setUp()
     const announced = await create({ 'upload-length': '10' })
     assert.equal((await patch(announced, 0, bytes)).status, 413)
@@ -266,7 +266,7 @@ describe('lengths and limits', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('beyond maxBodyBytes: 413 by any announcement, and while the bytes come', async () => {
+  test('get a 413 beyond maxBodyBytes, for any announcement and while the bytes come', async () => {
     const { send, create, patch, head } = setUp({ maxBodyBytes: 20 })
     assert.equal((await send('POST', '/files', { 'upload-complete': '?0', 'upload-length': '21' })).status, 413)
     assert.equal((await send('POST', '/files', { 'upload-complete': '?1' }, bytes)).status, 413)
@@ -278,7 +278,7 @@ describe('lengths and limits', () => {
     assert.equal((await head(path)).status, 404)
   })
 
-  test('maxAppendBytes: 413; of a body without Content-Length, the first bytes stay', async () => {
+  test('get a 413 above maxAppendBytes, and the first bytes of a body without Content-Length stay', async () => {
     const { create, patch, head } = setUp({ maxAppendBytes: 20 })
     const path = await create()
     assert.equal((await patch(path, 0, bytes)).status, 413)
@@ -291,7 +291,7 @@ describe('lengths and limits', () => {
     assert.deepEqual(await last.json(), { size: 43, sha256: sha256(text) })
   })
 
-  test('minAppendBytes: a smaller part gets a 400, but not the last one, nor a broken one', async () => {
+  test('get a 400 for a part below minAppendBytes, unless it is the last one or broken', async () => {
     const { create, patch, head } = setUp({ minAppendBytes: 10 })
     const path = await create()
     const small = await patch(path, 0, bytes.subarray(0, 9))
@@ -304,7 +304,7 @@ describe('lengths and limits', () => {
     assert.equal((await patch(path, 40, bytes.subarray(40), true)).status, 200)
   })
 
-  test('maxParts: 413, and what is there stays', async () => {
+  test('get a 413 above maxParts, and the stored parts stay', async () => {
     const { create, patch, head } = setUp({ maxParts: 2 })
     const path = await create()
     await patch(path, 0, bytes.subarray(0, 1))
@@ -315,8 +315,8 @@ describe('lengths and limits', () => {
   })
 })
 
-describe('digests', () => {
-  test('a wrong Content-Digest gets a 400, and none of its bytes count, however large it is', async () => {
+describe('the digests of an upload', () => {
+  test('get a 400 for a wrong Content-Digest, and none of its bytes count, however large it is', async () => {
     const { create, patch, head, blobs } = setUp({ partBytes: 4 })
     const path = await create()
     const good = { 'content-digest': digestField(bytes.subarray(0, 20)) }
@@ -331,7 +331,7 @@ describe('digests', () => {
     assert.equal((await patch(path, 20, bytes.subarray(20), true, rest)).status, 200)
   })
 
-  test('Repr-Digest of the first or of the last request is that of the whole', async () => {
+  test('cover the whole if Repr-Digest is in the first or in the last request', async () => {
     const { create, patch, seen } = setUp()
     const first = await create({ 'repr-digest': digestField(text) })
     assert.equal((await patch(first, 0, bytes, true)).status, 200)
@@ -340,7 +340,7 @@ describe('digests', () => {
     assert.equal(seen.length, 2)
   })
 
-  test('a wrong Repr-Digest gets a 400 before the handler sees a byte, and again in a retry', async () => {
+  test('get a 400 for a wrong Repr-Digest before the handler sees a byte, and again in a retry', async () => {
     const { create, patch, seen, head, blobs } = setUp()
     const path = await create({ 'repr-digest': digestField('other') })
     for (const offset of [0, 43]) {
@@ -354,7 +354,7 @@ describe('digests', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('a malformed digest is rejected before anything is stored', async () => {
+  test('are rejected before anything is stored if they are malformed', async () => {
     const { send, create, patch, head } = setUp()
     const bad = { 'upload-complete': '?0', 'repr-digest': 'sha-256=:AAAA:' }
     assert.equal((await send('POST', '/files', bad, bytes)).status, 400)
@@ -364,8 +364,8 @@ describe('digests', () => {
   })
 })
 
-describe('the response', () => {
-  test('a lost response is sent again, and the handler runs once', async () => {
+describe('the response to an upload', () => {
+  test('is sent again if it was lost, and the handler runs once', async () => {
     const { create, patch, seen, head } = setUp()
     const path = await create()
     const first = await (await patch(path, 0, bytes, true)).text()
@@ -381,7 +381,7 @@ describe('the response', () => {
     assert.equal((await patch(path, 0, bytes, true)).status, 409)
   })
 
-  test('two last requests at once run the handler once', async () => {
+  test('comes from one run of the handler for two concurrent last requests', async () => {
     const { create, patch, seen } = setUp()
     const path = await create()
     await patch(path, 0, bytes)
@@ -390,7 +390,7 @@ describe('the response', () => {
     assert.equal(seen.length, 1)
   })
 
-  test('an error of the handler is kept with Upload-Complete: ?1', async () => {
+  test('is kept with Upload-Complete: ?1 if it is an error of the handler', async () => {
     let runs = 0
     const { create, patch } = setUp({}, () => {
       runs++
@@ -405,7 +405,7 @@ describe('the response', () => {
     assert.equal(runs, 1)
   })
 
-  test('a temporary response is not kept: the handler gets the same bytes again', async () => {
+  test('is not kept if it is temporary, and the handler gets the same bytes again', async () => {
     let runs = 0
     const { create, patch } = setUp({}, async ({ body }) => {
       runs++
@@ -423,7 +423,7 @@ describe('the response', () => {
     assert.equal(runs, 2)
   })
 
-  test('the same for an upload in one request, whose response then has its path', async () => {
+  test('is kept in the same way for an upload in one request, and has the path of the upload', async () => {
     let runs = 0
     const { send, patch } = setUp({}, () => {
       if (++runs === 1) throw httpError('queue_full', { headers: { 'retry-after': '1' } })
@@ -436,8 +436,8 @@ describe('the response', () => {
   })
 })
 
-describe('who may see an upload', () => {
-  test('foreign, unknown, malformed and dropped ids get the same bytes', async () => {
+describe('the access to an upload', () => {
+  test('gets the same bytes for foreign, unknown, malformed and dropped ids', async () => {
     const { create, send, head, patch } = setUp()
     const path = await create({ 'x-user': 'ann' })
     const gone = await create({ 'x-user': 'bob' })
@@ -459,7 +459,7 @@ describe('who may see an upload', () => {
     assert.equal((await head(path)).status, 404, 'an anonymous client is another owner')
   })
 
-  test('an expired upload gets a 404, and its bytes are gone after it', async () => {
+  test('gets a 404 once it has expired, and its bytes are deleted', async () => {
     let now = 0
     const clock = { now: () => now }
     const blobs = new MemoryBlobs(clock)
@@ -480,7 +480,7 @@ describe('who may see an upload', () => {
     while (blobs.usage().blobs > 0) await sleep(20)
   })
 
-  test('DELETE deletes the parts', async () => {
+  test('deletes the parts with DELETE', async () => {
     const { create, patch, send, blobs } = setUp()
     const path = await create()
     await patch(path, 0, bytes)
@@ -489,7 +489,7 @@ describe('who may see an upload', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('another method gets a 405', async () => {
+  test('gets a 405 for another method', async () => {
     const { create, send } = setUp()
     const answer = await send('PUT', await create(), {}, bytes)
     assert.equal(answer.status, 405)

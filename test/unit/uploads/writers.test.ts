@@ -53,7 +53,7 @@ function deaf(store: Store): Store {
 }
 
 describe('two requests that append to one upload', () => {
-  test('HEAD ends the request that appends, keeps its bytes, and tells an offset that is accepted', async () => {
+  test('are ended by a HEAD, which keeps their bytes and returns a valid offset', async () => {
     const { create, patch, head } = setUp()
     const path = await create()
     const feed = new Feed()
@@ -72,7 +72,7 @@ describe('two requests that append to one upload', () => {
     assert.deepEqual(await answer.json(), { size: 43, sha256: sha256(text) })
   })
 
-  test('a newer PATCH at the right offset continues where the older one was ended', async () => {
+  test('follow each other: a newer PATCH at the right offset continues where the older one was ended', async () => {
     const { create, patch, send } = setUp()
     const path = await create()
     const feed = new Feed()
@@ -87,7 +87,7 @@ describe('two requests that append to one upload', () => {
     assert.equal((await send('DELETE', path)).status, 204)
   })
 
-  test('DELETE ends it too, and nothing is left', async () => {
+  test('are ended by a DELETE, which leaves nothing', async () => {
     const { create, patch, send, head, blobs } = setUp()
     const path = await create()
     const feed = new Feed()
@@ -101,7 +101,7 @@ describe('two requests that append to one upload', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('a process that gets no notices finds out by reading again', async () => {
+  test('notice each other by reading again if their process gets no notices', async () => {
     const store = new MemoryStore()
     const blobs = new MemoryBlobs()
     const other = setUp({ store: deaf(store), blobs })
@@ -116,7 +116,7 @@ describe('two requests that append to one upload', () => {
     assert.equal((await older).status, 409)
   })
 
-  test('a writer that is frozen is fenced: its bytes are not mixed in when it thaws', async () => {
+  test('do not mix their bytes, because a frozen writer is fenced when it thaws', async () => {
     const store = new MemoryStore()
     const blobs = new MemoryBlobs()
     let thaw = (): void => undefined
@@ -146,7 +146,7 @@ describe('two requests that append to one upload', () => {
     assert.equal(blobs.usage().blobs, 0, 'the part of the older request is deleted')
   })
 
-  test('many requests at once: the bytes of exactly one count', async () => {
+  test('count the bytes of exactly one if there are many', async () => {
     const { create, patch, head, seen } = setUp()
     const path = await create()
     const bodies = Array.from({ length: 8 }, (_, at) => Buffer.alloc(5000, String(at)))
@@ -158,7 +158,7 @@ describe('two requests that append to one upload', () => {
   })
 })
 
-describe('a store that fails', () => {
+describe('an upload over a store that fails', () => {
   /** Loses the replies of some writes, which have taken effect all the same. */
   function lossy(store: Store, shouldLose: (call: number) => boolean): Store {
     let calls = 0
@@ -171,7 +171,7 @@ describe('a store that fails', () => {
     })
   }
 
-  test('a lost reply of a commit neither loses nor repeats bytes', async () => {
+  test('neither loses nor repeats bytes if the reply of a commit is lost', async () => {
     const inner = new MemoryStore()
     // Every commit of a part loses its reply; acquiring does not.
     const { create, patch, head, seen } = setUp({ store: lossy(inner, (call) => call % 2 === 1), partBytes: 8 })
@@ -191,7 +191,7 @@ describe('a store that fails', () => {
     assert.deepEqual(seen.map((each) => each.sha256), [sha256(text)])
   })
 
-  test('if the blobs are full, the client gets a 503, and the upload continues later', async () => {
+  test('gets a 503 if the blobs are full, and continues later', async () => {
     const blobs = new MemoryBlobs({ maxBytes: 100_000 })
     const calls: string[] = []
     const store = changed(new MemoryStore(), (name, call) => (...all) => {

@@ -218,13 +218,13 @@ const ROWS: readonly Row[] = [
   ['strict', '/v9/users?version=9', '-', '400 version_unsupported'],
 ]
 
-describe(`${ROWS.length} requests and the versions that answer them`, () => {
-  test('the table has enough rows, and each request once', () => {
+describe(`${ROWS.length} requests and their versions`, () => {
+  test('are enough, and each request occurs once', () => {
     assert.ok(ROWS.length >= 120, `${ROWS.length} rows`)
     assert.equal(new Set(ROWS.map(([handler, at, accept]) => `${handler} ${at} ${accept}`)).size, ROWS.length, 'no row twice')
   })
   for (const [handler, at, accept, expected] of ROWS) {
-    test(`${handler}: ${at}  ${accept}  ->  ${expected}`, async () => {
+    test(`match: ${handler}: ${at}  ${accept}  ->  ${expected}`, async () => {
       const answer = await ask(handlers[handler], { path: at, headers: accept === '-' ? {} : { accept } })
       const got = answer.status === 200 ? answer.json['version'] : `${answer.status} ${String(answer.json['code'])}`
       assert.equal(got, expected, 'the version')
@@ -236,11 +236,11 @@ describe(`${ROWS.length} requests and the versions that answer them`, () => {
   }
 })
 
-describe('what the handler of a version sees', () => {
+describe('the handler of a version', () => {
   const sees = async (at: string, accept?: string, mountPath = '') =>
     (await ask(handlers.all, { path: at, mountPath, headers: accept === undefined ? {} : { accept } })).json
 
-  test('SPEC 9.uri-versioning: the path below the version', async () => {
+  test('SPEC 9.uri-versioning: sees the path below the version', async () => {
     assert.equal((await sees('/v1/users'))['local'], '/users', 'at the root')
     assert.equal((await sees('/api/v1/users/7', undefined, '/api'))['local'], '/users/7', 'below a mount')
     assert.equal((await sees('/users'))['local'], '/users', 'without a version')
@@ -249,7 +249,7 @@ describe('what the handler of a version sees', () => {
     assert.equal((await ask(other as never, { path: '/v1/users?version=1' })).json['local'], '/users', 'and says it first')
   })
 
-  test("SPEC 9.header-versioning, 9.content-negotiation: application/json in the place of the vendor's types", async () => {
+  test("SPEC 9.header-versioning, 9.content-negotiation: sees application/json instead of the vendor's types", async () => {
     const rows: [accept: string, seen: string][] = [
       [v('1'), 'application/json'],
       [p('1.0'), 'application/json'],
@@ -263,7 +263,7 @@ describe('what the handler of a version sees', () => {
     for (const [accept, seen] of rows) assert.equal((await sees('/users', accept))['accept'], seen, accept)
   })
 
-  test("the response has the vendor's type that was asked for, and no other", async () => {
+  test("sends the vendor's type that was requested, and no other", async () => {
     const rows: [at: string, accept: string, type: string][] = [
       ['/users', v('1'), 'application/vnd.acme.v1+json'],
       ['/users', v('2.0'), 'application/vnd.acme.v2.0+json'],
@@ -288,7 +288,7 @@ describe('what the handler of a version sees', () => {
   })
 })
 
-describe('a header of the application', () => {
+describe('a version header of the application', () => {
   const handler = versions(SERVED, { select: [path, byHeader(), header] })
   const choose = async (version: string | string[], more: { readonly path?: string, readonly accept?: string } = {}) => {
     const { accept } = more
@@ -305,7 +305,7 @@ describe('a header of the application', () => {
     assert.equal(await choose('1', { path: '/v1/users', accept: v('1') }), '1', 'in agreement with the others')
   })
 
-  test('gets a 400 if the version is malformed, not served or another one than elsewhere', async () => {
+  test('gets a 400 if the version is malformed, not served or different from another selector', async () => {
     assert.equal(await choose('9'), '400 version_unsupported')
     assert.equal(await choose('latest'), INVALID)
     assert.equal(await choose(''), INVALID)

@@ -31,7 +31,7 @@ function responsesWith(...select: Selector[]): Record<string, { content?: Record
 }
 
 describe('the description of versions', () => {
-  test('a version that is not served has the status of each selector: for Accept, and for the query among the other 400s', () => {
+  test('has the status of each selector for a version that is not served', () => {
     assert.deepEqual(Object.keys(responsesWith(byQuery())), ['200', '204', '400', 'default'])
     assert.match(responsesWith(byQuery())['400']?.description ?? '', /version_unsupported/)
     // A path that names another version is another path.
@@ -39,7 +39,7 @@ describe('the description of versions', () => {
     assert.deepEqual(Object.keys(responsesWith(byVendorMediaType({ vendor: 'acme' }))), ['200', '204', '400', '406', 'default'])
   })
 
-  test('successful JSON responses have the vendor type too, errors and empty responses do not', () => {
+  test('has the vendor type for successful JSON responses, and not for errors and empty responses', () => {
     const cases: [Selector, string][] = [
       [byVendorMediaType({ vendor: 'acme' }), 'application/vnd.acme.v1+json'], [byMediaTypeParameter({ vendor: 'acme' }), 'application/vnd.acme+json;version=1'],
     ]
@@ -51,7 +51,7 @@ describe('the description of versions', () => {
     }
   })
 
-  test('only errors that a request for this operation can get are described', () => {
+  test('has only errors that a request for this operation can get', () => {
     const codes = (handler: Handler, at = 0) => [...JSON.stringify(handler.operations?.[at]?.openapi['responses']).matchAll(/`(version_\w+)`/g)].map(([, code]) => code).sort()
     const own = told(() => json(200, {}), [{ ...operation, path: '/users' }])
     const made = (select: readonly Selector[], more: object = {}) => versions({ 1: { handler: own, deprecated: '2025-01-01', sunset: '2025-02-01' } }, { select, ...more })
@@ -64,7 +64,7 @@ describe('the description of versions', () => {
     assert.deepEqual(codes(made([byPath(), byQuery()], { default: 'required' })), ['version_ambiguous'])
   })
 
-  test('only headers of the deprecation that are sent are described', () => {
+  test('has only the deprecation headers that are sent', () => {
     const names = (options: object) => {
       const handler = versions({ 1: { handler: told(() => json(200, {}), [operation]), deprecated: '2025-01-01', ...options } }, { select: [byQuery()], advertise: false })
       const policy = deprecated({ deprecated: '2025-01-01', ...options })
@@ -80,24 +80,24 @@ describe('the description of versions', () => {
     assert.deepEqual(names({ successor: '/v2' }), ['Deprecation', 'Link'])
   })
 
-  test('nothing is described twice', () => {
+  test('contains nothing twice', () => {
     assert.equal(responsesWith(byQuery())['400']?.description.match(/version_unsupported/g)?.length, 1)
     assert.ok(!('401' in responsesWith(byQuery())))
   })
 
-  test('a version in the query is a parameter', () => {
+  test('has a version in the query as a parameter', () => {
     const handler = versions({ 1: told(() => json(200, {}), [operation]) }, { select: [byQuery({ parameter: 'v' })] })
     const parameters = handler.operations?.[0]?.openapi['parameters'] as { name: string, in: string }[]
     assert.deepEqual(parameters.map((one) => [one.in, one.name]), [['query', 'v']])
   })
 
-  test('a version in a header is a parameter', () => {
+  test('has a version in a header as a parameter', () => {
     const handler = versions({ 1: told(() => json(200, {}), [operation]) }, { select: [byHeader()] })
     const parameters = handler.operations?.[0]?.openapi['parameters'] as { name: string, in: string }[]
     assert.deepEqual(parameters.map((one) => [one.in, one.name]), [['header', 'API-Version']])
   })
 
-  test('only deprecated versions are marked', () => {
+  test('marks only deprecated versions', () => {
     const own = told(() => json(200, {}), [operation])
     const handler = versions({ 1: { handler: own, deprecated: '2025-01-01' }, 2: own }, { select: [byQuery()] })
     const said = handler.operations?.map(({ openapi }) => {
@@ -107,7 +107,7 @@ describe('the description of versions', () => {
     assert.deepEqual(said, [[true, true], [undefined, false]])
   })
 
-  describe('versions in the path are paths of their own, each with its own `deprecated`', () => {
+  describe('has versions in the path as separate paths, each with its own `deprecated`', () => {
     const own = told(() => json(200, {}), [operation])
     const inRouter = router({ 'GET /users': own, 'GET /users/{id}': own })
     const info = { title: 'Users', version: '1' }
@@ -118,21 +118,21 @@ describe('the description of versions', () => {
     const served = (select: readonly Selector[], more: { default?: string } = {}) =>
       versions({ 1: { handler: inRouter, deprecated: '2025-01-01' }, 2: inRouter }, { select, ...more })
 
-    test('below routers of the versions, and at the path without a version what is served there', () => {
+    test('below routers of the versions, and the path without a version as it is served', () => {
       assert.deepEqual(deprecations(served([byPath()])), {
         '/v1/users': true, '/v1/users/{id}': true, '/v2/users': undefined, '/users': undefined, '/v2/users/{id}': undefined, '/users/{id}': undefined,
       })
       assert.deepEqual(deprecations(served([byPath()], { default: '1' }))['/users'], true)
       assert.deepEqual(Object.keys(pathsOf(served([byPath({ prefix: 'api' })], { default: 'required' }))), ['/api1/users', '/api1/users/{id}', '/api2/users', '/api2/users/{id}'])
     })
-    test('at a route whose first segment is the version, and not at one without', () => {
+    test('at a route whose first segment is the version, and not at other routes', () => {
       const bare = versions({ 1: { handler: own, deprecated: '2025-01-01' }, 2: own }, { select: [byPath(), byQuery()] })
       const host = router({ '/users/{id}': bare, '/{version}/users/{id}': bare, '/v2/people': bare })
       assert.deepEqual(deprecations(host), { '/users/{id}': false, '/v1/users/{id}': true, '/v2/users/{id}': undefined, '/v2/people': undefined })
       const named = (path: string) => pathsOf(host)[path]?.['get']?.parameters?.map(({ in: where, name }) => `${where} ${name}`)
       assert.deepEqual([named('/users/{id}'), named('/v1/users/{id}')], [['path id', 'query version'], ['path id']])
     })
-    test('other selectors are parameters and media types, there and at the path without a version', () => {
+    test('with other selectors as parameters and media types', () => {
       const paths = pathsOf(served([byPath(), byQuery(), byVendorMediaType({ vendor: 'acme' })]))
       const types = (path: string) => Object.keys(paths[path]?.['get']?.responses['200']?.content ?? {})
       assert.deepEqual(types('/v1/users'), ['application/json', 'application/vnd.acme.v1+json'])
@@ -142,11 +142,11 @@ describe('the description of versions', () => {
       const fields = (path: string) => Object.keys(paths[path]?.['get']?.responses['200']?.headers ?? {})
       assert.deepEqual([fields('/v1/users').includes('Deprecation'), fields('/v2/users').includes('Deprecation')], [true, false])
     })
-    test('policies around them keep the versions separate', () => {
+    test('even with policies around them', () => {
       const around = compose(deprecated({ deprecated: '2025-01-01' }), served([byPath()], { default: 'required' }))
       assert.deepEqual(Object.keys(pathsOf(router({ '/{version}/users': around }))), ['/v1/users', '/v2/users'])
     })
-    test('the document passes a linter', async () => {
+    test('in a document that passes a linter', async () => {
       const document = openapi(router({ '/users/{id}': served([byPath(), byQuery()]), '/{version}/users/{id}': served([byPath(), byQuery()]) }), {
         info: { ...info, license: { name: 'MIT', identifier: 'MIT' } }, servers: [{ url: 'https://api.acme.test' }], security: [],
       })
@@ -156,7 +156,7 @@ describe('the description of versions', () => {
     })
   })
 
-  test('an undescribed handler stays undescribed, even if every version shares it', () => {
+  test('has no entry for an undescribed handler, even if every version shares it', () => {
     const [bare, own] = [() => json(200, {}), told(() => json(200, {}), [operation])]
     assert.equal(versions({ 1: bare }, { select: [byPath()] }).operations, undefined)
     assert.equal(versionNeutral(bare, { select: [byPath()] }).operations, undefined)

@@ -23,8 +23,8 @@ const select = [byPath(), byQuery(), byVendorMediaType({ vendor: 'acme' })]
 const PAST = '2025-01-01T00:00:00Z'
 const SUNSET = '2025-07-01T00:00:00Z'
 
-describe('deprecation', () => {
-  test('SPEC 9.2: an HTTP date, and sunset and links beside it', async () => {
+describe('the deprecation of a version', () => {
+  test('SPEC 9.2: is an HTTP date, with sunset and links', async () => {
     const handler = versions({
       '1': { handler: shows('1'), deprecated: PAST, format: 'http-date', sunset: '2999-12-31T23:59:59Z', link: 'https://x.test/why', sunsetLink: 'https://x.test/when', successor: '/v2' },
       '2': shows('2'),
@@ -39,14 +39,14 @@ describe('deprecation', () => {
     for (const name of ['deprecation', 'sunset', 'link']) assert.equal(current.headers[name], undefined, name)
   })
 
-  test('RFC 9745 section 2.1: a structured date by default', async () => {
+  test('RFC 9745 section 2.1: is a structured date by default', async () => {
     const handler = compose(deprecated({ deprecated: PAST }), shows('x'))
     const { headers } = await ask(handler)
     assert.equal(headers['deprecation'], `@${Date.parse(PAST) / 1000}`, 'a structured date')
     assert.ok(!('link' in headers), 'no field for links where there are none')
   })
 
-  test('failures have the deprecation fields too, beside their own', async () => {
+  test('has its fields on failures, beside their own', async () => {
     const broken: Handler = ({ path }) => {
       if (path.endsWith('plain')) throw new Error('x')
       if (path.endsWith('boom')) throw Object.assign(new Error('x'), { isBoom: true, output: { statusCode: 418, payload: { message: 'teapot' } } })
@@ -66,7 +66,7 @@ describe('deprecation', () => {
     assert.deepEqual(body, { error: 'mine', code: 'mine', details: [{ pointer: '/a', message: 'b' }], more: 1 }, 'body')
   })
 
-  test('a response that a handler reuses is not changed, and its own fields stay', async () => {
+  test('does not change a response that a handler reuses, whose own fields stay', async () => {
     const same = Object.freeze({ status: 200, headers: Object.freeze({ link: '</x>; rel="x"', sunset: 'Tue, 01 Jan 2030 00:00:00 GMT', vary: 'Prefer' }) })
     const handler = versions({ '1': { handler: () => same, deprecated: PAST, sunset: '2031-01-01', successor: '/v2' } }, { select })
     for (let time = 0; time < 2; time++) {
@@ -77,7 +77,7 @@ describe('deprecation', () => {
     }
   })
 
-  test('RFC 8594: of two ends, of the resource and of the version, the earlier one is sent', async () => {
+  test('RFC 8594: has the earlier one of two ends, of the resource and of the version', async () => {
     const own = (sunset: string): Handler => () => ({ status: 200, headers: { sunset } })
     const sent = async (sunset: string, options: { deprecated: string, sunset?: string }) => {
       const { headers } = await ask(compose(deprecated(options), own(sunset)))
@@ -92,7 +92,7 @@ describe('deprecation', () => {
     assert.deepEqual(await sent(task, { deprecated: '2026-01-01T00:00:00.900Z' }), ['@1767225600', task])
   })
 
-  test('after the sunset the response is unchanged, or a 410 if the option says so', async () => {
+  test('leaves the response unchanged after the sunset, or makes it a 410 if the option says so', async () => {
     const gone = { '1': { handler: shows('1'), deprecated: PAST, sunset: SUNSET, successor: '/v2' }, '2': shows('2') }
     assert.equal((await ask(versions(gone, { select }), { path: '/v1' })).status, 200, 'served on')
     const answer = await ask(versions(gone, { select, afterSunset: 'gone' }), { path: '/v1' })
@@ -103,7 +103,7 @@ describe('deprecation', () => {
     assert.equal((await ask(versions(future, { select, afterSunset: 'gone' }), { path: '/v1' })).status, 200, 'not yet')
   })
 
-  test('the 410 starts at the exact time of the sunset', async (t) => {
+  test('starts the 410 at the exact time of the sunset', async (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: Date.parse(SUNSET) - 1 })
     const handler = versions({ '1': { handler: shows('1'), deprecated: PAST, sunset: SUNSET } }, { select, afterSunset: 'gone' })
     assert.equal((await ask(handler, { path: '/v1' })).status, 200)
@@ -111,13 +111,13 @@ describe('deprecation', () => {
     assert.equal((await ask(handler, { path: '/v1' })).status, 410)
   })
 
-  test('a declined request stays declined', async () => {
+  test('leaves a declined request declined', async () => {
     assert.equal((await ask(versions({ '1': { handler: () => undefined, deprecated: PAST } }, { select }))).status, 0, 'not mine')
     assert.equal((await ask(compose(deprecated({ deprecated: PAST }), () => undefined))).status, 0, 'not mine')
   })
 })
 
-describe('defaults', () => {
+describe('the default version', () => {
   const old = { handler: shows('2'), deprecated: PAST }
   const rows: [served: Parameters<typeof versions>[0], policy: string | undefined, expected: string][] = [
     [{ '1': shows('1'), '10': shows('10'), '9': shows('9') }, undefined, '10'],
@@ -134,7 +134,7 @@ describe('defaults', () => {
     [{ '1': shows('1'), '2': shows('2') }, '1.0.0', '1'],
   ]
   for (const [served, policy, expected] of rows) {
-    test(`SPEC 9.3: of ${Object.keys(served).join(', ')} by ${policy ?? 'no policy'}: ${expected}`, async () => {
+    test(`SPEC 9.3: is ${expected} of ${Object.keys(served).join(', ')} by ${policy ?? 'no policy'}`, async () => {
       assert.equal((await ask(versions(served, { select, ...policy === undefined ? {} : { default: policy } }))).json['version'], expected, 'the default')
     })
   }
@@ -165,7 +165,7 @@ test('a version-neutral handler answers in every version and in none', async () 
   assert.equal((await ask(handler, { headers: { accept: 'application/vnd.acme.v7+json' } })).json['accept'], 'application/json', 'the type')
 })
 
-test('the status resource of a task, neutral, is where each Location leads', async (t) => {
+test('each Location leads to a version-neutral status resource', async (t) => {
   const report = defineTask({ name: 'report', run: (_input: object) => ({}) })
   const tasks = createTasks({ ...memory(), definitions: [report] })
   t.after(() => tasks.close())
@@ -186,12 +186,12 @@ test('the status resource of a task, neutral, is where each Location leads', asy
   }
 })
 
-test('is synchronous if the handler is', () => {
+test('a versioned handler is synchronous if its handler is', () => {
   const request = asked({ path: '/v1' })
   assert.ok(!(versions({ '1': shows('1') }, { select })(request) instanceof Promise), 'no promise')
 })
 
-test('invalid options throw at construction', () => {
+test('invalid options of versions throw at construction', () => {
   const handler = shows('x')
   const wrong: [() => unknown, RegExp][] = [
     [() => versions({}, { select }), /at least one version/],

@@ -22,7 +22,7 @@ const config :Workerd.Config = (
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")]
 );`
 
-describe('in a Worker (15.23)', () => {
+describe('a Worker (15.23)', () => {
   let base = ''
   let folder = ''
   let child: ChildProcess
@@ -51,7 +51,7 @@ describe('in a Worker (15.23)', () => {
     await rm(folder, { recursive: true, force: true })
   })
 
-  test('a task runs in waitUntil after its 202, and is polled, waited for and watched', async () => {
+  test('runs a task in waitUntil after its 202, which is polled, waited for and watched', async () => {
     const accepted = await post('/double', { amount: 4 }, { prefer: 'respond-async' })
     assert.equal(accepted.status, 202)
     const path = accepted.headers.get('location') ?? ''
@@ -63,26 +63,26 @@ describe('in a Worker (15.23)', () => {
     assert.equal((await read(ask(path))).status, 'completed')
   })
 
-  test('requests at the same time each get their response, direct or after a wait', async () => {
+  test('responds to concurrent requests, synchronously or after a wait', async () => {
     const answers = await Promise.all([1, 2, 3, 4, 5, 6].map((amount) =>
       read(post('/double', { amount }, amount % 2 ? {} : { prefer: 'respond-async, wait=20' }))))
     assert.deepEqual(answers.map(({ amount }) => amount), [2, 4, 6, 8, 10, 12])
   })
 
-  test('a running task is cancelled', async () => {
+  test('cancels a running task', async () => {
     const path = (await post('/double', { amount: 4 }, { prefer: 'respond-async' })).headers.get('location') ?? ''
     assert.ok((await ask(path, { method: 'DELETE' })).ok)
     assert.equal((await read(ask(path))).status, 'cancelled')
   })
 
-  test('one key runs once', async () => {
+  test('runs a task once for one key', async () => {
     const headers = { prefer: 'respond-async', 'idempotency-key': 'a-key' }
     const [first, second] = [await post('/double', { amount: 1 }, headers), await post('/double', { amount: 1 }, headers)]
     assert.deepEqual([first.status, second.status], [202, 202])
     assert.equal(second.headers.get('location'), first.headers.get('location'))
   })
 
-  test('bulk judges by a Standard Schema, and by a JSON Schema that was compiled while the module was loaded', async () => {
+  test('validates bulk items by a Standard Schema, and by a JSON Schema compiled at module load', async () => {
     const users = await read(post('/users', [{ name: 'ann' }, { name: 1 }]))
     assert.deepEqual(users.summary, { total: 2, succeeded: 1, failed: 1 })
     const { items } = await read(post('/checked', [{ name: 'bob', age: 4 }, { name: 1, age: 'x' }]))
@@ -90,7 +90,7 @@ describe('in a Worker (15.23)', () => {
     assert.deepEqual(items[1].error.details, [{ pointer: '/1/name', message: 'must be string' }])
   })
 
-  test('NDJSON goes in, and out through a compiled serialiser', async () => {
+  test('reads NDJSON, and sends it through a compiled serialiser', async () => {
     const upload = await read(post('/lines', '{"name":"cid"}\nnonsense\n', { 'content-type': 'application/x-ndjson' }))
     assert.deepEqual(upload.summary, { total: 2, succeeded: 1, failed: 1 })
     const download = await ask('/lines', { headers: { accept: 'application/x-ndjson', 'accept-encoding': 'gzip' } })
@@ -98,13 +98,13 @@ describe('in a Worker (15.23)', () => {
     assert.match(await download.text(), /\{"name":"cid"\}\n/)
   })
 
-  test('a part of what is in memory is served', async () => {
+  test('serves a range of content in memory', async () => {
     await ask('/put')
     const part = await ask('/blob', { headers: { range: 'bytes=2-4' } })
     assert.deepEqual([part.status, await part.text()], [206, '234'])
   })
 
-  test('credentials are checked and rates counted', async () => {
+  test('checks credentials and counts rates', async () => {
     assert.equal((await ask('/mine')).status, 401)
     const headers = { authorization: 'Bearer only-for-trying' }
     const statuses = []
@@ -112,12 +112,12 @@ describe('in a Worker (15.23)', () => {
     assert.deepEqual(statuses, [204, 204, 429])
   })
 
-  test('a schema of a download that comes too late selects properties', async () => {
+  test('selects properties by a schema of a download that is compiled too late', async () => {
     const download = await ask('/late-lines', { headers: { accept: 'application/x-ndjson' } })
     assert.equal(await download.text(), '{"name":"dan"}\n')
   })
 
-  test('a JSON Schema that comes too late says what to do, and nothing else went wrong', async () => {
+  test('says what to do about a JSON Schema that is compiled too late', async () => {
     assert.deepEqual(await read(ask('/errors')), [])
     assert.equal((await ask('/late')).status, 500)
     const [error] = await read(ask('/errors'))

@@ -17,11 +17,11 @@ describe('the users of the reference server in a PostgreSQL', async () => {
   })
 
   usersSuite(async () => users, true)
-  test('other processes see them', async () => {
+  test('are visible to other processes', async () => {
     const created = await users.create({ email: 'seen@example.com' }, ownCall())
     assert.deepEqual(await others.get(created.id, ownCall()), created)
   })
-  test('generated and chosen ids of two processes do not collide', async () => {
+  test('get ids that do not collide between two processes, whether generated or chosen', async () => {
     const call = ownCall()
     const { id } = await users.create({ email: 'ids@example.com' }, call)
     const given = await Promise.all(Array.from({ length: 20 }, async (_, at) => {
@@ -35,7 +35,7 @@ describe('the users of the reference server in a PostgreSQL', async () => {
   })
 })
 
-test('a PostgreSQL that is lost or missing gets a 503, and works when it is there', async () => {
+test('users get a 503 if their PostgreSQL is lost or missing, and work when it is there', async () => {
   const server = await startPostgres()
   const users = await openUsers(server.url)
   await server.shutDown()

@@ -20,7 +20,7 @@ describe('the users of the reference server in a Redis', async () => {
 
   usersSuite(async () => users, true)
 
-  test('other processes see them and their changes at once', async () => {
+  test('are visible to other processes at once, with their changes', async () => {
     const call = ownCall()
     const { id } = await users.create({ email: 'seen@example.com' }, call)
     assert.equal((await others.update(id, { name: 'Seen' }, call))?.name, 'Seen')
@@ -31,7 +31,7 @@ describe('the users of the reference server in a Redis', async () => {
     assert.ok((await users.create({ email: 'after@example.com' }, call)).id > id)
   })
 
-  test('two processes that write at once lose nothing: no email twice, no id twice', async () => {
+  test('are not lost, and no email or id occurs twice, if two processes write at once', async () => {
     const call = ownCall()
     const outcomes = await Promise.all(Array.from({ length: 40 }, async (_, at) =>
       (at % 2 === 0 ? users : others).createMany([{ email: `race-${at}@example.com` }, { email: `race-same-${at >> 2}@example.com` }], call)))
@@ -39,7 +39,7 @@ describe('the users of the reference server in a Redis', async () => {
     assert.deepEqual([made.length, new Set(made.map(({ id }) => id)).size, new Set(made.map(({ email }) => email)).size], [50, 50, 50])
   })
 
-  test('a process that has lost its lock writes nothing', async () => {
+  test('are not written by a process that has lost its lock', async () => {
     const redis = new Redis(url)
     const call = ownCall()
     const lost = users.transaction(async (inside) => {

@@ -20,7 +20,7 @@ describe('the users of the reference server in a file of SQLite', async () => {
 
   usersSuite(async () => users, true)
 
-  test('another connection sees a committed change at once, and none before', async () => {
+  test('are visible to another connection at once after the commit, and not before', async () => {
     const { id } = await users.create({ email: 'seen@example.com' }, call)
     await others.transaction(async (inside) => {
       await inside.update(id, { name: 'Seen' }, call)
@@ -32,7 +32,7 @@ describe('the users of the reference server in a file of SQLite', async () => {
     assert.ok((await users.create({ email: 'after@example.com' }, call)).id > id)
   })
 
-  test('two that write at once lose nothing: no email twice, no id twice', async () => {
+  test('are not lost, and no email or id occurs twice, if two connections write at once', async () => {
     const outcomes = await Promise.all(Array.from({ length: 40 }, async (_, at) => (
       (at % 2 === 0 ? users : others).createMany([{ email: `race-${at}@example.com` }, { email: `race-same-${at >> 2}@example.com` }], call)
     )))
@@ -40,7 +40,7 @@ describe('the users of the reference server in a file of SQLite', async () => {
     assert.deepEqual([made.length, new Set(made.map(({ id }) => id)).size, new Set(made.map(({ email }) => email)).size], [50, 50, 50])
   })
 
-  test('a write is an outage while another process keeps the lock, and works afterwards', async () => {
+  test('cannot be written while another process keeps the lock, and can be written afterwards', async () => {
     const other = openFile(url.slice('sqlite:'.length))
     other.exec('BEGIN IMMEDIATE')
     await assert.rejects(async () => users.create({ email: 'locked@example.com' }, call), isStoreUnavailable)
@@ -50,7 +50,7 @@ describe('the users of the reference server in a file of SQLite', async () => {
     assert.equal((await users.create({ email: 'locked@example.com' }, call)).email, 'locked@example.com')
   })
 
-  test('the cursor of an import commits with its users, and a suspended process cannot replace it', async () => {
+  test('commit with the cursor of an import, which a suspended process cannot replace', async () => {
     await users.transaction(async ({ imports }) => imports?.replace('task', 'one', undefined), call)
     assert.equal(await others.imports?.read('task'), 'one')
     const stopped = users.transaction(async (inside) => {
@@ -65,7 +65,7 @@ describe('the users of the reference server in a file of SQLite', async () => {
   })
 })
 
-test('a file that cannot be used stops the start with its name', async () => {
+test('an unusable SQLite file stops the start with its name', async () => {
   const folder = sqliteFolder()
   const text = join(folder, 'text.db')
   writeFileSync(text, 'This is no database. '.repeat(100))

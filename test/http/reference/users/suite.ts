@@ -22,7 +22,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
   }
   const taken = (error: unknown): boolean => isHttpError(error) && error.code === 'conflict' && error.details?.[0]?.pointer === '/email'
 
-  test('lists the initial users, by page and all at once', async () => {
+  test('can be listed, by page and all at once', async () => {
     const users = await open()
     assert.equal(users.shared, shared)
     const seeded = seededUsers()
@@ -34,7 +34,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.deepEqual(await users.get(7, call), seeded[6])
     assert.equal(await users.get(Number.MAX_SAFE_INTEGER, call), undefined)
   })
-  test('creates, replaces, updates and deletes a user', async () => {
+  test('can be created, replaced, updated and deleted', async () => {
     const users = await open()
     const email = mail('Ann')
     const ann = await users.create({ email }, call)
@@ -48,7 +48,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal(await users.get(ann.id, call), undefined)
     assert.ok((await users.create({ email }, call)).id > ann.id, 'an id came back, or its email did not become free')
   })
-  test('rejects an email that another user has, in any case', async () => {
+  test('get a rejection for an email that another user has, in any case', async () => {
     const users = await open()
     const [one, two] = [mail('One'), mail('Two')]
     const first = await users.create({ email: one }, call)
@@ -60,7 +60,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal(await users.get(876_543, call), undefined)
     assert.equal((await users.update(first.id, { email: one.toUpperCase() }, call))?.email, one.toUpperCase())
   })
-  test('new users skip ids that were chosen', async () => {
+  test('get ids that skip chosen ids', async () => {
     const users = await open()
     const { id } = await users.create({ email: mail('before') }, call)
     assert.equal((await users.replace(id + 1, { email: mail('chosen') }, call)).created, true)
@@ -72,7 +72,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.ok((await users.create({ email: mail('after') }, call)).id < highest)
     await users.delete(highest, call)
   })
-  test('createMany returns an outcome for each, in order', async () => {
+  test('get their outcomes from createMany, in order', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     const outcomes = await users.createMany([
@@ -84,7 +84,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.ok((first?.id ?? 0) < (third?.id ?? 0))
     assert.deepEqual(await users.createMany([], call), [])
   })
-  test('updateMany returns an outcome for each, in order, also for a repeated user and for emails', async () => {
+  test('get their outcomes from updateMany, in order, even for a repeated user and an email', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     const [one, two] = await users.createMany([{ email: a }, { email: b }], call) as [User, User]
@@ -96,7 +96,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal((await users.get(two.id, call))?.email, b)
     assert.deepEqual(await users.updateMany([], call), [])
   })
-  test('a transaction that resolves is committed; rejections in it leave it usable', async () => {
+  test('are written by a transaction that resolves, even after rejections in it', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     const { one, two } = await users.transaction(async (inside) => {
@@ -115,7 +115,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.deepEqual(await users.get(one.id, call), one)
     assert.equal((await users.get(two?.id ?? 0, call))?.email, b)
   })
-  test('a transaction that rejects changes nothing', async () => {
+  test('are not changed by a transaction that rejects', async () => {
     const users = await open()
     const before = await everybody(users)
     const email = mail('gone')
@@ -132,7 +132,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.deepEqual(await everybody(users), before)
     assert.equal((await users.create({ email }, call)).email, email)
   })
-  test('a nested transaction is rolled back alone', async () => {
+  test('lose only the changes of a nested transaction that is rolled back', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     await users.transaction(async (inside) => {
@@ -145,7 +145,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     const emails = new Set((await everybody(users)).map(({ email }) => email))
     assert.deepEqual([emails.has(a), emails.has(b)], [true, false])
   })
-  test('concurrent writes: one gets the email, and a transaction loses none', async () => {
+  test('keep all concurrent writes of transactions, and one of them gets a contested email', async () => {
     const users = await open()
     const [email, other] = [mail('both'), mail('other')]
     const tries = await Promise.allSettled([
@@ -155,7 +155,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.deepEqual(tries.map(({ status }) => status).sort(), ['fulfilled', 'fulfilled', 'rejected', 'rejected'])
     assert.equal((await everybody(users)).filter((user) => user.email === email || user.email === other).length, 2)
   })
-  test('upsertUsers returns an outcome for each record', async () => {
+  test('get their outcomes from upsertUsers', async () => {
     const users = await open()
     const [a, b, c] = [mail('a'), mail('b'), mail('c')]
     const old = await users.create({ email: a, name: 'Old' }, call)
@@ -170,7 +170,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal((await users.get(old.id, call))?.role, 'admin')
     assert.equal((await users.get(id, call))?.role, 'editor')
   })
-  test('a call that was aborted before does not start', async () => {
+  test('are not written by a call that was aborted before', async () => {
     const users = await open()
     const gone = { signal: AbortSignal.abort(), context: undefined }
     await assert.rejects(async () => users.transaction(async (inside) => inside.create({ email: mail('x') }, gone), gone), { name: 'AbortError' })

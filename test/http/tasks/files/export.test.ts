@@ -88,7 +88,7 @@ describe('an export in parts', () => {
     await assertComplete(site, path)
   })
 
-  test('skips the records if the source does not begin after them', async (t) => {
+  test('skips the records of finished parts if the source does not begin after them', async (t) => {
     const starts: number[] = []
     const { task, ids } = failing([25, 45], {
       records: (_, { attempt }) => {
@@ -102,7 +102,7 @@ describe('an export in parts', () => {
     await assertComplete(site, path)
   })
 
-  test('a generator may call from() itself', async (t) => {
+  test('allows a generator to call from() itself', async (t) => {
     const starts: number[] = []
     const { task, ids } = failing([25, 45], {
       async* records(_, { attempt, from }) {
@@ -116,7 +116,7 @@ describe('an export in parts', () => {
     await assertComplete(site, path)
   })
 
-  test('a failed export keeps its parts for a retry, and deleting it leaves no blob', async (t) => {
+  test('keeps its parts for a retry if it fails, and leaves no blob when it is deleted', async (t) => {
     const { task, from } = failing([45, 81], { attempts: 1 })
     const site = await open(t, task)
     const { path, body: { taskId } } = await site.ran('users')
@@ -138,7 +138,7 @@ describe('an export in parts', () => {
     assert.equal(await forgotten.engine.blobCount(), 0)
   })
 
-  test('a cancelled export keeps its parts for a retry', async (t) => {
+  test('keeps its parts for a retry if it is cancelled', async (t) => {
     const [reached, go] = [deferred<void>(), deferred<void>()]
     const { task, from, ids } = failing([], {
       async* records(_, context) {
@@ -163,7 +163,7 @@ describe('an export in parts', () => {
     await assertComplete(site, `/v1/tasks/${taskId}`)
   })
 
-  test('CSV keeps the columns of the first record, although a later run does not read it', async (t) => {
+  test('keeps the CSV columns of the first record, although a later run does not read it', async (t) => {
     let runs = 0
     const task = exportTask<object, User>({
       name: 'users', partRecords: 1, format: 'csv', attempts: 2, backoff: { type: 'fixed', delayMs: 1 },
@@ -191,7 +191,7 @@ describe('an export in parts', () => {
     await assertComplete(site, path)
   })
 
-  test('starts over, and says so, if the options of the export have changed', async (t) => {
+  test('starts over and reports it if its options have changed', async (t) => {
     const old = failing([45], { attempts: 1, partRecords: 20 })
     const { task, from } = failing([], { attempts: 1 })
     let now = old.task
@@ -211,7 +211,7 @@ describe('an export in parts', () => {
     await eventually(async () => await site.engine.blobCount() === 10)
   })
 
-  test('an error that no attempt can mend keeps the parts, too', async (t) => {
+  test('keeps its parts even after an error that no attempt can correct', async (t) => {
     let isMended = false
     const { task, from, ids } = failing([], {
       async* records(_, context) {

@@ -75,8 +75,8 @@ async function curl(...args: readonly string[]): Promise<string> {
   return stdout
 }
 
-describe('downloads with signed URLs', () => {
-  test('a GET is redirected, and the storage sends the bytes with the headers of a download', async (t) => {
+describe('a download with a signed URL', () => {
+  test('redirects a GET, and the storage sends the bytes with the headers of a download', async (t) => {
     const { ask, call, url, front } = await start(t)
     const redirect = await ask()
     assert.deepEqual([redirect.status, redirect.headers.get('cache-control'), await redirect.text()], [307, 'no-store', ''])
@@ -94,14 +94,14 @@ describe('downloads with signed URLs', () => {
     assert.deepEqual(front.requests, ['get'])
   })
 
-  test('without the option, longhaul sends the bytes', async (t) => {
+  test('has its bytes from longhaul if the option is absent', async (t) => {
     const { ask, blobs } = await start(t, { isSigned: false })
     assert.equal(blobs.link, undefined)
     const whole = await ask()
     assert.deepEqual([whole.status, await whole.text(), whole.headers.get('repr-digest')], [200, CSV, digestOf(CSV)])
   })
 
-  test('HEAD has the headers and the digest, and conditions are checked before the redirect', async (t) => {
+  test('responds to HEAD with the headers and the digest, and checks conditions before the redirect', async (t) => {
     const { ask, call, url, front } = await start(t)
     const head = await ask({}, 'HEAD')
     assert.deepEqual([head.status, head.headers.get('content-length'), head.headers.get('repr-digest')], [200, '30', digestOf(CSV)])
@@ -115,7 +115,7 @@ describe('downloads with signed URLs', () => {
     assert.deepEqual(front.requests, ['get'])
   })
 
-  test('one range comes from the storage, and what the storage cannot do from longhaul', async (t) => {
+  test('comes from the storage for one range, and otherwise from longhaul', async (t) => {
     const { ask, call, url, front } = await start(t)
     const etag = (await ask({}, 'HEAD')).headers.get('etag') ?? ''
     for (const condition of [{}, { 'if-range': etag }] as Record<string, string>[]) {
@@ -135,7 +135,7 @@ describe('downloads with signed URLs', () => {
     assert.equal(front.requests.length, 2)
   })
 
-  test('only the owner gets a URL, and it ends with neither the task nor its file', async (t) => {
+  test('is for the owner only, and its URL expires with neither the task nor its file', async (t) => {
     let signed = 0
     const { ask, tasks, path } = await start(t, {
       getSignedUrl: (...args) => {
@@ -150,7 +150,7 @@ describe('downloads with signed URLs', () => {
     assert.equal(await (await fetch(location)).text(), CSV)
   })
 
-  test('curl follows the redirect, takes a range, resumes, and keeps its credentials', async (t) => {
+  test('works with curl, which follows the redirect, takes a range, resumes, and keeps its credentials', async (t) => {
     const { origin, url, file, seen } = await start(t, { size: LARGE })
     const folder = await mkdtemp(join(tmpdir(), 'longhaul-links-'))
     t.after(() => rm(folder, { recursive: true }))
@@ -166,7 +166,7 @@ describe('downloads with signed URLs', () => {
     assert.deepEqual(seen.map(({ headers }) => headers.authorization), [undefined, undefined, undefined])
   })
 
-  test('the client resumes a download that the storage cuts, verifies it, and sends its headers only to longhaul', async (t) => {
+  test('is resumed and verified by the client, which sends its headers only to longhaul', async (t) => {
     const { origin, path, file, seen, front, server } = await start(t, { size: LARGE })
     const api = createClient({
       baseUrl: origin, headers: { 'x-user': 'ann', 'authorization': 'Bearer secret' }, retry: { baseMs: 1 },
@@ -196,7 +196,7 @@ describe('downloads with signed URLs', () => {
     for (const { headers } of seen) assert.deepEqual([headers.authorization, headers['x-user']], [undefined, undefined])
   })
 
-  test('the client notices that the storage has sent other bytes', async (t) => {
+  test('fails at the client if the storage has sent other bytes', async (t) => {
     const { origin, path, file, front } = await start(t)
     front.handle = async ({ res }) => {
       const etag = (await fetch(origin + (file?.url ?? ''), { method: 'HEAD', headers: { 'x-user': 'ann' } })).headers.get('etag') ?? ''
@@ -208,7 +208,7 @@ describe('downloads with signed URLs', () => {
     }
   })
 
-  test('content is redirected, unless it is compressed or was replaced', async (t) => {
+  test('is redirected for content, unless it is compressed or was replaced', async (t) => {
     const blobs = open(t)
     const text = 'text '.repeat(1000)
     await blobs.put('notes', pattern(0), LATER)
@@ -229,7 +229,7 @@ describe('downloads with signed URLs', () => {
     assert.deepEqual([response.status, response.headers['retry-after']], [503, '1'])
   })
 
-  test('an upload in parts has the tag that the storage sends', async (t) => {
+  test('has the tag that the storage sends for a multipart upload', async (t) => {
     const blobs = open(t)
     const { etag } = await blobs.put('large', pattern(LARGE), LATER)
     assert.equal((await blobs.stat('large'))?.etag, etag)
@@ -239,7 +239,7 @@ describe('downloads with signed URLs', () => {
     await response.arrayBuffer()
   })
 
-  test('the clock of the server signs, and a signature that fails or takes too long is a StoreUnavailableError', async (t) => {
+  test('is signed with the clock of the server, and a failed or slow signature is a StoreUnavailableError', async (t) => {
     const front = await S3Front.to(port)
     t.after(front.close)
     front.handle = ({ forward }) => forward({ headers: inFuture(3_600_000) })

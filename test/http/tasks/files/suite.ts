@@ -46,7 +46,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
   }
 
   describe(`result files over ${title}`, () => {
-    test('a completed task lists its files, and its owner downloads them', async (t) => {
+    test('are listed by a completed task, and its owner downloads them', async (t) => {
       const { ran, call } = await site(t, [report])
       const { body } = await ran('report')
       assert.equal(body.status, 'completed')
@@ -74,7 +74,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       )
     })
 
-    test('a download answers HEAD, ranges, conditions and digests as content does', async (t) => {
+    test('respond to HEAD, ranges, conditions and digests as content does', async (t) => {
       const { ran, call } = await site(t, [report])
       const { body } = await ran('report', { rows: 3 })
       const url = body.files?.[0]?.url ?? ''
@@ -104,7 +104,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       }
     })
 
-    test('the job format has URLs of its own path, and both serve the same file', async (t) => {
+    test('have URLs of the job path in the job format, and both paths serve the same file', async (t) => {
       const { ran, call, status } = await site(t, [report])
       const { body: { taskId } } = await ran('report')
       const { files } = await status(`/v1/jobs/${taskId}/status`)
@@ -112,7 +112,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       assert.equal(await (await call('GET', files[0].url, { 'x-user': 'ann' })).text(), CSV)
     })
 
-    test('a synchronous response has the result, and Location names the task with the files', async (t) => {
+    test('come with a synchronous response, whose Location names their task', async (t) => {
       const { call, status } = await site(t, [report])
       const answer = await call('POST', '/v1/work', { 'x-user': 'ann' }, { task: 'report' })
       assert.deepEqual(
@@ -122,7 +122,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       assert.equal(await (await call('GET', files?.[0]?.url ?? '', { 'x-user': 'ann' })).text(), CSV)
     })
 
-    test('files of unknown, foreign, unfinished and failed tasks are the same 404', async (t) => {
+    test('get a 404 if their task is unknown, foreign, unfinished or failed', async (t) => {
       const gate = deferred()
       const slow = defineTask({
         name: 'slow', files: true, run: async (_, { files }) => {
@@ -163,7 +163,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       gate.resolve()
     })
 
-    test('a run that fails, is cancelled or times out leaves no blob', async (t) => {
+    test('leave no blob if their run fails, is cancelled or times out', async (t) => {
       const begun: string[] = []
       const writing = async function* (): AsyncGenerator<Uint8Array> {
         yield Buffer.alloc(300_000)
@@ -212,7 +212,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       await eventually(async () => await engine.blobCount() === 0, 20_000)
     })
 
-    test('a second attempt replaces the files of the first', async (t) => {
+    test('are replaced by those of a second attempt', async (t) => {
       const twice = defineTask({
         name: 'twice', files: true, attempts: 2, backoff: { type: 'fixed', delayMs: 10 },
         run: async (_, { files, attempt }) => {
@@ -229,7 +229,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       await eventually(async () => await engine.blobCount() === 1)
     })
 
-    test('a retry writes its own files', async (t) => {
+    test('are written again by a retry', async (t) => {
       const failsOnce = defineTask({
         name: 'once', files: true, run: async (_, { files, attempt }) => {
           await files.write('attempt.txt', `attempt ${attempt}`)
@@ -245,7 +245,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       await eventually(async () => await engine.blobCount() === 1)
     })
 
-    test('of all pairs of owners, each reads its own files only', async (t) => {
+    test('are readable for their own owner only, in all pairs of owners', async (t) => {
       const { ran, call } = await site(t, [report])
       const owners = ['ann', 'Ann', 'ann ', 'bob', '']
       const unknown = JSON.stringify(await (await call('GET', '/v1/tasks/unknown/files/totals.csv')).json())
@@ -266,7 +266,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       }
     })
 
-    test('files go with their task', async (t) => {
+    test('are deleted with their task', async (t) => {
       const { ran, call, tasks, engine } = await site(t, [report])
       const { body: { taskId, files } } = await ran('report')
       await eventually(async () => await engine.blobCount() === 2)
@@ -275,7 +275,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       await eventually(async () => await engine.blobCount() === 0)
     })
 
-    test('files beyond maxFileBytes fail the task at once, without another attempt', async (t) => {
+    test('fail the task at once beyond maxFileBytes, without another attempt', async (t) => {
       const runs: number[] = []
       const large = defineTask({
         name: 'large', files: true, attempts: 3, maxFileBytes: 150_000,
@@ -294,7 +294,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       await eventually(async () => await engine.blobCount() === 2)
     })
 
-    test('many files are written at once, and each is whole', async (t) => {
+    test('are whole if many are written at once', async (t) => {
       const many = defineTask({
         name: 'many', files: true, run: async (_, { files }) => {
           await Promise.all(Array.from({ length: 40 }, (_, n) => files.write(`${n}.txt`, `file ${n}`)))

@@ -21,7 +21,7 @@ function refused(fake: Fake, options: ReadJsonOptions = { maxBodyBytes: 1000 }):
 }
 
 describe('readJson', () => {
-  test('what the application has parsed is measured where Content-Length does not tell its size', async () => {
+  test('measures a body that the application has parsed if Content-Length does not tell its size', async () => {
     const value = { list: Array.from({ length: 5000 }, () => ({})), text: 'x'.repeat(40_000) }
     for (const headers of [
       JSON_HEADERS, { ...JSON_HEADERS, 'content-length': '500', 'content-encoding': 'gzip' }, { ...JSON_HEADERS, 'transfer-encoding': 'chunked' },
@@ -37,7 +37,7 @@ describe('readJson', () => {
     assert.deepEqual(await readJson(fakeRequest(small), { maxBodyBytes: 8 }), [1e-6])
   })
 
-  test('a value that is nested too deeply is rejected, even if the application has parsed it', async () => {
+  test('rejects a value that is nested too deeply, even if the application has parsed it', async () => {
     const deep = `${'{"a":'.repeat(600)}1${'}'.repeat(600)}`
     assert.equal((await refused({ headers: JSON_HEADERS, body: deep }, { maxBodyBytes: 10_000 })).code, 'nested_too_deep')
     assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse(deep) } })).code, 'nested_too_deep')
@@ -46,7 +46,7 @@ describe('readJson', () => {
     assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: loop } })).code, 'nested_too_deep')
   })
 
-  test('a declared length above the limit gets a 413 before anything is read', async () => {
+  test('responds with 413 to a declared length above the limit before anything is read', async () => {
     const request = fakeRequest({ headers: { ...JSON_HEADERS, 'content-length': '11' }, body: '[1]' })
     const error = await refusal(() => readJson(request, { maxBodyBytes: 10 }))
     assert.deepEqual([error.status, error.code, error.message], [413, 'body_too_large', 'The body is larger than 10 bytes.'])
@@ -54,14 +54,14 @@ describe('readJson', () => {
     assert.equal((await refused({ headers: { ...JSON_HEADERS, 'content-length': '11' }, parsed: { value: 1 } }, { maxBodyBytes: 10 })).status, 413)
   })
 
-  test('a body that turns out too long gets a 413; one of exactly the limit is accepted', async () => {
+  test('responds with 413 to a body that turns out too long, and accepts exactly the limit', async () => {
     assert.equal((await refused({ headers: JSON_HEADERS, body: '[1,2,3,45]' }, { maxBodyBytes: 9 })).status, 413)
     const request = fakeRequest({ headers: { ...JSON_HEADERS, 'content-length': '9' }, body: '[1,2,3,4]' })
     assert.deepEqual(await readJson(request, { maxBodyBytes: 9 }), [1, 2, 3, 4])
     assert.deepEqual(request.reads, [9])
   })
 
-  test('JSON types with UTF-8 are read', async () => {
+  test('reads JSON types with UTF-8', async () => {
     for (const type of [
       'application/json', 'Application/JSON; charset=UTF-8', 'application/json;charset="utf8"', 'application/merge-patch+json', 'application/vnd.x.v1+json;version=2',
     ]) {
@@ -70,7 +70,7 @@ describe('readJson', () => {
     }
   })
 
-  test('a body without Content-Type gets a 415: before it is read if it is announced, else when bytes arrive', async () => {
+  test('responds with 415 to a body without Content-Type, before it is read or when bytes arrive', async () => {
     for (const headers of [{ 'content-length': '7' }, { 'transfer-encoding': 'chunked' }]) {
       const request = fakeRequest({ headers, body: '{"a":1}' })
       const error = await refusal(() => readJson(request, { maxBodyBytes: 100 }))
@@ -83,13 +83,13 @@ describe('readJson', () => {
     }
   })
 
-  test('without Content-Type and without a body it is missing_body', async () => {
+  test('responds with missing_body to a request without Content-Type and without a body', async () => {
     assert.equal((await refused({ body: '' })).code, 'missing_body')
     assert.equal((await refused({ headers: { 'content-length': '0' }, body: '' })).code, 'missing_body')
     assert.equal((await refused({ parsed: { value: undefined } })).code, 'missing_body')
   })
 
-  test('other types, charsets and malformed types get 415 that names the accepted ones, before reading', async () => {
+  test('responds with 415 and the accepted types to others and malformed ones, before reading', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', 'text/json', 'json', '', 'application/json; charset=latin1', 'a/b, application/json']) {
       const request = fakeRequest({ headers: { 'content-type': type }, body: '{}' })
       const error = await refusal(() => readJson(request, { maxBodyBytes: 100 }))
@@ -99,27 +99,27 @@ describe('readJson', () => {
     assert.equal((await refused({ headers: { 'content-type': 'text/plain' }, parsed: { value: {} } })).status, 415)
   })
 
-  test('a handler may name its own types', async () => {
+  test('accepts the types that a handler names', async () => {
     const options = { maxBodyBytes: 100, mediaTypes: ['application/merge-patch+json', 'application/x-thing'] }
     assert.deepEqual(await readJson(fakeRequest({ headers: { 'content-type': 'application/x-thing' }, body: '1' }), options), 1)
     const error = await refused({ headers: JSON_HEADERS, body: '1' }, options)
     assert.deepEqual([error.status, error.headers], [415, { accept: 'application/merge-patch+json, application/x-thing' }])
   })
 
-  test('a content coding gets a 415 that names the accepted one, unless the application has decoded the body', async () => {
+  test('responds with 415 and the accepted coding to a content coding, unless the application has decoded the body', async () => {
     const error = await refused({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, body: '1' })
     assert.deepEqual([error.status, error.code, error.headers], [415, 'unsupported_content_coding', { 'accept-encoding': 'identity' }])
     assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'Identity' }, body: '1' }), { maxBodyBytes: 9 }), 1)
     assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, parsed: { value: 1 } }), { maxBodyBytes: 9 }), 1)
   })
 
-  test('SPEC 7.400: an empty and a malformed body get 400', async () => {
+  test('SPEC 7.400: responds with 400 to an empty or malformed body', async () => {
     assert.deepEqual([(await refused({ headers: JSON_HEADERS })).code, (await refused({})).code], ['missing_body', 'missing_body'])
     assert.equal((await refused({ headers: JSON_HEADERS, body: '{"a":}' })).code, 'malformed_json')
     assert.equal((await refused({ headers: JSON_HEADERS, body: '{"__proto__":1}' })).code, 'unsafe_key')
   })
 
-  test('a body that the application has parsed is returned at once and not read again', () => {
+  test('returns a body that the application has parsed at once, and does not read it again', () => {
     for (const value of [{ a: 1 }, [], 'text', 0, null]) {
       const headers = { ...JSON_HEADERS, 'content-length': String(JSON.stringify(value).length) }
       const request = fakeRequest({ headers, parsed: { value }, body: 'no' })
@@ -128,14 +128,14 @@ describe('readJson', () => {
     }
   })
 
-  test('a parsed body is checked for unsafe keys, unparsed bytes are parsed, and undefined is no body', async () => {
+  test('checks a parsed body for unsafe keys, parses unparsed bytes, and treats undefined as no body', async () => {
     assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse('{"a":[{"__proto__":1}]}') } })).code, 'unsafe_key')
     assert.deepEqual(readJson(fakeRequest({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }), { maxBodyBytes: 3 }), [1])
     assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }, { maxBodyBytes: 2 })).code, 'body_too_large')
     assert.equal((await refused({ parsed: { value: undefined } })).code, 'missing_body')
   })
 
-  test('a connection that fails, or a body that is gone, is passed on unchanged', async () => {
+  test('passes on the error of a failed connection or a consumed body unchanged', async () => {
     const fails = new Error('The body was read by somebody else')
     await assert.rejects(async () => readJson(fakeRequest({ fails }), { maxBodyBytes: 1 }), fails)
     await assert.rejects(async () => readBytes(fakeRequest({ fails }), { maxBodyBytes: 1 }), fails)
@@ -153,7 +153,7 @@ describe('readBytes', () => {
     assert.equal((await refusal(() => readBytes(fakeRequest({ headers: { 'content-encoding': 'br' } }), { maxBodyBytes: 3 }))).status, 415)
   })
 
-  test('bytes and text that the application left are used', async () => {
+  test('uses bytes and text that the application left', async () => {
     assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: 'é' } }), { maxBodyBytes: 2 }), Buffer.from('é'))
     assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: Uint8Array.of(1, 2) } }), { maxBodyBytes: 2 }), Uint8Array.of(1, 2))
     assert.equal((await refusal(() => readBytes(fakeRequest({ parsed: { value: 'éé' } }), { maxBodyBytes: 3 }))).code, 'body_too_large')

@@ -33,7 +33,7 @@ describe('a value that does not fit the schema is written as JSON.stringify writ
     circular['n'] = circular
     for (const value of [{ n: 1n }, circular]) assert.throws(() => compileJson(record)(value), TypeError)
   })
-  test('a record, an array, text or null where the schema has something else', () => {
+  test('with a record, an array, text or null where the schema has something else', () => {
     for (const value of [null, 'x', 7, [], [{ n: 1 }], true]) assert.equal(compileJson(record)(value), JSON.stringify(value))
   })
 })
@@ -45,7 +45,7 @@ describe('properties that the schema does not name are left out', () => {
     constructor(readonly n: unknown, readonly secret = 's') {}
     get word(): string { return 'inherited' }
   }
-  test('of plain objects, instances, objects of another realm and without prototype, and what toJSON returns', () => {
+  test('in plain objects, instances, objects of another realm or without prototype, and results of toJSON', () => {
     for (const value of [secret, new Row(1), runInNewContext('({ n: 1, secret: 2 })'), Object.assign(Object.create(null) as object, secret), { toJSON: () => secret }, new Row({ toJSON: () => 1 })]) {
       assert.deepEqual(left(record, value), { n: 1 })
     }
@@ -62,24 +62,24 @@ describe('properties that the schema does not name are left out', () => {
     })
     assert.deepEqual(left(schema, { maybe: null, one: 'text' }), { maybe: null, one: 'text' })
   })
-  test('of recursive schemas, by $ref, $id and $anchor', () => {
+  test('in recursive schemas, by $ref, $id and $anchor', () => {
     for (const $ref of ['#', 'node', '#top']) {
       const schema = { $id: 'node', $anchor: 'top', type: 'object', properties: { id: integer, children: { type: 'array', items: { $ref } } } }
       assert.deepEqual(left(schema, { id: 1, x: 1, children: [{ id: 2, x: 1, children: [] }] }), { id: 1, children: [{ id: 2, children: [] }] })
     }
   })
-  test('not of a schema that names none, or allows more', () => {
+  test('unless a schema names none, or allows more', () => {
     for (const schema of [{}, { type: 'object' }, { properties: { n: {} }, additionalProperties: true }, { properties: { n: {} }, additionalProperties: {} }, { type: 'object', properties: { meta: { type: 'object' } }, patternProperties: { '^(n|secret)$': {} } }]) {
       assert.deepEqual(left(schema, secret), secret)
     }
     assert.deepEqual(left({ additionalProperties: record }, { x: secret }), { x: { n: 1 } })
     assert.deepEqual(left({ type: 'object', properties: {}, additionalProperties: false }, secret), {})
   })
-  test('of a schema of zod', () => {
+  test('in a schema of zod', () => {
     const schema = z.object({ id: z.number(), user: z.object({ name: z.string() }).nullable(), list: z.array(z.looseObject({})) })
     assert.deepEqual(left(z.toJSONSchema(schema, { io: 'output' }), { id: 1, user: { name: 'x', hash: 'y' }, list: [{ any: 1 }], z: 1 }), { id: 1, user: { name: 'x' }, list: [{ any: 1 }] })
   })
-  test('names of all objects are read from the record only', () => {
+  test('although the names of Object.prototype are read from the record only', () => {
     const schema = JSON.parse('{"type":"object","properties":{"constructor":{},"toString":{},"__proto__":{},"n":{}}}') as Schema
     assert.equal(compileJson(schema)({ n: 1 }), '{"n":1}')
     const text = '{"constructor":1,"__proto__":{"a":1}}'
@@ -125,13 +125,13 @@ describe('a schema of closed objects, arrays and leaves of one type', () => {
   })
 })
 
-test('a schema that is no object, or lacks a part, is rejected at construction', () => {
+test('a schema that is not an object, or lacks a part, is rejected at construction', () => {
   for (const schema of [null, true, [], 'x', { $ref: '#/$defs/none' }, { properties: { a: { $ref: 'https://example.com/other' } } }]) {
     assert.throws(() => compileJson(schema as Schema), TypeError)
   }
 })
 
-test('random values and random schemas: the text is that of JSON.stringify of the named properties, or both throw', () => {
+test('random values and schemas give the text of JSON.stringify of the named properties, or both throw', () => {
   const names = ['a', 'b', 'c', '__proto__x', 'to"quote', '']
   const leaf = fc.constantFrom<Schema>(integer, { type: 'number' }, { type: 'string' }, { type: 'boolean' }, { type: 'null' }, { enum: ['a'] }, { const: 1 }, {}, { type: ['string', 'null'] }, { type: 'string', format: 'date-time' }, { default: 5 })
   const { schema } = fc.letrec<{ schema: Schema }>((tie) => ({

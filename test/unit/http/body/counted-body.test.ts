@@ -25,7 +25,7 @@ test('a small body is not counted, by its length or if the application has parse
   assert.equal(await countingBody(parsed, async (own, counted) => own === parsed && counted === undefined), true)
 })
 
-test('a caller waits with its bytes while it has JSON parsed, and another caller does not', async () => {
+test('a caller waits while its bytes of parsed JSON are in use, and another caller does not', async () => {
   const first = new CountedBody(request('greedy', textOf(MIB)))
   await first.waitToParse(LARGE, request('greedy', ''))
   let isDone = false
@@ -37,7 +37,7 @@ test('a caller waits with its bytes while it has JSON parsed, and another caller
   assert.equal(await waiting, 'x'.repeat(MIB - 2))
 })
 
-test('the bytes that wait are limited for each caller', async () => {
+test('the waiting bytes are limited for each caller', async () => {
   const first = new CountedBody(request('greedy', ''))
   await first.waitToParse(LARGE, request('greedy', ''))
   const bodies = Array.from({ length: Math.ceil(heapShare(2, 512) / 4 / MIB) + 1 }, () => (
@@ -49,7 +49,7 @@ test('the bytes that wait are limited for each caller', async () => {
   assert.ok((await Promise.all(bodies)).includes('parsed'))
 })
 
-test('one that waits gives up if its client disconnects', async () => {
+test('a waiting request gives up if its client disconnects', async () => {
   const first = new CountedBody(request('greedy', ''))
   await first.waitToParse(LARGE, request('greedy', ''))
   const client = new AbortController()
@@ -60,7 +60,7 @@ test('one that waits gives up if its client disconnects', async () => {
   first.release()
 })
 
-test('a body that counts already is read again, and counts once', async () => {
+test('a counted body is read again, and counts once', async () => {
   const quarter = heapShare(2, 512) / 4
   // Two copies of this body exceed the part of one caller.
   const body = Buffer.alloc(Math.ceil(quarter * 0.6), ' ')

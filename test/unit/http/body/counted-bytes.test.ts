@@ -18,7 +18,7 @@ async function* pieces(size: number, wait?: Promise<unknown>): AsyncGenerator<Ui
   await wait
 }
 
-test('bytes are read back from any offset, however they arrived', async () => {
+test('stored bytes are read back from any offset, however they arrived', async () => {
   const all = Buffer.from(Array.from({ length: 200_000 }, (_, at) => at % 251))
   const body = new CountedBytes(by('one'))
   async function* source(): AsyncGenerator<Uint8Array> {
@@ -34,7 +34,7 @@ test('bytes are read back from any offset, however they arrived', async () => {
 })
 
 describe('if all bodies together are too large', () => {
-  test('the one that was silent for longest is dropped, and the other is read', async () => {
+  test('the body that was silent for longest is dropped, and the other is read', async () => {
     const silent = new CountedBytes(by('one'))
     const reading = silent.read(pieces(HALF, new Promise(() => undefined)), Infinity)
     while (silent.size < HALF - 1) await new Promise(setImmediate)
@@ -55,7 +55,7 @@ describe('if all bodies together are too large', () => {
     other.release()
   })
 
-  test('a body that is dropped in the moment in which a piece arrives is never read without its start', async () => {
+  test('a body that is dropped while a piece arrives is never read without its start', async () => {
     const there = new CountedBytes(by('one'))
     let send = (_: unknown): void => undefined
     const wait = new Promise((resolve) => { send = resolve })
@@ -76,7 +76,7 @@ describe('if all bodies together are too large', () => {
 })
 
 describe('the bodies of one caller', () => {
-  test('may take a quarter, and then only its own are dropped, with a 429', async () => {
+  test("may take a quarter, above which only this caller's bodies are dropped, with a 429", async () => {
     const silent = new CountedBytes(by('other'))
     const waiting = silent.read(pieces(1000, new Promise(() => undefined)), Infinity)
     waiting.catch(() => undefined)

@@ -33,39 +33,39 @@ async function read(source: AsyncIterable<Uint8Array>): Promise<string> {
 
 const failsWith = (code: string) => (error: unknown): boolean => isHttpError(error) && error.code === code && error.cause === undefined
 
-describe('a content coding is undone', () => {
-  test('each coding that is offered can be tested', () => {
+describe('decoding a body', () => {
+  test('is tested for each coding that is offered', () => {
     assert.deepEqual(Object.keys(ENCODERS).sort(), [...REQUEST_CODINGS].sort())
   })
   for (const [coding, encode] of Object.entries(ENCODERS)) {
     const coded = encode(Buffer.from(TEXT))
 
-    test(`${coding}, cut at every place`, async () => {
+    test(`works for ${coding}, cut at every place`, async () => {
       for (let cut = 0; cut <= coded.length; cut++) {
         assert.equal(await read(decodeBytes(parts(coded.subarray(0, cut), coded.subarray(cut)), coding, wide)), TEXT)
       }
     })
-    test(`${coding}, a byte at a time`, async () => {
+    test(`works for ${coding}, one byte at a time`, async () => {
       assert.equal(await read(decodeBytes(pieces(coded, 1), coding, wide)), TEXT)
     })
-    test(`${coding}, truncated at every place`, async () => {
+    test(`fails for ${coding}, truncated at every place`, async () => {
       for (let end = 0; end < coded.length; end++) {
         await assert.rejects(read(decodeBytes(parts(coded.subarray(0, end)), coding, wide)), failsWith('incomplete_body'), `at ${end}`)
       }
     })
-    test(`${coding}, with bytes after its end, in the same piece or another`, async () => {
+    test(`fails for ${coding} with bytes after its end, in the same piece or another`, async () => {
       for (const junk of [Buffer.from('junk, a line of it'), Buffer.alloc(30)]) {
         await assert.rejects(read(decodeBytes(parts(Buffer.concat([coded, junk])), coding, wide)), failsWith('malformed_coding'))
         await assert.rejects(read(decodeBytes(parts(coded, junk), coding, wide)), failsWith('malformed_coding'))
       }
     })
-    test(`${coding}, not valid at all`, async () => {
+    test(`fails for ${coding} that is not valid at all`, async () => {
       await assert.rejects(read(decodeBytes(parts(Buffer.from('xid":1}\n'.repeat(9))), coding, wide)), failsWith('malformed_coding'))
     })
   }
 
   for (const coding of ['deflate', 'br']) {
-    test(`${coding} is one member: another one behind it is rejected`, async () => {
+    test(`fails for ${coding} with another member after the first`, async () => {
       const encode = ENCODERS[coding] as Encode
       const [one, more] = [encode(Buffer.from('one ')), encode(Buffer.from('two '))]
       await assert.rejects(read(decodeBytes(parts(Buffer.concat([one, more])), coding, wide)), failsWith('malformed_coding'))
@@ -74,7 +74,7 @@ describe('a content coding is undone', () => {
   }
 
   for (const coding of ['gzip', 'zstd'].filter((name) => name in ENCODERS)) {
-    test(`${coding} of several members, cut at every place`, async () => {
+    test(`works for ${coding} of several members, cut at every place`, async () => {
       const encode = ENCODERS[coding] as Encode
       const coded = Buffer.concat(['one ', 'two ', 'three'].map((text) => encode(Buffer.from(text))))
       for (let cut = 0; cut <= coded.length; cut++) {
@@ -82,16 +82,16 @@ describe('a content coding is undone', () => {
       }
     })
   }
-  test('another coding is an error of the application', async () => {
+  test('fails as an error of the application for another coding', async () => {
     for (const coding of ['compress', 'zstd'].filter((name) => !(name in ENCODERS))) {
       await assert.rejects(read(decodeBytes(parts(Buffer.from(TEXT)), coding, wide)), { name: 'TypeError', message: `decodeBytes: ${coding} is not one of ${REQUEST_CODINGS.join(', ')}` })
     }
   })
-  test('deflate without the wrapper of zlib', async () => {
+  test('works for deflate without the wrapper of zlib', async () => {
     const coded = zlib.deflateRawSync(TEXT)
     assert.equal(await read(decodeBytes(pieces(coded, 7), 'deflate', wide)), TEXT)
   })
-  test('a large body keeps its order through many chunks', async () => {
+  test('keeps the order of a large body through many chunks', async () => {
     const large = Buffer.from(Array.from({ length: 400_000 }, (_, at) => `${at * 7919}\n`).join(''))
     for (const [coding, encode] of Object.entries(ENCODERS)) {
       assert.ok((await read(decodeBytes(pieces(encode(large), 65_536), coding, wide))) === large.toString(), coding)
@@ -99,7 +99,7 @@ describe('a content coding is undone', () => {
   })
 })
 
-describe('limits', () => {
+describe('the decoder of a body', () => {
   const bomb = zlib.gzipSync(Buffer.alloc(64 << 20))
 
   test('limits the bytes as sent', async () => {
@@ -124,13 +124,13 @@ describe('limits', () => {
     for await (const piece of decodeBytes(parts(bomb), 'gzip', { ...wide, maxRatio: 2000 })) got += piece.byteLength
     assert.equal(got, 64 << 20)
   })
-  test('the ratio counts from the first byte above 1 MiB on, and may just be reached', async () => {
+  test('counts the ratio from the first byte above 1 MiB on, and allows exactly the limit', async () => {
     const zeros = (bytes: number): AsyncGenerator<Uint8Array> => parts(zlib.gzipSync(Buffer.alloc(bytes)))
     assert.equal((await read(decodeBytes(zeros(1 << 20), 'gzip', wide))).length, 1 << 20)
     await assert.rejects(read(decodeBytes(zeros((1 << 20) + 1), 'gzip', wide)), failsWith('body_too_large'))
     assert.equal((await read(decodeBytes(parts(Buffer.alloc(2 << 20)), 'identity', { ...wide, maxRatio: 1 }))).length, 2 << 20)
   })
-  test('a reader that stops closes the source, also within a piece', async () => {
+  test('closes the source when its reader stops, even within a piece', async () => {
     let closed = false
     async function* source(): AsyncGenerator<Uint8Array> {
       try {
@@ -146,7 +146,7 @@ describe('limits', () => {
     }
     assert.ok(closed)
   })
-  test('a source that fails rejects with its own error', async () => {
+  test('rejects with the error of a source that fails', async () => {
     async function* source(): AsyncGenerator<Uint8Array> {
       yield zlib.gzipSync(TEXT).subarray(0, 50)
       throw new Error('cut')
@@ -155,8 +155,8 @@ describe('limits', () => {
   })
 })
 
-describe('the body of a request', () => {
-  test('names its coding in any case, x-gzip too; others get 415 that lists the accepted ones', () => {
+describe('the coding of a request body', () => {
+  test('is known in any case and as x-gzip, and others get a 415 that lists the accepted ones', () => {
     assert.equal(requestCoding({}), 'identity')
     assert.equal(requestCoding({ 'content-encoding': 'Identity' }), 'identity')
     assert.equal(requestCoding({ 'content-encoding': 'X-GZip' }), 'gzip')

@@ -26,8 +26,8 @@ const brotli = (lgwin: number): Buffer => zlib.brotliCompressSync(PLAIN, {
   params: { [zlib.constants.BROTLI_PARAM_LGWIN]: lgwin, [zlib.constants.BROTLI_PARAM_QUALITY]: 2 },
 })
 
-describe('a window', () => {
-  test('of brotli is read from 1 KiB to 4 MiB; a larger one gets a 415 that says how large one may be', async () => {
+describe('a decoder with a window', () => {
+  test('reads brotli from 1 KiB to 4 MiB, and gives a larger window a 415 with the limit', async () => {
     for (let lgwin = 10; lgwin <= 24; lgwin++) {
       const read = sizeOf(decodeBytes(only(brotli(lgwin)), 'br', wide))
       if (lgwin <= 22) assert.equal(await read, 5 * MIB, String(lgwin))
@@ -42,12 +42,12 @@ describe('a window', () => {
     }
   })
 
-  test('of the large format of brotli is malformed', async () => {
+  test('rejects the large format of brotli as malformed', async () => {
     await assert.rejects(sizeOf(decodeBytes(only(Uint8Array.of(0b10001, 30, 0)), 'br', wide)), { code: 'malformed_coding' })
   })
 
   // The frames are made by hand, so this runs where Node has no zstd, which refuses the coding by itself.
-  test('of zstd is read up to 8 MiB; a larger one gets a 415', async () => {
+  test('reads zstd up to 8 MiB, and gives a larger window a 415', async () => {
     /** A frame with a window, or of a single segment, with one block of a byte that is repeated. */
     const frame = (descriptor: number, header: readonly number[]): Uint8Array => (
       Uint8Array.of(0x28, 0xb5, 0x2f, 0xfd, descriptor, ...header, 0x0b, 0, 0, 0x61)
@@ -84,7 +84,7 @@ describe('open decoders', () => {
     }
   }
 
-  test('are limited for each caller with a 429, and all together with a 503; who closes one makes room', async () => {
+  test('are limited for each caller with a 429 and all together with a 503, and a closed one makes room', async () => {
     const bytes = brotli(22)
     const opened: (() => Promise<unknown>)[] = []
     const counts: number[] = []
@@ -112,7 +112,7 @@ describe('open decoders', () => {
     await Promise.all(opened.map((close) => close()))
   })
 
-  test('of one caller get 429 with Retry-After, and hundreds of gzip bodies are no problem', async () => {
+  test('get a 429 with Retry-After for one caller, but hundreds of gzip bodies are accepted', async () => {
     const bytes = zlib.gzipSync(PLAIN.subarray(0, MIB))
     const context = { principal: { subject: 'one' } }
     const opened = await Promise.all(Array.from({ length: 100 }, () => open(context, 'gzip', bytes)))

@@ -20,7 +20,7 @@ async function read(source: AsyncIterable<Uint8Array>): Promise<Buffer> {
   return Buffer.concat(all)
 }
 
-describe('pieces are coded', () => {
+describe('encoding of pieces', () => {
   // Several of them fill a chunk of the engine's, and one that waits for the engine is not enough to make the source wait too.
   const pieces = Array.from({ length: 24 }, (_, at) => noise(30_000, `piece ${at}`))
   const work = noise(100_000, 'work')
@@ -38,14 +38,14 @@ describe('pieces are coded', () => {
 
   for (const coding of RESPONSE_CODINGS) {
     for (const source of [slowly, quickly]) {
-      test(`${coding}, as they come ${source.name}: nothing is lost or reordered`, async () => {
+      test(`loses and reorders nothing in ${coding}, as they come ${source.name}`, async () => {
         const decoded = await read(decodeBytes(encodePieces(source(), coding), coding, { maxBodyBytes: 1 << 30 }))
         assert.ok(decoded.equals(Buffer.concat(pieces)))
       })
     }
   }
 
-  test('another coding is an error of the application', async () => {
+  test('fails as an error of the application for another coding', async () => {
     for (const coding of ['compress', 'zstd'].filter((name) => !RESPONSE_CODINGS.includes(name))) {
       await assert.rejects(read(encodePieces(quickly(), coding)), { name: 'TypeError', message: `encodePieces: ${coding} is not one of ${RESPONSE_CODINGS.join(', ')}` })
     }

@@ -42,10 +42,10 @@ describe('a value of JSON text', () => {
       }
     }), { numRuns: 5000 })
   })
-  test('may be a name', () => {
+  test('may change as the name of a property', () => {
     assert.deepEqual(inexactValues('{"a":{"\\ud800":1}}'), [{ pointer: '/a', message: 'has a name with half of a surrogate pair' }])
   })
-  test('is listed with the first five', () => {
+  test('is listed among the first five that change', () => {
     assert.deepEqual(inexactValues(`[${Array(9).fill('1e400').join()}]`).map(({ pointer }) => pointer), ['/0', '/1', '/2', '/3', '/4'])
   })
   test('is found with the pointer of its own parsed value, in random JSON', () => {
@@ -74,7 +74,7 @@ function at(value: unknown, pointer: string): unknown {
 const codeOf = (error: unknown): unknown => isHttpError(error) && [error.status, error.code, error.details?.[0]?.pointer]
 
 describe('inexact_value', () => {
-  test('is the 400 of a body, with a pointer', () => {
+  test('is a 400 for a body, with a pointer', () => {
     for (const value of INEXACT) {
       assert.throws(() => jsonOfBytes(Buffer.from(`{"a":[${value}]}`)), (error) => {
         assert.deepEqual(codeOf(error), [400, 'inexact_value', '/a/0'])
@@ -94,7 +94,7 @@ describe('inexact_value', () => {
       assert.deepEqual(written, [{ id: 1 }, { n: 6.02e23 }])
     }
   })
-  test('is the 400 of a collection, and the repository is not called', async () => {
+  test('is a 400 for a collection, and the repository is not called', async () => {
     let calls = 0
     const create = () => ({ id: ++calls })
     const users = collection({ repository: { create }, schema: jsonSchema<object>({ type: 'object' }) })

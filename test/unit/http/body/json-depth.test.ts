@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { isTooDeep, MAX_JSON_DEPTH, SHALLOW_UNITS, shallowUnits } from '../../../../src/http/body/json.js'
 
 describe('shallowUnits', () => {
-  test('the shortest text of each kind that is nested too deeply is longer, by little', () => {
+  test('is slightly below the shortest text of each kind that is nested too deeply', () => {
     const levels = MAX_JSON_DEPTH + 1
     for (let lists = 0; lists <= levels; lists++) {
       // The innermost one is an object, which is the shortest that it can be.
@@ -18,7 +18,7 @@ describe('shallowUnits', () => {
     }
   })
 
-  test('property: a text that is too deep is never reported as shallow', () => {
+  test('never reports a text that is too deep as shallow (property)', () => {
     const level = fc.constantFrom(['[', ']'], ['{"":', '}'], ['[0,', ']'], ['{"a":[],"":', '}'], ['[ ', ',{}]'], ['{"[":', ',"b":"]"}'])
     fc.assert(fc.property(fc.array(level, { minLength: 1, maxLength: 4 }), fc.integer({ min: 505, max: 520 }), fc.constantFrom('', '[[[', '\n{"a":1}\n'), (kinds, levels, beside) => {
       const chosen = Array.from({ length: levels }, (_, at) => kinds[at % kinds.length] as [string, string])

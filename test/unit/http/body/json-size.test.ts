@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isJsonLarger } from '../../../../src/http/body/json.js'
 
-test('a value takes as many bytes as its JSON without white space', () => {
+test('the measured size of a value equals that of its JSON without white space', () => {
   for (const value of [
     null, true, false, 0, -1.5, 1e21, '', 'text', 'é€😀', [], {}, [1], [1, 2], { a: 1 }, { a: 1, ключ: [] },
     [[], {}, [[]], { a: { b: [null, 'x'] } }], Array.from({ length: 100 }, (_, at) => ({ at, text: 'x'.repeat(at) })),
@@ -13,7 +13,7 @@ test('a value takes as many bytes as its JSON without white space', () => {
   }
 })
 
-test('a value is measured up to the limit only, and may have parts that JSON cannot represent', () => {
+test('a value is measured only up to the limit, and may have parts that JSON cannot represent', () => {
   let reads = 0
   const list = Array.from({ length: 1000 }, () => Object.defineProperty({}, 'a', { enumerable: true, get: () => ++reads }))
   assert.equal(isJsonLarger(list, 100), true)

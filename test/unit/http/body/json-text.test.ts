@@ -46,7 +46,7 @@ describe('jsonFault', () => {
     }
   })
 
-  test('lines end with LF, CR or CRLF', () => {
+  test('ends lines at LF, CR or CRLF', () => {
     const place = (text: string): unknown[] => [jsonFault(text)?.line, jsonFault(text)?.column]
     assert.deepEqual(place('[1,\n2,\n  }'), [3, 3])
     assert.deepEqual(place('[1,\r\n2,\r  }'), [3, 3])
@@ -56,7 +56,7 @@ describe('jsonFault', () => {
     assert.deepEqual([place('"a\nb"'), place('["",\n"\r\n"]')], [[1, 3], [2, 2]])
   })
 
-  test('a number ends with any white space, a comma or a bracket', () => {
+  test('ends a number at any white space, comma or bracket', () => {
     for (const end of [' ', '\t', '\n', '\r', '']) assert.equal(jsonFault(`{"a":[1${end},2${end}],"b":3${end}}`), undefined)
     for (const [text, offset] of [['[1!]', 2], ['[1\v]', 2], ['[1\f]', 2], ['[1\u00a0]', 2], ['[1-]', 2], ['[1^]', 2], ['[1~]', 2]] as const) {
       assert.deepEqual([jsonFault(text)?.offset, jsonFault(text)?.expected], [offset, 'the end of the number'], text)
@@ -93,7 +93,7 @@ describe('jsonFault', () => {
 })
 
 describe('parseJson', () => {
-  test('SPEC 7.400: malformed JSON is reported with line, column and offset, and without the text', () => {
+  test('SPEC 7.400: reports malformed JSON with line, column and offset, and without the text', () => {
     const error = refusal(() => parseJson('{\n  "password": "hunter2" hunter2\n}'))
     assert.deepEqual([error.status, error.code], [400, 'malformed_json'])
     assert.equal(error.message, "The body is not valid JSON: at line 2, column 25 (offset 26), ',' or '}' was expected.")
@@ -101,7 +101,7 @@ describe('parseJson', () => {
     assert.equal(error.cause, undefined)
   })
 
-  test('the message never quotes the text', () => {
+  test('never quotes the text in its message', () => {
     fc.assert(fc.property(fc.string({ unit: fc.constantFrom('Q', 'Z', 'QZ', '"', '{', 'at position 9') }), (text) => {
       let value: unknown
       try {
@@ -115,7 +115,7 @@ describe('parseJson', () => {
     }))
   })
 
-  test('keys that could change a prototype are rejected wherever and however they are written', () => {
+  test('rejects keys that could change a prototype, wherever and however they are written', () => {
     for (const text of [
       '{"__proto__":{"admin":true}}', '[{"a":{"__proto__":1}}]', '{"\\u005f_proto__":1}', '{"constructor":{"prototype":{}}}', '{"a":{"constructor" : {"prototype":1}}}',
     ]) {
@@ -129,7 +129,7 @@ describe('parseJson', () => {
     }
   })
 
-  test('a valid text gives the value of JSON.parse', () => {
+  test('returns the value of JSON.parse for a valid text', () => {
     // Keys that change prototypes are refused: the test above.
     fc.assert(fc.property(fc.jsonValue({ noUnicodeString: false }).filter((value) => !hasUnsafeKey(value)), (value) => {
       const text = JSON.stringify(value)
@@ -137,7 +137,7 @@ describe('parseJson', () => {
     }))
   })
 
-  test('deep nesting does not overflow the stack', () => {
+  test('does not overflow the stack for deep nesting', () => {
     const deep = '['.repeat(200_000) + ']'.repeat(200_000)
     assert.ok(Array.isArray(parseJson(deep, Infinity)))
     assert.equal(refusal(() => parseJson(`${deep}]`)).code, 'malformed_json')
@@ -145,7 +145,7 @@ describe('parseJson', () => {
     assert.equal(hasUnsafeKey(JSON.parse(deep)), false)
   })
 
-  test('lists and objects of 512 levels are read, and one more is rejected, wherever it stands', () => {
+  test('reads lists and objects of 512 levels, and rejects one more level anywhere', () => {
     const nested = (levels: number, open: string, close: string): string => open.repeat(levels) + close.repeat(levels)
     for (const [open, close, inner] of [['[', ']', ''], ['{"a":', '}', '1'], ['[{"a":', '}]', '1']] as const) {
       const each = open.startsWith('[{') ? 2 : 1
@@ -163,7 +163,7 @@ describe('parseJson', () => {
 })
 
 describe('jsonOfBytes', () => {
-  test('a byte order mark is skipped, bytes that are not UTF-8 are malformed, an empty body is missing', () => {
+  test('skips a byte order mark, rejects bytes that are not UTF-8, and reports an empty body as missing', () => {
     assert.deepEqual(jsonOfBytes(Buffer.from('\ufeff{"a":"ä"}')).value, { a: 'ä' })
     for (const bytes of [[0x22, 0xff, 0x22], [0x22, 0xc3, 0x22], [0xff, 0xfe, 0x31, 0x00], [0x22, 0xed, 0xa0, 0x80, 0x22]]) {
       const error = refusal(() => jsonOfBytes(Uint8Array.from(bytes)).value)
@@ -190,7 +190,7 @@ describe('mayHoldUnsafeKey', () => {
     return (mask >> at) % 2 === 0 ? char : `\\u${(mask >> (at + 3)) % 2 === 0 ? hex : hex.toUpperCase()}`
   }).join('')
 
-  test('property: every text with a key that is rejected, whichever letters of it are escaped', () => {
+  test('finds every text with a rejected key, whichever letters of it are escaped (property)', () => {
     const key = fc.tuple(fc.constantFrom('__proto__', 'constructor', 'prototype', 'type'), fc.nat(0xffff)).map(([name, mask]) => written(name, mask))
     const text = fc.letrec<{ value: string }>((tie) => ({
       value: fc.oneof({ maxDepth: 4 }, fc.constantFrom('1', '"proto"', '{}'), fc.tuple(key, tie('value')).map(([name, value]) => `{"a":[],"${name}" :${value}}`)),
@@ -205,7 +205,7 @@ describe('mayHoldUnsafeKey', () => {
     assert.ok(unsafe > 300)
   })
 
-  test('common words and escapes do not trigger the check', () => {
+  test('is not triggered by common words and escapes', () => {
     for (const text of ['{"protocol":"https","type":"constructor"}', '"J\\u00fcrgen \\u0031\\u000a\\u2014"', '{"proto":1}']) assert.equal(mayHoldUnsafeKey(text), false, text)
   })
 })

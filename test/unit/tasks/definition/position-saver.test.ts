@@ -59,7 +59,7 @@ function suspend(ms: number): void {
 }
 
 for (const kind of ['bulk', 'import'] as const) describe(`a run with a cursor (${kind})`, () => {
-  test('that was suspended writes no further batch if another run has begun', async () => {
+  test('writes no further batch after a suspension if another run has begun', async () => {
     let [writes, saves] = [0, 0]
     const write = (): void => { if (++writes === 2) suspend(700) }
     const code = await ended(kind, write, async () => { if (++saves > 1) throw httpError('attempt_replaced') })

@@ -55,7 +55,7 @@ async function server(t: TestContext) {
 const line = (bytes: number): string => `${JSON.stringify({ text: 'x'.repeat(bytes) })}\n`
 
 describe('a folder of blobs that has reached maxBytes', () => {
-  test('an NDJSON upload gets 503 store_full and leaves nothing', async (t) => {
+  test('gives an NDJSON upload 503 store_full, and keeps nothing of it', async (t) => {
     const { path, send } = await server(t)
     const lines = line(10_000)
     assert.deepEqual(await send('/ndjson', 'application/x-ndjson', lines.repeat(20)), FULL)
@@ -63,14 +63,14 @@ describe('a folder of blobs that has reached maxBytes', () => {
     assert.equal((await send('/ndjson', 'application/x-ndjson', lines.repeat(5))).status, 202)
   })
 
-  test('a bulk body gets 503 store_full and leaves nothing', async (t) => {
+  test('gives a bulk body 503 store_full, and keeps nothing of it', async (t) => {
     const { path, send, users } = await server(t)
     assert.deepEqual(await send('/bulk', 'application/json', JSON.stringify(people(5000))), FULL)
     assert.deepEqual([await readdir(path), users.users.size], [[], 0])
     assert.equal((await send('/bulk', 'application/json', JSON.stringify(people(10)))).status, 202)
   })
 
-  test('a part of a resumable upload gets 503 store_full, and fits once there is space', async (t) => {
+  test('gives a part of a resumable upload 503 store_full, and takes it once there is space', async (t) => {
     const { blobs } = await folder(t)
     await blobs.put('other', (async function* () { yield Buffer.alloc(60_000) })(), { ttlMs: 60_000 })
     const { create, patch, head } = uploads({ blobs })

@@ -91,7 +91,7 @@ const aRequest = fc.oneof(
 )
 
 describe('requests of one owner', () => {
-  test('never show, change or list a task of another, by any verb, header, cursor or filter', async () => {
+  test('never show, change or list a task of another owner, by any verb, header, cursor or filter', async () => {
     const unknown = await (await inject(site, { path: '/tasks/unknown', ...as('ann') })).text()
     await fc.assert(fc.asyncProperty(anOwner, aRequest, async (who, asked) => {
       if ('admin' in asked) {
@@ -143,7 +143,7 @@ describe('requests of one owner', () => {
     }), { numRuns: 1500 })
   })
 
-  test('each owner finds exactly the own tasks', async () => {
+  test('find exactly the tasks of that owner', async () => {
     for (const who of OWNERS) {
       const answer = await inject(site, { path: '/tasks', ...as(who) })
       if (who === undefined) {

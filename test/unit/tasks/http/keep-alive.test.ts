@@ -30,7 +30,7 @@ async function child(code: string): Promise<{ readonly said: string; readonly st
 }
 
 describe('tasks.wait', () => {
-  test('keeps the process alive until the task was retried, or its time is over', async () => {
+  test('keeps the process alive until the task was retried, or until its time is over', async () => {
     const retried = child(`
       const work = defineTask({
         name: 'work', attempts: 2, backoff: { type: 'fixed', delayMs: 20 }, run: (_, { attempt }) => { if (attempt === 1) throw new Error('on purpose') },
@@ -59,7 +59,7 @@ describe('tasks.wait', () => {
   })
 })
 
-describe('requests that wait', () => {
+describe('waiting requests', () => {
   const site = `
     import { toFetch } from FETCH
     import { taskEndpoints } from ENDPOINTS
@@ -76,12 +76,12 @@ describe('requests that wait', () => {
     name: 'work', attempts: 2, backoff: { type: 'fixed', delayMs: 20 }, run: (_, { attempt }) => { if (attempt === 1) throw new Error('on purpose') },
   })`
 
-  test('keep the process alive until they are answered: respond-async with wait, direct, with a key', async () => {
+  test('keep the process alive until their responses: respond-async with wait, synchronous, with a key', async () => {
     const answers = await Promise.all(["'prefer': 'respond-async, wait=3'", '', "'idempotency-key': 'k'"].map((field) => child(api(retried, field))))
     assert.deepEqual(answers, Array(3).fill({ said: '200\n', status: 0 }))
   })
 
-  test('do not keep the process alive: a long poll, an event stream, a submission', async (t) => {
+  test('do not keep the process alive in a long poll, an event stream or a submission', async (t) => {
     const { tasks, engine, close } = bench({ definitions: [never] })
     const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: () => undefined })
     const call = toFetch(router({ 'POST /work': submit(never), 'GET|DELETE /tasks/{id}': status }), { onError: () => undefined })

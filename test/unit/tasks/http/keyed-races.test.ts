@@ -75,7 +75,7 @@ function open(t: TestContext, kind: keyof typeof KINDS, delays: { engine: number
 }
 
 for (const kind of ['bulk', 'ndjson'] as const) {
-  describe(`${kind}: two requests with one key, of which one is for the background,`, () => {
+  describe(`${kind}: two requests with one key, one of them for the background`, () => {
     const orders = { 'the same delays': [5, 5], 'a slow engine': [30, 1], 'a slow store': [1, 30] } as const
     for (const [name, [engine, store]] of Object.entries(orders)) {
       test(`do the work once, with ${name}`, async (t) => {
@@ -92,7 +92,7 @@ for (const kind of ['bulk', 'ndjson'] as const) {
       })
     }
 
-    test('get 422 if their bodies differ, or the task fails with its code', async (t) => {
+    test('get a 422 if their bodies differ, or the task fails with its code', async (t) => {
       const { tasks, written, send, settled } = open(t, kind, { engine: 5, store: 5 })
       const more = kind === 'bulk' ? ' ' : '{"n":3}\n'
       const answers = await Promise.all([send(), send({ prefer: 'respond-async' }, more)])

@@ -37,7 +37,7 @@ interface Body { items: Record<string, unknown>[], next?: string }
 const idsOf = ({ items }: Body): unknown[] => items.map(({ taskId, id }) => taskId ?? id)
 
 describe('endpoints.list', () => {
-  test('shows own tasks as their status resources do, the newest first', async (t) => {
+  test("shows the owner's tasks as their status resources do, the newest first", async (t) => {
     const { get, done } = setUp(t)
     const ids = [await done('ann'), await done('ann', { fails: true })]
     await done('bob')
@@ -54,7 +54,7 @@ describe('endpoints.list', () => {
     assert.deepEqual(await (await get('/tasks', 'carl')).json(), { items: [] })
   })
 
-  test('`next` and Link lead through all pages, and keep the filter and the mount path', async (t) => {
+  test('leads through all pages by `next` and Link, with the filter and the mount path', async (t) => {
     const { endpoints, done, tasks } = setUp(t)
     const mounted = router({ 'GET /tasks': endpoints.list })
     const ids: string[] = []
@@ -80,7 +80,7 @@ describe('endpoints.list', () => {
     assert.deepEqual(new Set(seen), new Set(ids))
   })
 
-  test('filters take the words of the format, and `processing` includes tasks that wait', async (t) => {
+  test('takes filters in the words of the format, and `processing` includes waiting tasks', async (t) => {
     const { tasks, get, done } = setUp(t)
     const good = await done('ann')
     const bad = await done('ann', { fails: true })
@@ -103,7 +103,7 @@ describe('endpoints.list', () => {
     assert.equal((await found(`from=${ago}`)).size, 5, 'a plus sign that is not percent-encoded')
   })
 
-  test('the job format tells tasks that wait apart, and a format may have its own words', async (t) => {
+  test('shows waiting tasks separately in the job format, and a format may have its own words', async (t) => {
     const { tasks, endpoints } = setUp(t, { format: jobFormat })
     const statuses = { NotStarted: ['scheduled', 'queued'], Running: ['processing'] } as const
     const custom = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, format: { ...taskFormat, statuses } })
@@ -126,7 +126,7 @@ describe('endpoints.list', () => {
     assert.deepEqual(idsOf(await found(custom.list, 'processing')), ['invalid_query'])
   })
 
-  test('what the list does not know gets a 400, and the message names it', async (t) => {
+  test('responds with 400 to unknown parameters, which the message names', async (t) => {
     const { get, done } = setUp(t)
     for (let n = 0; n < 3; n++) await done('ann')
     const { next = '' } = await (await get('/tasks?limit=1')).json<Body>()
@@ -136,7 +136,7 @@ describe('endpoints.list', () => {
       ['stat=failed', /"stat".*"status", "task", "from", "to", "order", "limit", "cursor"/], ['owner=bob', /"owner"/], [`${'x'.repeat(500)}=1`, /"x{63}…"/],
       ['__proto__=1', /"__proto__"/], ['constructor=1', /"constructor"/],
       ['status=failed&status=completed', /^"status" must occur once/], ['limit=1&limit=1', /^"limit"/], ['cursor=a&cursor=b', /^"cursor"/],
-      ['status=', /^"status"/], ['status=queued', /^"status" must be one or several of "processing", "completed", "failed", "cancelled"/],
+      ['status=', /^"status"/], ['status=queued', /^"status" must be one or several of "processing", "input_required", "completed", "failed", "cancelled"/],
       ['status=failed,', /^"status"/], ['status=toString', /^"status"/], ['status=Failed', /^"status"/],
       ['task=unknown', /^"task": .*"unknown"/], ['task=report,', /^"task": .*""/], ['task=report%00', /^"task"/],
       ['from=yesterday', /^"from"/], ['to=2026-02-30T00:00:00Z', /^"to"/], ['from=2026-01-01', /^"from"/],
@@ -164,7 +164,7 @@ describe('endpoints.list', () => {
     assert.equal((await get('/tasks?status=processing,failed,cancelled,completed')).status, 200)
   })
 
-  test('an unchanged page is a 304, also after a HEAD, and a change is seen', async (t) => {
+  test('responds with 304 for an unchanged page, even after a HEAD, and shows a change', async (t) => {
     const { site, get, done } = setUp(t)
     const id = await done('ann')
     const first = await get('/tasks')
@@ -185,7 +185,7 @@ describe('endpoints.list', () => {
     await inject(site, { method: 'DELETE', path: `/tasks/${id}`, headers: { 'x-user': 'ann' } })
   })
 
-  test('answers JSON only, declines other methods, and is for clients with an owner', async (t) => {
+  test('responds with JSON only, declines other methods, and requires an owner', async (t) => {
     const { endpoints, get, site } = setUp(t)
     assert.equal((await get('/tasks', 'ann', { accept: 'text/html' })).status, 406)
     assert.equal((await get('/tasks', 'ann', { accept: 'text/html, application/*;q=0.1' })).status, 200)
@@ -195,7 +195,7 @@ describe('endpoints.list', () => {
     assert.deepEqual([anonymous.status, (await anonymous.json<{ code: string }>()).code], [401, 'unauthorized'])
   })
 
-  test('a page ends before it is too large for memory, and the next one continues there', async (t) => {
+  test('ends a page before it is too large for memory, and the next page continues there', async (t) => {
     const { get, done } = setUp(t)
     const ids: string[] = []
     for (let n = 0; n < 7; n++) ids.push(await done('ann', { text: 'x'.repeat(900_000) }))
@@ -214,7 +214,7 @@ describe('endpoints.list', () => {
     assert.deepEqual(new Set(seen), new Set(ids))
   })
 
-  test('parameters that a policy reads are allowed if the application says so, and stay in the links', async (t) => {
+  test('allows parameters that a policy reads if the application says so, and keeps them in the links', async (t) => {
     const strict = setUp(t)
     const lax = setUp(t, { list: { also: ['version'] } })
     for (const { endpoints, done } of [strict, lax]) {
@@ -227,7 +227,7 @@ describe('endpoints.list', () => {
     }
   })
 
-  test('links that are too long for clients are left out, and the body has `next`', async (t) => {
+  test('leaves out links that are too long for clients, and has `next` in the body', async (t) => {
     const { endpoints, done } = setUp(t, { list: { also: ['q'] } })
     await done('ann')
     await done('ann')
@@ -241,7 +241,7 @@ describe('endpoints.list', () => {
     assert.equal(await linkOf(5000), 'undefined')
   })
 
-  test('requires owners when it is read, and nothing before', (t) => {
+  test('requires owners when it is used, and not before', (t) => {
     const { tasks: listed } = setUp(t)
     const shared = taskEndpoints(listed, { statusPath: '/tasks/{id}', owner: 'anyone' })
     assert.throws(() => shared.list, { name: 'TypeError', message: /no list with owner: 'anyone'/ })

@@ -52,7 +52,7 @@ async function statusOf(api: Handler, name: string | undefined, path: string, me
 
 const byName: OwnerOption = ({ headers }) => (headers['authorization'] as string | undefined)?.slice('Bearer '.length)
 
-test('a request without an owner gets a 401 from each handler, which their descriptions name', async (t) => {
+test('a request without an owner gets a 401 from each handler, as their descriptions say', async (t) => {
   const noOwner = { statusPath: '/tasks/{id}', owner: () => undefined }
   const { submit, status, retry, callback, files, list } = taskEndpoints(created(t), noOwner)
   const id = 'a'.repeat(22)
@@ -88,7 +88,7 @@ test('owner has to be chosen, and the error explains the three choices', (t) => 
 
 for (const [name, owner] of [['principal', 'principal'], ['a function', byName]] as const) {
   describe(`owner: ${name}`, () => {
-    test('a task exists for its owner only', async (t) => {
+    test('shows a task to its owner only', async (t) => {
       const api = site(t, owner)
       const { location } = await submitted(api, 'ann')
       assert.equal(await statusOf(api, 'ann', location), 200)
@@ -97,7 +97,7 @@ for (const [name, owner] of [['principal', 'principal'], ['a function', byName]]
       for (const method of ['GET', 'DELETE']) assert.equal(await statusOf(api, undefined, location, method), nobody, method)
     })
 
-    test('an Idempotency-Key of another owner means another task', async (t) => {
+    test('separates the Idempotency-Keys of two owners', async (t) => {
       const api = site(t, owner)
       const first = await submitted(api, 'ann')
       assert.deepEqual(await submitted(api, 'ann'), { ...first, replayed: true })
@@ -108,7 +108,7 @@ for (const [name, owner] of [['principal', 'principal'], ['a function', byName]]
   })
 }
 
-test('owner: principal responds with 401 with a challenge to a request without one, before its body is read', async (t) => {
+test('owner: principal responds with a 401 and a challenge to a request without one, before its body is read', async (t) => {
   const api = site(t, 'principal')
   const unread: BodySource = { parsed: undefined, bytes: () => assert.fail('read'), stream: () => assert.fail('read') }
   for (const headers of [{ prefer: 'respond-async' }, { prefer: 'respond-async', 'idempotency-key': 'k' }, { prefer: 'return=minimal' }]) {
@@ -119,7 +119,7 @@ test('owner: principal responds with 401 with a challenge to a request without o
   }
 })
 
-test('owner: a function that returns undefined means 401, before the body is read', async (t) => {
+test('owner as a function that returns undefined responds with 401, before the body is read', async (t) => {
   const { submit, status } = taskEndpoints(created(t), { statusPath: '/tasks/{id}', owner: byName })
   const api = router({ 'POST /work': submit(work), 'GET|HEAD|DELETE /tasks/{id}': status })
   const unread: BodySource = { parsed: undefined, bytes: () => assert.fail('read'), stream: () => assert.fail('read') }
@@ -128,7 +128,7 @@ test('owner: a function that returns undefined means 401, before the body is rea
   assert.equal((await post(api, 'ann')).status, 202)
 })
 
-test('owner: with anonymous: true a function may return undefined for the tasks without an owner', async (t) => {
+test('owner with anonymous: true may return undefined for the tasks without an owner', async (t) => {
   const api = site(t, byName)
   const { location } = await submitted(api, undefined)
   assert.equal(await statusOf(api, undefined, location), 200)
@@ -149,7 +149,7 @@ test('owner: anyone shows no task that has an owner', async (t) => {
   assert.equal(await statusOf(router({ 'GET /tasks/{id}': status }), undefined, `/tasks/${id}`), 404)
 })
 
-describe('an owner function that gives no id fails loudly, and merges nobody', () => {
+describe('an owner function that returns no id fails loudly, and merges no clients', () => {
   for (const wrong of ['', 0, 7, null, false, Promise.resolve('ann'), { id: 'ann' }, Symbol('ann')]) {
     test(`${typeof wrong} ${inspect(wrong)}`, async (t) => {
       const { submit, status } = taskEndpoints(created(t), { statusPath: '/tasks/{id}', owner: () => wrong as never })
@@ -185,7 +185,7 @@ test('maxPerOwner counts clients without an owner by their network', async (t) =
   }
 })
 
-test("owner: anonymous: true contradicts 'principal'", (t) => {
+test("owner with anonymous: true contradicts 'principal'", (t) => {
   const options = { statusPath: '/tasks/{id}', owner: 'principal', anonymous: true } as const
   assert.throws(() => taskEndpoints(created(t), options), {
     name: 'TypeError', message: /^taskEndpoints: owner: 'principal' rejects anonymous clients; .*let owner be a function/,

@@ -51,15 +51,15 @@ function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, 
   return { tasks, store, blobs, spy, gate, other, send, count: () => blobs.usage().blobs }
 }
 
-describe('an upload that is rejected leaves nothing in the blobs', () => {
-  test('too large: 413, found part way', async (t) => {
+describe('a rejected upload leaves nothing in the blobs', () => {
+  test('if it is found to be too large part way, with a 413', async (t) => {
     const { send, blobs } = setUp(t)
     const large = new ReadableStream({ pull: (controller) => { controller.enqueue(Buffer.alloc(100_000, '1')) } })
     assert.deepEqual(await send({}, large), { status: 413, code: 'body_too_large' })
     assert.deepEqual(blobs.usage(), { blobs: 0, bytes: 0 })
   })
 
-  test('cut short by the client', async (t) => {
+  test('if it is cut short by the client', async (t) => {
     const { send, blobs } = setUp(t)
     let pieces = 0
     const cut = new ReadableStream({ pull: (controller) => {
@@ -70,7 +70,7 @@ describe('an upload that is rejected leaves nothing in the blobs', () => {
     assert.deepEqual(blobs.usage(), { blobs: 0, bytes: 0 })
   })
 
-  for (const [title, bounds] of [['tasks', { maxUnfinished: 2 }], ['bytes', { maxBytes: 5000 }]] as const) test(`the engine has no space for more ${title}: 503`, async (t) => {
+  for (const [title, bounds] of [['tasks', { maxUnfinished: 2 }], ['bytes', { maxBytes: 5000 }]] as const) test(`if the engine has no space for more ${title}, with a 503`, async (t) => {
     const { send, count } = setUp(t, { memory: bounds, tasks: { concurrency: 1 } })
     for (let at = 0; at < 2; at++) assert.equal((await send()).status, 202)
     for (let at = 0; at < 5; at++) assert.deepEqual(await send({ 'idempotency-key': `"${String(at)}"` }), { status: 503, code: 'queue_full' })
@@ -78,14 +78,14 @@ describe('an upload that is rejected leaves nothing in the blobs', () => {
     assert.equal(count(), 2)
   })
 
-  test('the owner has too many tasks: 429', async (t) => {
+  test('if the owner has too many tasks, with a 429', async (t) => {
     const { send, count } = setUp(t, { maxPerOwner: 1 })
     assert.equal((await send({ 'x-user': 'ann' })).status, 202)
     for (let at = 0; at < 5; at++) assert.deepEqual(await send({ 'x-user': 'ann' }), { status: 429, code: 'too_many_tasks' })
     assert.equal(count(), 1)
   })
 
-  test('the server closes: 503', async (t) => {
+  test('if the server closes, with a 503', async (t) => {
     const { send, count, tasks, gate } = setUp(t)
     gate.resolve()
     await tasks.close()
@@ -95,7 +95,7 @@ describe('an upload that is rejected leaves nothing in the blobs', () => {
     assert.equal(count(), 0)
   })
 
-  test('the store is full: 503', async (t) => {
+  test('if the store is full, with a 503', async (t) => {
     const { send, count, store } = setUp(t, { memory: { store: { maxBytes: 2000 } } })
     await store.create('rest', 'x'.repeat(1600), { ttlMs: 60_000 })
     for (const headers of [{}, { 'idempotency-key': '"a"' }]) {
@@ -104,14 +104,14 @@ describe('an upload that is rejected leaves nothing in the blobs', () => {
     assert.equal(count(), 0)
   })
 
-  test('the store fails before the task is offered to it: 503', async (t) => {
+  test('if the store fails before it gets the task, with a 503', async (t) => {
     const { send, count, spy } = setUp(t)
     spy.fault = (call) => (call.startsWith('get idempotency') || call.startsWith('readByKey') ? 'after' : undefined)
     assert.equal((await send({ 'idempotency-key': '"a"' })).status, 503)
     assert.equal(count(), 0)
   })
 
-  test('the code of the application fails, or rejects: its context, its callback URL', async (t) => {
+  test('if the code of the application fails or rejects: its context, its callback URL', async (t) => {
     for (const endpoints of [
       { context: () => { throw new Error('on purpose') } }, { context: () => 1n },
       { callback: () => { throw new Error('on purpose') } }, { callback: () => { throw httpError('service_unavailable') } },
@@ -122,7 +122,7 @@ describe('an upload that is rejected leaves nothing in the blobs', () => {
     }
   })
 
-  test('its key belongs to something else: a task with other input, a response, a request that still runs', async (t) => {
+  test('if its key belongs to a task with other input, a response, or a running request', async (t) => {
     const { send, count } = setUp(t)
     const key = { 'idempotency-key': '"a"' }
     assert.equal((await send(key)).status, 202)
@@ -133,7 +133,7 @@ describe('an upload that is rejected leaves nothing in the blobs', () => {
     assert.equal(count(), 1)
   })
 
-  test('two requests with one key at the same time are one task, with one upload', async (t) => {
+  test('two concurrent requests with one key are one task with one upload', async (t) => {
     const { send, count, gate, tasks } = setUp(t)
     const answers = await Promise.all(Array.from({ length: 5 }, () => send({ 'idempotency-key': '"a"' })))
     assert.deepEqual(answers.map(({ status }) => status), [202, 202, 202, 202, 202])

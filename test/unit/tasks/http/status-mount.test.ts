@@ -42,7 +42,7 @@ async function location(mountPath = ''): Promise<string> {
 }
 
 describe('a status handler that is mounted where no Location leads', () => {
-  test('behind another route of the application: the first request causes one warning with both paths', async () => {
+  test('causes one warning with both paths at the first request, behind another route of the application', async () => {
     const id = (await location()).slice('/tasks/'.length)
     for (const path of [`/jobs/${id}`, `/jobs/${id}`]) {
       assert.equal((await inject(endpoints.status, { path, params: { id } })).status, 200)
@@ -51,7 +51,7 @@ describe('a status handler that is mounted where no Location leads', () => {
     assert.match(String(warnings[0]), new RegExp(`was called at /jobs/${id}, but Location is /tasks/${id}\\.`))
   })
 
-  test('below another mount path: the first client that follows Location gets 404, and one warning is emitted', async () => {
+  test('gives a 404 to the first client that follows Location, and causes one warning, below another mount path', async () => {
     const path = await location('/api')
     assert.match(path, /^\/api\/tasks\//)
     for (let at = 0; at < 2; at++) assert.equal((await inject(endpoints.status, { path })).status, 404)
@@ -59,7 +59,7 @@ describe('a status handler that is mounted where no Location leads', () => {
     assert.match(String(warnings[0]), new RegExp(`followed Location to ${path}, but the status handler is mounted at /tasks/{id}\\.`))
   })
 
-  test('in a route of router(): construction of the router emits the warning', async () => {
+  test('causes a warning at the construction of a router that contains it', async () => {
     router({ 'POST /reports': endpoints.submit(report), 'GET|HEAD|DELETE /jobs/{id}': endpoints.status })
     assert.deepEqual(await warned(), [
       'router: the handler of "GET|HEAD|DELETE /jobs/{id}" is for /tasks/{id}, so links to it lead nowhere. ' +
@@ -68,21 +68,21 @@ describe('a status handler that is mounted where no Location leads', () => {
   })
 })
 
-describe('no false alarm', () => {
+describe('a status handler causes no warning', () => {
   test('if both paths fit, whatever the name of the parameter', async () => {
     const api = router({ 'POST /reports': endpoints.submit(report), '/tasks/{task}': endpoints.status })
     assert.equal((await inject(api, { path: await location() })).status, 200)
     assert.deepEqual(await warned(), [])
   })
 
-  test('behind a proxy that takes a prefix away, with mountPath', async () => {
+  test('behind a proxy that removes a prefix, with mountPath', async () => {
     const path = await location('/api')
     const id = path.slice(path.lastIndexOf('/') + 1)
     assert.equal((await inject(endpoints.status, { path: `/tasks/${id}`, mountPath: '/api', params: { id } })).status, 200)
     assert.deepEqual(await warned(), [])
   })
 
-  test('for a slash at the end and other case, which routers of hosts ignore', async () => {
+  test('for a slash at the end and other case, which routers of frameworks ignore', async () => {
     const id = (await location()).slice('/tasks/'.length)
     for (const path of [`/tasks/${id}/`, `/Tasks/${id}`]) await inject(endpoints.status, { path, params: { id } })
     assert.deepEqual(await warned(), [])
@@ -95,7 +95,7 @@ describe('no false alarm', () => {
   })
 })
 
-describe('the status handler answers every method at its path', () => {
+describe('a status handler responds to', () => {
   const allow = 'GET, HEAD, DELETE, OPTIONS'
 
   test('OPTIONS with Allow', async () => {
@@ -103,7 +103,7 @@ describe('the status handler answers every method at its path', () => {
     assert.deepEqual([answer.status, answer.headers['allow'], answer.headers['content-length']], [200, allow, '0'])
   })
 
-  test('others with 405 and Allow, at its own path and behind a route of the application', async () => {
+  test('other methods with 405 and Allow, at its own path and behind a route of the application', async () => {
     for (const method of ['PUT', 'PATCH', 'POST']) {
       for (const params of [{}, { id: 'x' }]) {
         const path = 'id' in params ? '/jobs/x' : '/tasks/x'
@@ -113,7 +113,7 @@ describe('the status handler answers every method at its path', () => {
     }
   })
 
-  test('but passes on what it does not own: other paths, and paths where id names something else', async () => {
+  test('no request for other paths, or for paths where id means something else', async () => {
     assert.equal(await endpoints.status(await requestOf('PUT', '/users/x', {})), undefined)
     assert.equal(await endpoints.status(await requestOf('PUT', '/tenants/x/users', { id: 'x' })), undefined)
   })

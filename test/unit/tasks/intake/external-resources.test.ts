@@ -123,7 +123,7 @@ describe('external resources of a task', () => {
     assert.deepEqual(released, ['file of a'])
   })
 
-  test('of a lost response are those of the task that a retry finds, and the retry keeps no others', async (t) => {
+  test('belong, after a lost response, to the task that a retry finds, and the retry keeps no others', async (t) => {
     const blobs = new Set<string>()
     const ran: string[] = []
     const work = defineTask({

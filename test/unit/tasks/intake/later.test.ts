@@ -12,7 +12,7 @@ import { deferred, eventually } from '../../../kit/wait.js'
 
 const HOUR = 3_600_000
 
-test('a task that starts in an hour says when, and Retry-After fits (15.19)', async (t) => {
+test('a task that starts in an hour shows its start, with a matching Retry-After (15.19)', async (t) => {
   const work = defineTask({ name: 'work', run: () => undefined })
   const { tasks, engine, close } = bench({ definitions: [work] })
   t.after(close)
@@ -64,7 +64,7 @@ test('a delayed task whose time has come shows no start time, and is polled like
   gate.resolve()
 })
 
-test('the status counts the attempts, which explains progress that falls back (15.19)', async (t) => {
+test('a status counts the attempts, which explains progress that falls back (15.19)', async (t) => {
   const gate = deferred()
   const work = defineTask({ name: 'work', attempts: 2, backoff: { type: 'fixed', delayMs: 0 }, run: async (_, { attempt, progress }) => {
     progress(attempt === 1 ? 80 : 5, 100)

@@ -11,7 +11,7 @@ function limited(maxPerOwner: number, run: () => unknown = () => undefined) {
 }
 
 describe('maxPerOwner', () => {
-  test('of 20 concurrent submissions, maxPerOwner are accepted; others get 429', async (t) => {
+  test('accepts its number of 20 concurrent submissions, and others get a 429', async (t) => {
     const { gate, work } = limited(3)
     const { tasks, close } = bench({ definitions: [work] })
     t.after(close)
@@ -25,7 +25,7 @@ describe('maxPerOwner', () => {
   })
 
   for (const [how, run] of [['completes', () => 1], ['fails', () => { throw new Error('x') }]] as const) {
-    test(`a task that ${how} frees its place`, async (t) => {
+    test(`counts no task that ${how}`, async (t) => {
       const { gate, work } = limited(1, run)
       const { tasks, close } = bench({ definitions: [work] })
       t.after(close)
@@ -37,7 +37,7 @@ describe('maxPerOwner', () => {
     })
   }
 
-  test('a task that is cancelled, or whose write failed, takes no place', async (t) => {
+  test('counts no task that is cancelled, and none whose write failed', async (t) => {
     const { gate, work } = limited(1)
     const { tasks, close, spy } = bench({ definitions: [work] })
     t.after(close)
@@ -51,7 +51,7 @@ describe('maxPerOwner', () => {
     gate.resolve()
   })
 
-  test('a second submit with one id takes no second place', async (t) => {
+  test('counts a second submit with one id only once', async (t) => {
     const { gate, work } = limited(2)
     const { tasks, close, engine } = bench({ definitions: [work] })
     t.after(close)
@@ -67,7 +67,7 @@ describe('maxPerOwner', () => {
     await ended(tasks, 'second')
   })
 
-  test('a submit with the id of a final task returns it, though its owner has no place left', async (t) => {
+  test('does not reject a submit with the id of a final task, which returns the task', async (t) => {
     const { gate, work } = limited(1)
     const { tasks, close } = bench({ definitions: [work] })
     t.after(close)
@@ -78,7 +78,7 @@ describe('maxPerOwner', () => {
     gate.resolve()
   })
 
-  test('concurrent submits with one id take one place', async (t) => {
+  test('counts concurrent submits with one id once', async (t) => {
     const { gate, work } = limited(3)
     const { tasks, close, engine } = bench({ definitions: [work] })
     t.after(close)

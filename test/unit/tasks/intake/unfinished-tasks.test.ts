@@ -53,8 +53,8 @@ async function fill({ post }: Site, owner: string, count = MAX): Promise<string[
   return made.map(({ id }) => id)
 }
 
-describe('default of maxPerOwner', () => {
-  test('one owner cannot fill the queue of a server without options', async (t) => {
+describe('the default of maxPerOwner', () => {
+  test('keeps one owner from filling the queue of a server without options', async (t) => {
     const { post } = site(t)
     const flood = await Promise.all(Array.from({ length: 1500 }, () => post('mallory')))
     const codes = flood.map(({ status, code }) => `${String(status)} ${code}`)
@@ -63,7 +63,7 @@ describe('default of maxPerOwner', () => {
     assert.equal((await post('ann')).status, 202)
   })
 
-  test('it counts tasks of all kinds together, and a definition may have another limit', async (t) => {
+  test('counts tasks of all kinds together, and a definition may have another limit', async (t) => {
     const here = site(t)
     await fill(here, 'ann', 60)
     for (let n = 0; n < 40; n++) assert.equal((await here.post('ann', { 'x-kind': 'other' })).status, 202)
@@ -73,7 +73,7 @@ describe('default of maxPerOwner', () => {
     for (let n = 0; n < 200; n++) assert.equal((await here.post('ann', { 'x-kind': 'any' })).status, 202)
   })
 
-  test('tasks that have ended do not count', async (t) => {
+  test('does not count tasks that have ended', async (t) => {
     const here = site(t)
     const ids = await fill(here, 'ann')
     assert.equal((await here.post('ann')).status, 429)
@@ -85,7 +85,7 @@ describe('default of maxPerOwner', () => {
     await fill(here, 'ann', 99)
   })
 
-  test('a request never gets 429 when another process has ended all tasks of its owner', async (t) => {
+  test('never gives a 429 when another process has ended all tasks of the owner', async (t) => {
     const parts = memory()
     const web = site(t, parts, false)
     const ids = await fill(web, 'ann')
@@ -96,7 +96,7 @@ describe('default of maxPerOwner', () => {
     await fill(web, 'ann', 50)
   })
 
-  test('of many requests that wait for one place, one gets it', async (t) => {
+  test('gives the one place to one of many waiting requests', async (t) => {
     const parts = memory()
     const web = site(t, parts, false)
     const ids = await fill(web, 'ann')
@@ -105,7 +105,7 @@ describe('default of maxPerOwner', () => {
     assert.equal(flood.filter(({ status }) => status === 202).length, 1)
   })
 
-  test('a retry of an accepted request is answered at the limit, and a retried task counts', async (t) => {
+  test('lets a retry of an accepted request pass at the limit, and counts a retried task', async (t) => {
     const here = site(t)
     const failed = await here.post('ann', { 'x-kind': 'fails' })
     await eventually(async () => (await here.tasks.get(failed.id))?.status === 'failed')
@@ -119,7 +119,7 @@ describe('default of maxPerOwner', () => {
     assert.equal(await here.retry('ann', failed.id), 202)
   })
 
-  test('tasks that the application submits do not count', async (t) => {
+  test('does not count tasks that the application submits', async (t) => {
     const here = site(t)
     const slow = here.tasks.definition('slow')
     assert.ok(slow)

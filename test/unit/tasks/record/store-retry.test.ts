@@ -45,7 +45,7 @@ test('the outcome of a run is kept while the store is away for minutes, and the 
 })
 
 for (const shared of [true, false]) {
-  test(`an engine that is full is ${shared ? 'waited for where others can make room' : 'not waited for in memory'}`, async (t) => {
+  test(`a full engine lets a run ${shared ? 'wait, because others can make room' : 'end without a wait in memory'}`, async (t) => {
     const gate = deferred()
     const begun = deferred()
     const work = defineTask({ name: 'work', run: async () => {

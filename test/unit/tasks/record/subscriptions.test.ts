@@ -56,7 +56,7 @@ async function setUp(t: TestContext) {
 }
 
 describe('Subscriptions', () => {
-  test('a subscriber wakes at a change, its time, its signal and its close, and leaves nothing behind', async (t) => {
+  test('wakes a subscriber at a change, its time, its signal and its close, and leaves nothing behind', async (t) => {
     const { inner, subscriptions, write } = await setUp(t)
     const real = setInterval
     // It does not wake by reading again at intervals.
@@ -79,7 +79,7 @@ describe('Subscriptions', () => {
     assert.deepEqual([inner.usage().watches, subscriptions.size], [0, 0])
   })
 
-  test('a hundred subscribers of a task share one watch, one read of each change and one snapshot', async (t) => {
+  test('shares one watch, one read of each change and one snapshot among a hundred subscribers of a task', async (t) => {
     const { spy, subscriptions, write, seen } = await setUp(t)
     const subscribers = await Promise.all(Array.from({ length: 100 }, () => subscriptions.subscribe('a')))
     await Promise.all(subscribers.map((subscriber) => subscriber.next(60_000, never())))
@@ -98,7 +98,7 @@ describe('Subscriptions', () => {
     assert.equal(subscriptions.size, 0)
   })
 
-  test('a later subscriber reads the newest record, also while another read is under way', async (t) => {
+  test('reads the newest record for a later subscriber, even during another read', async (t) => {
     const { inner, subscriptions, write, store } = await setUp(t)
     const gate = deferred()
     let held = true
@@ -119,7 +119,7 @@ describe('Subscriptions', () => {
     assert.equal((await within(second))?.version, 2)
   })
 
-  test('reads again by itself when a notice is lost', async (t) => {
+  test('reads again without a notice if a notice is lost', async (t) => {
     const { inner, subscriptions, write, store } = await setUp(t)
     const real = setInterval
     const every: number[] = []
@@ -130,12 +130,12 @@ describe('Subscriptions', () => {
     const next = subscriber.next(60_000, never())
     await write(recordText(2))
     assert.equal((await within(next))?.version, 2)
-    assert.deepEqual(every, [3000])
+    assert.deepEqual(every, [2000])
     subscriber.close()
     assert.equal(inner.usage().watches, 0)
   })
 
-  test('a store that fails rejects all subscribers, and the next one retries', async (t) => {
+  test('rejects all subscribers if a store fails, and the next one retries', async (t) => {
     const { spy, subscriptions, write } = await setUp(t)
     spy.fault = (call) => (call.startsWith('watch') ? 'before' : undefined)
     await assert.rejects(Promise.all([subscriptions.subscribe('a'), subscriptions.subscribe('a')]), /did not happen/)
@@ -152,7 +152,7 @@ describe('Subscriptions', () => {
     for (const subscriber of subscribers) subscriber.close()
   })
 
-  test('subscribers of a deleted task are notified', async (t) => {
+  test('notifies subscribers of a deleted task', async (t) => {
     const { inner, subscriptions } = await setUp(t)
     const subscriber = await subscriptions.subscribe('a')
     await subscriber.next(60_000, never())
@@ -163,18 +163,20 @@ describe('Subscriptions', () => {
   })
 })
 
-describe('event streams', () => {
+describe('the event streams of a task', () => {
   const place = () => ({ signal: never(), release: () => undefined })
 
   /** What a stream yields, one piece for each call. */
   function open({ subscriptions }: Awaited<ReturnType<typeof setUp>>, task: StoredTask, format = encodedBodies(taskFormat)) {
-    const events = eventStream(subscriptions, task, (now) => format.event(now, '/a'), undefined, place())[Symbol.asyncIterator]()
+    const events = eventStream(subscriptions, task, place(), {
+      eventOf: (now) => format.event(now, '/a'), lastEventId: undefined,
+    })[Symbol.asyncIterator]()
     return { events, next: async () => (await within(events.next())).value as string | Uint8Array | undefined }
   }
 
   const task = { id: 'a', owner: undefined } as StoredTask
 
-  test('the streams of a task share the bytes of a version, and send large ones piece by piece', async (t) => {
+  test('share the bytes of a version, and send large ones piece by piece', async (t) => {
     const made = await setUp(t)
     const format = encodedBodies(taskFormat)
     const streams = [open(made, task, format), open(made, task, format)] as const
@@ -195,7 +197,7 @@ describe('event streams', () => {
     assert.equal(made.subscriptions.size, 0)
   })
 
-  test('a slow reader skips what has changed again meanwhile', async (t) => {
+  test('skip for a slow reader what has changed again meanwhile', async (t) => {
     const made = await setUp(t)
     const { next, events } = open(made, task)
     await next()
@@ -206,7 +208,7 @@ describe('event streams', () => {
     await events.return?.()
   })
 
-  test('a stream ends when its id becomes the task of another owner', async (t) => {
+  test('end when the id becomes the task of another owner', async (t) => {
     const made = await setUp(t)
     const { next } = open(made, task)
     await next()

@@ -22,7 +22,7 @@ const stored: StoredTask = {
 }
 
 describe('the text of a task', () => {
-  test('SPEC 2.5: the format shows processing for queued, and result only when there is one', () => {
+  test('SPEC 2.5: shows processing for queued, and result only when there is one', () => {
     assert.deepEqual(JSON.parse(taskText(stored)), {
       taskId: 'a1', status: 'processing', message: 'The task was accepted and waits to be processed.', task: 'export', createdAt: '2023-11-14T22:13:20.000Z',
     })
@@ -33,7 +33,7 @@ describe('the text of a task', () => {
     })
   })
 
-  test('SPEC 2.6: the job format has id, state, jobId and statusUrl, and knows queued', () => {
+  test('SPEC 2.6: has id, state, jobId and statusUrl in the job format, which shows queued', () => {
     const task = stored
     const job = JSON.parse(jobFormat.toText(task, '/job-status/a1')) as Record<string, unknown>
     assert.deepEqual([job['id'], job['state'], job['jobId'], job['statusUrl'], 'taskId' in job, 'status' in job], ['a1', 'queued', 'a1', '/job-status/a1', false, false])
@@ -43,7 +43,7 @@ describe('the text of a task', () => {
   })
 })
 
-describe('results', () => {
+describe('the result of a task', () => {
   const cases: [string, unknown, unknown][] = [
     ['nothing', undefined, null],
     ['a function', () => 1, null],
@@ -60,17 +60,17 @@ describe('results', () => {
     ['NaN', NaN, null],
   ]
   for (const [title, value, wanted] of cases) {
-    test(`${title} is a result as it is`, () => { assert.deepEqual(JSON.parse(toResultText(value)), wanted) })
+    test(`may be ${title}`, () => { assert.deepEqual(JSON.parse(toResultText(value)), wanted) })
   }
 
-  test('a value that is not JSON throws', () => {
+  test('throws if it is not JSON', () => {
     const circle: Record<string, unknown> = {}
     circle['self'] = circle
     assert.throws(() => toResultText(circle), TypeError)
     assert.throws(() => toResultText({ n: 1n }), TypeError)
   })
 
-  test('a result with a Map, a Set or a promise is rejected, with the place', () => {
+  test('is rejected if it contains a Map, a Set or a promise, with the place', () => {
     const cases: [unknown, RegExp][] = [
       [new Map([[1, 2]]), /^it is of type Map, which JSON writes as \{\}\. Return an object: Object.fromEntries\(map\)\.$/],
       [{ a: [{}, { 'b/c': new Set([1]) }] }, /^its property \/a\/1\/b~1c is of type Set, .* Return an array\.$/],
@@ -80,13 +80,13 @@ describe('results', () => {
     for (const [value, message] of cases) assert.throws(() => toResultText(value), { name: 'TypeError', message })
   })
 
-  test('an empty object, and a Map with a JSON form of its own, are results', () => {
+  test('may be an empty object, or a Map with its own JSON form', () => {
     const listed = Object.assign(new Map([[1, 2]]), { toJSON: () => ({ 1: 2 }), empty: {} })
     assert.deepEqual(JSON.parse(toResultText({ empty: {}, listed })), { empty: {}, listed: { 1: 2 } })
     assert.deepEqual(JSON.parse(toResultText([{}, Object.create(null)])), [{}, {}])
   })
 
-  test('any value ends as JSON', () => {
+  test('is JSON for any value', () => {
     fc.assert(fc.property(fc.anything({ withBigInt: false }), (value) => {
       const text = toResultText(value)
       assert.equal(JSON.stringify(JSON.parse(text)), text)
@@ -94,16 +94,16 @@ describe('results', () => {
   })
 })
 
-describe('failures', () => {
+describe('the failure of a task', () => {
   const hostile = new Proxy({}, { has() { throw new Error('no') }, get() { throw new Error('no') } })
-  test('unknown errors are masked, an HttpError is shown', () => {
+  test('is masked for unknown errors, and shown for an HttpError', () => {
     for (const thrown of [new Error('secret'), 'secret', undefined, null, 5, { message: 'secret', code: 'secret' }, hostile, Object.freeze(new Error('secret'))]) {
       assert.deepEqual(toFailure(thrown), { status: 500, code: 'task_failed', message: 'The task failed.' })
     }
     assert.deepEqual(toFailure(new HttpError(422, 'no_such_role', { message: 'No such role.' })), { status: 422, code: 'no_such_role', message: 'No such role.' })
   })
 
-  test('permanent marks any error, and an HttpError that blames the request is permanent by itself', () => {
+  test('is permanent if it is marked, or if it is an HttpError that blames the request', () => {
     assert.equal(isPermanent(new Error('x')), false)
     assert.equal(isPermanent(permanent(new Error('x'))), true)
     const frozen = permanent(Object.freeze(new HttpError(503, 'upstream', { message: 'm' })))
@@ -117,8 +117,8 @@ describe('failures', () => {
   })
 })
 
-describe('ids', () => {
-  test('128 random bits in 22 characters, never twice, across refills of the pool', () => {
+describe('the id of a task', () => {
+  test('has 128 random bits in 22 characters, and never repeats across refills of the pool', () => {
     const ids = new Set(Array.from({ length: 5000 }, newId))
     assert.equal(ids.size, 5000)
     for (const id of ids) assert.match(id, /^[A-Za-z0-9_-]{22}$/)
@@ -129,27 +129,27 @@ describe('ids', () => {
     assert.ok(Math.abs(ones / (5000 * 128) - 0.5) < 0.01, 'they look random')
   })
 
-  test('text that cannot be part of a key is no id', () => {
+  test('cannot be text that cannot be part of a key', () => {
     for (const id of ['', '.', '..', '.a', 'a b', 'a/b', 'a%2F', 'é', 'a\n', 'a\0', 'a:b', 'x'.repeat(129)]) assert.equal(isTaskId(id), false, JSON.stringify(id))
     for (const id of ['a', '-', 'a.b', 'x'.repeat(128)]) assert.equal(isTaskId(id), true)
   })
 })
 
-describe('Idempotency-Key', () => {
-  test('quoted or bare is the same key', () => {
+describe('the Idempotency-Key of a task', () => {
+  test('is the same key quoted or bare', () => {
     assert.equal(parseIdempotencyKey(undefined), undefined)
     for (const [field, key] of [['abc', 'abc'], ['"abc"', 'abc'], [' "abc" ', 'abc'], ['"a \\"b\\" \\\\"', 'a "b" \\'], ['a;b=1', 'a;b=1'], ['x'.repeat(255), 'x'.repeat(255)]] as const) {
       assert.equal(parseIdempotencyKey(field), key)
     }
   })
 
-  test('anything else gets a 400 invalid_idempotency_key', () => {
+  test('gets a 400 invalid_idempotency_key for anything else', () => {
     for (const field of ['', ' ', '""', '"a', 'a"', 'a b', 'a, b', '"a", "b"', '"a" x', '"a\\b"', 'é', 'a\tb', 'a\0', 'x'.repeat(256), `"${'x'.repeat(256)}"`, `"${'\\"'.repeat(400)}"`, ['a', 'b']]) {
       assert.throws(() => parseIdempotencyKey(field), { status: 400, code: 'invalid_idempotency_key' }, JSON.stringify(field))
     }
   })
 
-  test('fingerprints tell bodies apart', () => {
+  test('has fingerprints that distinguish bodies', () => {
     assert.equal(fingerprintOf({ a: 1 }), fingerprintOf({ a: 1 }))
     assert.equal(new Set([{ a: 1 }, { a: '1' }, [], {}, null, undefined, 'null', ''].map(fingerprintOf)).size, 8)
     assert.notEqual(fingerprintOf(JSON.parse('{"__proto__":{"a":1}}')), fingerprintOf({}))
@@ -157,8 +157,8 @@ describe('Idempotency-Key', () => {
   })
 })
 
-describe('status paths', () => {
-  test('a path and back, below a mount path', () => {
+describe('the status path of a task', () => {
+  test('leads back to its id, below a mount path', () => {
     const path = new StatusPath('/api/status/{id}')
     assert.equal(path.of('/v1', 'x'), '/v1/api/status/x')
     assert.equal(path.idIn('/v1', '/v1/api/status/x'), 'x')
@@ -171,7 +171,7 @@ describe('status paths', () => {
     for (const other of ['/jobs//status', '/jobs/status', '/jobs/x/y/status', '/jobs/x']) assert.equal(tail.idIn('', other), undefined, other)
   })
 
-  test('an invalid template is rejected', () => {
+  test('has a template, which is rejected if it is invalid', () => {
     for (const template of ['', '/', '/status', 'status/{id}', '/status/{id}/{id}', '/status/x{id}', '/status/{id}x', '/{a}/{id}', '/:a/{id}', '/a?b/{id}', '/a b/{id}']) {
       assert.throws(() => new StatusPath(template), TypeError, template)
     }
@@ -194,7 +194,7 @@ describe('defineTask', () => {
   })
 })
 
-test('the body and the entity tag of a response agree, although the start of the task comes in between', (t) => {
+test('the body and the entity tag of a response agree, even if the start of the task comes in between', (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: 999 })
   const task = { ...stored, status: 'queued', attempt: 0, startAt: 1000 } as StoredTask
   assert.match(etagOf(task), /-scheduled"$/)

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { Waiters } from '../../../../src/tasks/record/subscriptions.js'
 
 describe('Waiters', () => {
-  test('gives out its slots, and none to a client that has disconnected or after close', () => {
+  test('gives out its slots, and gives none to a client that has disconnected or after close', () => {
     const waiters = new Waiters(2)
     const client = new AbortController()
     const [a, b] = [waiters.tryAcquire(client.signal, 'ann'), waiters.tryAcquire(new AbortController().signal, 'ben')]
@@ -21,14 +21,14 @@ describe('Waiters', () => {
     assert.equal(waiters.size, 0)
   })
 
-  test('a released slot leaves no listener on its client', () => {
+  test('leaves no listener on the client of a released slot', () => {
     const waiters = new Waiters(10)
     const { signal } = new AbortController()
     for (let n = 0; n < 10; n++) waiters.tryAcquire(signal, 'ann')?.release()
     assert.equal(getEventListeners(signal, 'abort').length, 0)
   })
 
-  test('one owner has maxPerOwner slots, and takes none of the others', () => {
+  test('gives one owner maxPerOwner slots, and none of the others', () => {
     const waiters = new Waiters(100, 3)
     const enter = (who: string) => waiters.tryAcquire(new AbortController().signal, who)
     const mine = [enter('ann'), enter('ann'), enter('ann')]
@@ -41,7 +41,7 @@ describe('Waiters', () => {
     assert.equal(enter('ann'), undefined)
   })
 
-  test('by default an owner may have a tenth, and 10 at least', () => {
+  test('gives an owner a tenth by default, and at least 10', () => {
     for (const [max, own] of [[1000, 100], [50, 10]] as const) {
       const waiters = new Waiters(max)
       for (let at = 0; at < own; at++) assert.ok(waiters.tryAcquire(new AbortController().signal, 'ann'))

@@ -51,8 +51,8 @@ function hurry(t: TestContext): void {
   t.mock.method(globalThis, 'setTimeout', (work: () => void) => real(work, 1))
 }
 
-describe('a run that was replaced', () => {
-  test('by a later run is aborted, writes nothing, and releases nothing that the later run needs', async (t) => {
+describe('a replaced run', () => {
+  test('is aborted, writes nothing, and releases nothing that the later run needs', async (t) => {
     const { signals, run } = lasting()
     const { hand, released, heard, work, tasks, spy } = setUp(t, run)
     const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
@@ -71,7 +71,7 @@ describe('a run that was replaced', () => {
   })
 
   for (const durable of [true, false]) {
-    test(`and goes on: its progress and its result are not written (durable engine: ${String(durable)})`, async (t) => {
+    test(`writes no progress and no result if it continues (durable engine: ${String(durable)})`, async (t) => {
       const gates = [deferred<string>(), deferred<string>()]
       const reports: ((done: number) => void)[] = []
       const { hand, tasks, work, spy, heard } = setUp(t, async ({ attempt, progress }) => {
@@ -97,7 +97,7 @@ describe('a run that was replaced', () => {
     })
   }
 
-  test('because its task is gone is aborted, and is not a failure', async (t) => {
+  test('is aborted if its task is gone, and does not fail', async (t) => {
     const { signals, run } = lasting()
     const { hand, released, heard, work, tasks } = setUp(t, run)
     const { taskId: id } = await tasks.submit(work, 1)
@@ -109,7 +109,7 @@ describe('a run that was replaced', () => {
   })
 })
 
-describe('a run that fails, with attempts left', () => {
+describe('a failed run with attempts left', () => {
   for (const what of ['cancelled', 'gone'] as const) {
     test(`is not retried if its task was ${what} before it was notified`, async (t) => {
       const { hand, heard, work, tasks, others } = setUp(t, async () => {
@@ -141,7 +141,7 @@ describe('a run that fails, with attempts left', () => {
 })
 
 describe('a task whose workers die', () => {
-  test('ends as task_lost after maxCrashes runs in a row, also when the engine is away at first', async (t) => {
+  test('ends as task_lost after maxCrashes runs in a row, even if the engine is away at first', async (t) => {
     const { signals, run } = lasting()
     const { hand, spy, heard, released, work, tasks } = setUp(t, run, { maxCrashes: 2 })
     const { taskId: id } = await tasks.submit(work, 1)
@@ -159,7 +159,7 @@ describe('a task whose workers die', () => {
     assert.deepEqual(task?.attempts?.map(({ error }) => error?.code), ['task_interrupted', 'task_interrupted', 'task_lost'])
   })
 
-  test('runs again without the loss of an attempt, and its run says so', async (t) => {
+  test('runs again without the loss of an attempt, as its run shows', async (t) => {
     const { signals, run } = lasting()
     const seen: [number, boolean][] = []
     const { hand, work, tasks } = setUp(t, (context) => {
@@ -203,7 +203,7 @@ for (const durable of [true, false]) {
   })
 }
 
-test('a definition whose schema the stored input does not fit fails a task that only this process can run', async (t) => {
+test('a task that only this process can run fails if the schema of its definition rejects the stored input', async (t) => {
   const hand = new HandEngine(false)
   const parts = { store: memory().store, onError: () => undefined }
   const any = defineTask({ name: 'work', run: () => 1 })
@@ -216,7 +216,7 @@ test('a definition whose schema the stored input does not fit fails a task that 
   assert.deepEqual([(await web.get(id))?.status, (await web.get(id))?.error?.code], ['failed', 'invalid_input'])
 })
 
-test('a kind of work that this process does not know fails a task that only this process can run', async (t) => {
+test('a task that only this process can run fails if the process does not know its kind of work', async (t) => {
   const hand = new HandEngine(false)
   const parts = { store: memory().store, onError: () => undefined }
   const work = defineTask({ name: 'work', run: () => 1 })

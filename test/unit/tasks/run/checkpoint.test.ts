@@ -46,8 +46,8 @@ function saves(t: TestContext, engine: TaskEngine): (string | null)[] {
   return saved
 }
 
-describe('checkpoint', () => {
-  test('a later run reads what the last save of an earlier run stored, and the task is completed once', async (t) => {
+describe('a checkpoint', () => {
+  test('is read by a later run as an earlier run last saved it, and the task is completed once', async (t) => {
     const seen: unknown[] = []
     const walk = defineTask({
       name: 'walk', attempts: 3, backoff: AT_ONCE, checkpoint: position,
@@ -87,7 +87,7 @@ describe('checkpoint', () => {
     ['a BigInt', { line: 1n }, /BigInt/],
     ['a cycle', cycle(), /circular/],
   ] as const) {
-    test(`save of ${what} is a TypeError that says so, and writes nothing`, async (t) => {
+    test(`throws a TypeError for ${what}, and writes nothing`, async (t) => {
       const raw = defineTask({
         name: 'raw', checkpoint: z.any(), run: async (_, { checkpoint }) => {
           await assert.rejects(checkpoint.save(value), (error: Error) => error instanceof TypeError && message.test(error.message))
@@ -101,7 +101,7 @@ describe('checkpoint', () => {
     })
   }
 
-  test('exactly 64 KiB are saved', async (t) => {
+  test('may have exactly 64 KiB', async (t) => {
     const text = 'x'.repeat(65_536 - '{"text":""}'.length)
     const large = defineTask({
       name: 'large', attempts: 2, backoff: AT_ONCE, checkpoint: z.object({ text: z.string() }),
@@ -116,14 +116,14 @@ describe('checkpoint', () => {
     assert.equal(task.result, text.length)
   })
 
-  test('a definition without the option rejects a save, with a message that names the option', async (t) => {
+  test('needs the option of its definition, which the message of a rejected save names', async (t) => {
     const plain = defineTask({ name: 'plain', run: (_, { checkpoint }) => checkpoint.save({ line: 1 } as never) })
     const { tasks, heard } = benchOf(t, plain)
     assert.equal((await ended(tasks, (await tasks.submit(plain, {})).taskId)).status, 'failed')
     assert.match(String(heard[0]), /pass defineTask the option checkpoint/)
   })
 
-  test('a synchronous response checks the value and keeps nothing', async (t) => {
+  test('is checked but not kept in a synchronous request', async (t) => {
     const kept: unknown[] = []
     const direct = defineTask({
       name: 'direct', checkpoint: position, run: async (_, { checkpoint, taskId }) => {
@@ -140,7 +140,7 @@ describe('checkpoint', () => {
     assert.deepEqual(spy.calls, [])
   })
 
-  test('longhaul/testing: the context has the value, and lists what was saved', async () => {
+  test('is in the context of longhaul/testing, which lists what was saved', async () => {
     const walk = defineTask({ name: 'walk', checkpoint: position, run: async (_, { checkpoint }) => checkpoint.save({ line: (checkpoint.value?.line ?? 0) + 1 }) })
     const context = testContext(walk, { checkpoint: { line: 4 } })
     await walk.run({}, context)
@@ -151,7 +151,7 @@ describe('checkpoint', () => {
   })
 })
 
-describe('a checkpoint that does not fit any more', () => {
+describe('a checkpoint that no longer fits', () => {
   const failing = (version: string | undefined, schema: z.ZodType = z.any()) => defineTask({
     name: 'walk', attempts: 2, checkpoint: schema, ...version !== undefined && { version },
     run: async (_, { checkpoint }) => {
@@ -177,21 +177,21 @@ describe('a checkpoint that does not fit any more', () => {
     return { task: await tasks.get(taskId), codes, events: events.map(({ event }) => event) }
   }
 
-  test('another version drops it, with an event and with onError, and the task starts over', async (t) => {
+  test('is dropped by another version, with an event and with onError, and the task starts over', async (t) => {
     const { task, codes, events } = await secondRun(t, failing('1'), failing('2'))
     assert.equal(task?.status, 'failed', 'the second run found no value, so it saved and threw')
     assert.deepEqual(codes, ['checkpoint_dropped', 'other'])
     assert.ok(events.includes('checkpoint_dropped'))
   })
 
-  test('the same version keeps it', async (t) => {
+  test('is kept by the same version', async (t) => {
     const { task, codes, events } = await secondRun(t, failing('2'), failing('2'))
     assert.equal(task?.status, 'completed')
     assert.deepEqual(codes, [])
     assert.ok(!events.includes('checkpoint_dropped'))
   })
 
-  test('a value that the schema rejects is dropped in the same way', async (t) => {
+  test('is dropped if the schema rejects its value', async (t) => {
     const { codes, events } = await secondRun(t, failing(undefined), failing(undefined, z.object({ page: z.number() })))
     assert.deepEqual(codes, ['checkpoint_dropped', 'other'])
     assert.ok(events.includes('checkpoint_dropped'))
@@ -214,7 +214,7 @@ describe('the fence of a checkpoint', () => {
     },
   })
 
-  test('a save of a late run is rejected with attempt_replaced, and its signal aborts', async (t) => {
+  test('rejects a save of a late run with attempt_replaced, and its signal aborts', async (t) => {
     const gate = deferred()
     const [errors, aborted]: [unknown[], unknown[]] = [[], []]
     const { tasks, hand } = handed(t, [slow(gate.promise, errors, aborted)])
@@ -231,7 +231,7 @@ describe('the fence of a checkpoint', () => {
     assert.equal((task.result as { from: number }).from, 1)
   })
 
-  test('a late run that saves before the next run does is rejected too, and does not change what that run stores', async (t) => {
+  test('rejects a late run that saves before the next run does, and keeps what the next run stores', async (t) => {
     const [begun, gate, second] = [deferred(), deferred(), deferred()]
     const errors: unknown[] = []
     const define = defineTask({
@@ -261,7 +261,7 @@ describe('the fence of a checkpoint', () => {
 })
 
 describe('the life of a checkpoint', () => {
-  test('it is gone with the task: a new task under the same id does not see it', async (t) => {
+  test('ends with the task, so that a new task under the same id does not see it', async (t) => {
     const seen: unknown[] = []
     const walk = defineTask({ name: 'walk', checkpoint: position, run: async (_, { checkpoint }) => {
       seen.push(checkpoint.value)
@@ -277,7 +277,7 @@ describe('the life of a checkpoint', () => {
     assert.deepEqual(seen, [undefined, undefined])
   })
 
-  test('a retry of a failed task continues from the checkpoint, which lives as long as the task', async (t) => {
+  test('lasts as long as the task, so that a retry of a failed task continues from it', async (t) => {
     const seen: unknown[] = []
     const walk = defineTask({ name: 'walk', retentionMs: 60_000, checkpoint: position, run: async (_, { checkpoint }) => {
       seen.push(checkpoint.value)
@@ -298,7 +298,7 @@ describe('the life of a checkpoint', () => {
   })
 
   for (const fault of ['before', 'after'] as const) {
-    test(`an engine that fails ${fault} each third change delays a save, and loses nothing`, async (t) => {
+    test(`survives an engine that fails ${fault} each third change, which delays a save`, async (t) => {
       const seen: unknown[] = []
       const walk = defineTask({ name: 'walk', attempts: 2, backoff: AT_ONCE, checkpoint: position, run: async (_, { checkpoint, attempt }) => {
         seen.push(checkpoint.value)
@@ -314,7 +314,7 @@ describe('the life of a checkpoint', () => {
     })
   }
 
-  test('while the process closes, a save does not wait for a store that is away: it rejects with StoreUnavailableError', async (t) => {
+  test('ends a save with StoreUnavailableError if the store is away while the process closes', async (t) => {
     const failed = deferred<unknown>()
     const saving = deferred()
     const walk = defineTask({ name: 'walk', checkpoint: position, run: async (_, { checkpoint }) => {
@@ -330,8 +330,8 @@ describe('the life of a checkpoint', () => {
   })
 })
 
-describe('cooperative stop', () => {
-  test('when the process closes, the run of a durable engine is told at once, may save, and is handed back without an attempt', async (t) => {
+describe('a close of a process', () => {
+  test('notifies the run of a durable engine at once, which may save and is given back without an attempt', async (t) => {
     const running = deferred()
     const walk = defineTask({
       name: 'walk', checkpoint: position, run: async (_, { checkpoint, signal }) => {
@@ -361,7 +361,7 @@ describe('cooperative stop', () => {
     assert.equal((task.result as { from: number }).from, 42)
   })
 
-  test('an engine that dies with the process lets its runs end in the drain time', async (t) => {
+  test('lets the runs of an engine in memory end in the drain time', async (t) => {
     const running = deferred()
     const walk = defineTask({ name: 'walk', checkpoint: position, run: async (_, { signal }) => {
       running.resolve()

@@ -10,7 +10,7 @@ import { createTasks } from '../../../../src/tasks/tasks.js'
 import { ended, Spy, spyEngine } from '../../kit/tasks.js'
 import { deferred, eventually } from '../../../kit/wait.js'
 
-test('a slow write of kept files and a report of progress lose nothing of each other', async (t) => {
+test("a slow write of kept files and a report of progress keep each other's data", async (t) => {
   const parts = memory()
   const spy = new Spy()
   const [slow, asked] = [deferred(), deferred()]
@@ -42,7 +42,7 @@ test('a slow write of kept files and a report of progress lose nothing of each o
   assert.equal(detailsOf(task).blobs?.length, 1)
 })
 
-test('a cancel that has read the task before its files were kept does not forget them', async (t) => {
+test('a cancel that has read the task before its files were kept does not lose the files', async (t) => {
   const parts = memory()
   const spy = new Spy()
   const [begun, keep, stopped] = [deferred(), deferred(), deferred()]

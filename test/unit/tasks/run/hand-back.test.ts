@@ -66,7 +66,7 @@ for (const [what, definition, code] of [['a definition that it does not know', o
       assert.deepEqual([task?.status, task?.error?.code], ['failed', code])
     })
 
-    test('counts that time anew after a run', async () => {
+    test('counts unknownTaskMs anew after a run', async () => {
       const { web, engine, old, fresh } = setUp(definition, defineTask({
         name: 'work', attempts: 5, backoff: { type: 'fixed', delayMs: 0 }, run: () => { throw new Error('not yet') },
       }))
@@ -81,7 +81,7 @@ for (const [what, definition, code] of [['a definition that it does not know', o
   })
 }
 
-test('counts a schema that throws as a failed attempt', async () => {
+test('a worker counts a schema that throws as a failed attempt', async () => {
   const broken = defineTask({ name: 'work', input: { '~standard': { version: 1, vendor: 'x', validate: () => { throw httpError('bad_gateway') } } }, run: () => undefined })
   const { web, old } = setUp(broken)
   const { taskId: id } = await web.submit(any, 1)

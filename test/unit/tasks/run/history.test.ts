@@ -56,7 +56,7 @@ describe('the history of runs', () => {
     }
   })
 
-  test('has each run that another one follows, with its times and its error', async (t) => {
+  test('has each run that has a successor, with its times and its error', async (t) => {
     const { hand, submit, shown } = setUp(t, broken)
     await submit()
     await hand.deliver('one')
@@ -69,7 +69,7 @@ describe('the history of runs', () => {
   })
 
   for (const end of ['completed', 'cancelled'] as const) {
-    test(`has the last run too, once the task has ended after several (${end})`, async (t) => {
+    test(`has the last run once the task has ended after several (${end})`, async (t) => {
       const gate = deferred()
       const { hand, tasks, submit, shown, numbers } = setUp(t, ({ attempt }) => attempt === 1 ? broken() : gate.promise)
       await submit()
@@ -108,7 +108,7 @@ describe('the history of runs', () => {
 })
 
 describe('a task that is retried', () => {
-  test('waits for a run, and nothing of its end is left', async (t) => {
+  test('waits for a run, and keeps nothing of its earlier end', async (t) => {
     const { hand, tasks, submit } = setUp(t, ({ progress }) => {
       progress(3)
       throw httpError('service_unavailable', { headers: { 'retry-after': '1' } })
@@ -126,7 +126,7 @@ describe('a task that is retried', () => {
     assert.deepEqual([errorStatus, errorFields, error, finishedAt, progress, startAt], Array(6).fill(undefined))
   })
 
-  test('has the run that failed in its history once, and counts on', async (t) => {
+  test('has the failed run in its history once, and continues to count', async (t) => {
     const { hand, tasks, submit, shown, numbers } = setUp(t, ({ attempt }) => attempt < 3 ? broken() : 1, { attempts: 1 })
     await submit()
     await hand.deliver('one')
@@ -164,7 +164,7 @@ describe('a task that is retried', () => {
 })
 
 for (const end of ['completed', 'failed', 'cancelled'] as const) {
-  test(`SPEC 3.1: a final task changes no more: neither a late run nor a cancel (${end})`, async (t) => {
+  test(`SPEC 3.1: neither a late run nor a cancel changes a final task (${end})`, async (t) => {
     const late = deferred()
     const { hand, tasks, submit } = setUp(t, async ({ attempt, progress }) => {
       if (attempt === 1) {

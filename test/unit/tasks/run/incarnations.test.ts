@@ -8,8 +8,8 @@ import { HandEngine } from '../../kit/hand-engine.js'
 import { bench, ended, Spy, SpyStore } from '../../kit/tasks.js'
 import { deferred, eventually } from '../../../kit/wait.js'
 
-describe('an id of the application\'s own is used again (15.4)', () => {
-  test('after cancel and delete, while the old run continues: the new task runs', async (t) => {
+describe('a new task with an id that is used again (15.4)', () => {
+  test('runs after cancel and delete, while the old run continues', async (t) => {
     const gate = deferred()
     const inputs: unknown[] = []
     const work = defineTask({ name: 'work', run: async (input) => {
@@ -31,7 +31,7 @@ describe('an id of the application\'s own is used again (15.4)', () => {
     assert.deepEqual([inputs, (await tasks.get('5'))?.result], [['old', 'new'], { message: 'new' }])
   })
 
-  test('after its end and delete, at once: the new task runs', async (t) => {
+  test('runs at once after the end and delete of the old task', async (t) => {
     const work = defineTask({ name: 'work', run: (input) => ({ message: String(input) }) })
     const { tasks, close } = bench({ definitions: [work] })
     t.after(close)
@@ -44,7 +44,7 @@ describe('an id of the application\'s own is used again (15.4)', () => {
 })
 
 for (const end of ['completed', 'failed'] as const) {
-  test(`a run of an earlier task of an id writes nothing to the later task, which has a run of the same number (${end})`, async (t) => {
+  test(`a run of an earlier task with an id writes nothing to the later task, whose run has the same number (${end})`, async (t) => {
     const gates = { old: deferred(), new: deferred() }
     const ran: unknown[] = []
     const work = defineTask({ name: 'work', attempts: 3, run: async (input) => {

@@ -49,7 +49,7 @@ describe('Stop', () => {
     stop.end()
   })
 
-  test('waits for the value of a run, also when it comes after the abort', async () => {
+  test('waits for the value of a run, even if it comes after the abort', async () => {
     const stop = new Stop(new AbortController())
     const value = deferred<string>()
     const over = outcome(stop, value.promise, 60_000)

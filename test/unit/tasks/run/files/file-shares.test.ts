@@ -23,8 +23,8 @@ function setUp(t: TestContext, parts: ReturnType<typeof memory>, definitions: re
   return { tasks, endpoints, left }
 }
 
-describe('what finished tasks keep in blobs', () => {
-  test('result files: an owner above its share loses its own oldest, with the blobs', async (t) => {
+describe('the data of finished tasks in blobs', () => {
+  test('count as result files: an owner above its share loses its own oldest files, with the blobs', async (t) => {
     const parts = memory()
     const report = defineTask({
       name: 'report', files: true,
@@ -49,12 +49,18 @@ describe('what finished tasks keep in blobs', () => {
     await eventually(() => parts.blobs.usage().blobs === 2)
   })
 
-  test('reports of bulk requests count, and go with their tasks', async (t) => {
+  test('count as reports of bulk requests, and are deleted with their tasks', async (t) => {
     const parts = memory()
     const bulk = bulkCreate<User, Draft>({
       repository: new Users(), schema: draft, background: { name: 'create', blobs: parts.blobs, maxInlineBytes: 10 },
     })
     const { tasks, endpoints, left } = setUp(t, parts, [bulk.task], 20_000)
+    const keys: string[] = []
+    const put = parts.blobs.put.bind(parts.blobs)
+    parts.blobs.put = (key, ...rest) => {
+      if (key.endsWith('/1/0')) keys.push(key)
+      return put(key, ...rest)
+    }
     const ids: string[] = []
     for (let n = 0; n < 6; n++) {
       const told = await ask(bulk.handler(endpoints), {
@@ -67,11 +73,11 @@ describe('what finished tasks keep in blobs', () => {
     const kept = await left(ids)
     assert.deepEqual(kept, ids.slice(-kept.length))
     assert.ok(kept.length < 6, `${String(kept.length)} stay`)
-    const reports = await Promise.all(ids.map(async (id) => await parts.blobs.stat(`bulk-report/${id}/1/all`) !== undefined))
+    const reports = await Promise.all(keys.map(async (key) => await parts.blobs.stat(key) !== undefined))
     assert.deepEqual(reports, ids.map((id) => kept.includes(id)))
   })
 
-  test('the body of an import that failed counts, until it is retried or goes', async (t) => {
+  test('count as the body of a failed import, until it is retried or deleted', async (t) => {
     const parts = memory()
     const upload = ndjsonUpload<object>({
       write: () => { throw httpError('conflict') }, background: { name: 'rows', blobs: parts.blobs },
@@ -111,7 +117,7 @@ test('the files of a run stay if the response to its end is lost for good', asyn
   assert.equal(parts.blobs.usage().blobs, 1)
 })
 
-test('bytes of `external` that are no number of bytes count nothing', async (t) => {
+test('a value of `external` that is not a number of bytes counts nothing', async (t) => {
   for (const bytes of [1.5, NaN, -1, '7' as unknown as number]) {
     const parts = memory()
     const work = defineTask({ name: 'work', run: () => ({}), external: { of: () => 'a', release: () => undefined, bytes: () => bytes } })
