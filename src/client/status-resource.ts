@@ -1,11 +1,27 @@
+import type { MaybePromise } from '../wire/maybe-promise.js'
+import type { TaskInput } from '../wire/task.js'
 import { strongTag } from './download.js'
 import { ClientError, isClientError } from './errors.js'
 import { follow } from './follow.js'
-import type { Settings } from './options.js'
+import type { CallOptions, Settings } from './options.js'
 import { ask, newKey } from './retry.js'
 import type { Answer } from './send.js'
 import { isFinal, notStatus, readStatus, TaskFailedError, type TaskStatus } from './status.js'
-import type { ResultOptions } from './task.js'
+
+export type SignalOptions = Pick<CallOptions, 'signal'>
+
+/** Options of `result`. */
+export interface ResultOptions<R = unknown> extends SignalOptions {
+  /** Called with the first status and each change, the final one included. */
+  readonly onProgress?: (status: TaskStatus<R>) => void
+  /**
+   * Called when the task asks, with its questions by their keys. Sends the answers that it returns. If it
+   * returns nothing, or somebody else was faster, goes on waiting. Default: somebody else answers.
+   */
+  readonly onInput?: (
+    inputs: Readonly<Record<string, TaskInput>>,
+  ) => MaybePromise<Readonly<Record<string, unknown>> | undefined>
+}
 
 /** Tries of `cancel` and `forget`. A task whose progress changes has another tag at each try. */
 const CANCEL_TRIES = 4

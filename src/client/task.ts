@@ -1,26 +1,9 @@
-import type { MaybePromise } from '../wire/maybe-promise.js'
-import type { TaskInput } from '../wire/task.js'
 import { Transfer, type Download, type DownloadOptions } from './download.js'
 import { checkNames, isObject } from './errors.js'
 import { follow } from './follow.js'
-import { serverUrl, type CallOptions, type Settings } from './options.js'
-import { StatusResource, toUrlBelow } from './status-resource.js'
+import { serverUrl, type Settings } from './options.js'
+import { StatusResource, toUrlBelow, type ResultOptions, type SignalOptions } from './status-resource.js'
 import { stringOf, type CompletedTask, type TaskStatus } from './status.js'
-
-type SignalOptions = Pick<CallOptions, 'signal'>
-
-/** Options of `result`. */
-export interface ResultOptions<R = unknown> extends SignalOptions {
-  /** Called with the first status and each change, the final one included. */
-  readonly onProgress?: (status: TaskStatus<R>) => void
-  /**
-   * Called when the task asks, with its questions by their keys. Sends the answers that it returns. If it
-   * returns nothing, or somebody else was faster, goes on waiting. Default: somebody else answers.
-   */
-  readonly onInput?: (
-    inputs: Readonly<Record<string, TaskInput>>,
-  ) => MaybePromise<Readonly<Record<string, unknown>> | undefined>
-}
 
 /** Plain JSON for `client.resume`. It identifies the task in another process or after a reload. */
 export interface SavedTask {
