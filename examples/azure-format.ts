@@ -32,7 +32,8 @@ interface Body {
 }
 
 const STATUS: Readonly<Record<TaskStatus, string>> = {
-  queued: 'NotStarted', processing: 'Running', completed: 'Succeeded', failed: 'Failed', cancelled: 'Canceled',
+  queued: 'NotStarted', processing: 'Running', input_required: 'Running', completed: 'Succeeded',
+  failed: 'Failed', cancelled: 'Canceled',
 }
 
 const text = { type: 'string' }
@@ -44,7 +45,7 @@ const schema = {
   properties: {
     id: text,
     kind: { type: 'string', description: 'The kind of work' },
-    status: { enum: Object.values(STATUS) },
+    status: { enum: [...new Set(Object.values(STATUS))] },
     percentComplete: { type: 'number', minimum: 0, maximum: 100 },
     message: text,
     result,
@@ -60,7 +61,7 @@ const MONITOR = {
   toText,
   notFound: 'task_not_found',
   statuses: {
-    NotStarted: ['scheduled', 'queued'], Running: ['processing'], Succeeded: ['completed'],
+    NotStarted: ['scheduled', 'queued'], Running: ['processing', 'input_required'], Succeeded: ['completed'],
     Failed: ['failed'], Canceled: ['cancelled'],
   },
   schema,

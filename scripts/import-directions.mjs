@@ -53,7 +53,7 @@ export const FOLDERS = {
   'operators': [...VOCABULARY, 'openapi', 'idempotency', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/core', 'tasks/http'],
   'uploads': [...VOCABULARY, 'openapi', 'idempotency', 'tasks/record', 'tasks/http'],
   'client': [],
-  'testing': ['runtime', 'http', 'tasks/definition'],
+  'testing': ['runtime', 'http', 'schema', 'tasks/definition'],
 }
 
 /** `{ area: 'src', folder: 'tasks/run', rest: 'run.ts' }`; a file straight below an area has no folder. */

@@ -18,7 +18,9 @@ export {
   defineTask, type AnyTaskDefinition, type ContextOf, type Definitions, type InputOf, type NameOf,
   type ResultOf, type TaskDefinition, type TaskOptions, type TaskTypes,
 } from './tasks/definition/define.js'
-export type { Checkpoint, TaskContext, TaskFile, TaskFiles } from './tasks/definition/run-context.js'
+export type {
+  AnswerOf, Ask, Checkpoint, Question, TaskContext, TaskFile, TaskFiles,
+} from './tasks/definition/run-context.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
 export type { PoolCounts, TasksHealth } from './tasks/core/task-core.js'
 export type { ListOptions, TaskPage } from './tasks/lists.js'
@@ -31,8 +33,8 @@ export type { TaskEvent } from './tasks/record/diagnostics.js'
 export type { StoredTask, TaskStatus } from './engine/task.js'
 export { listedStatus } from './tasks/record/view.js'
 export type {
-  CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask, Task,
-  TaskCallback,
+  CancelledTask, CompletedTask, FailedTask, InputRequiredTask, PastAttempt, ProcessingTask, QueuedTask,
+  ScheduledTask, Task, TaskCallback, TaskInput,
 } from './tasks/record/view.js'
 export type { JsonForm, JsonSafe } from './tasks/definition/json-values.js'
 export type { SubmitOptions } from './tasks/core/accept-task.js'

@@ -113,7 +113,9 @@ export class MemoryTaskEngine implements TaskEngine {
       clock, now: () => this.now(), all: () => this.#byId.values(),
       onBegin: (node, status) => { this.#tell(node, status, undefined) },
       isLive: (node) => this.#isLive(node),
-      onReady: (node) => { if (node.attempt === 0) this.#lists.put(node, 'queued') },
+      onReady: (node) => {
+        if (node.attempt === 0 && node.status === 'queued') this.#lists.put(node, 'queued')
+      },
     })
   }
 
@@ -282,7 +284,9 @@ export class MemoryTaskEngine implements TaskEngine {
     this.#space.makeSpace(0, 0, node)
     this.#tell(node, before, version)
     if (status !== undefined) this.#worker.endRun(node, 'lease' in expected)
-    if (status === 'queued') this.#worker.schedule(node, now + (change.delayMs ?? 0), now)
+    if (status === 'queued' || status === 'input_required') {
+      this.#worker.schedule(node, now + (change.delayMs ?? 0), now)
+    }
     if (change.callbackMs !== undefined) this.#worker.scheduleCallback(node, now)
   }
 

@@ -149,13 +149,18 @@ export class StoredNode implements Listed, Linked<StoredNode> {
     this.#callbackAfter = againAt - this.createdAt
   }
 
+  endCallback(): void {
+    this.#callbackAfter = undefined
+  }
+
   change(expected: Expected, change: TaskChange, now: number): void {
     const { status = this.status, callbackMs, keepMs, checkpoint } = change
     const after = now - this.createdAt
     const wasFinal = isFinalStatus(this.status)
     if (isVisibleChange(change)) this.version++
-    if (change.isGivenBack === true) this.attempt--
-    else if (change.status === 'queued') this.crashes = 0
+    const asks = change.status === 'input_required'
+    if (change.isGivenBack === true || asks) this.attempt--
+    if (asks || change.status === 'queued' && change.isGivenBack !== true) this.crashes = 0
     if (typeof checkpoint === 'string') this.crashes = 0
     if (wasFinal && status === 'queued') {
       this.#startAfter = undefined

@@ -335,6 +335,10 @@ export class Worker {
     node.start = undefined
     node.hold ??= this.host.clock.hold?.()
     node.begin(this.host.now())
+    if (node.callback !== undefined) {
+      node.endCallback()
+      this.scheduleCallback(node, 0)
+    }
     this.host.onBegin(node, status)
     const run = node.running = new ActiveRun(node, queue, crashed)
     queue.running++
@@ -364,7 +368,7 @@ export class Worker {
     queue.running++
     const end = (): void => {
       queue.running--
-      if (isFinalStatus(node.status)) this.#release(node)
+      if (node.running === undefined && node.start?.line === undefined) this.#release(node)
       this.#end()
       this.#scheduleTurn()
     }

@@ -29,6 +29,7 @@ export const MIGRATIONS: readonly Migration[] = [
     ],
   },
   { number: 2, name: 'limits of running work', statements: runningLimits },
+  { number: 3, name: 'tasks that ask', statements: asking },
 ]
 
 /** Autovacuum after 5 % of the rows were deleted, not after 20 %. */
@@ -184,6 +185,20 @@ function runningLimits(schema: string): readonly string[] {
   before bigint NOT NULL,
   PRIMARY KEY (pool, began_at, before)
 ) WITH (${VACUUM})`,
+  ]
+}
+
+/**
+ * Column and index of tasks that wait for an answer. Such a task is a queued one, also for a process of
+ * the version before: `asked_by` is the number of the run that asked, so it has no meaning after the next
+ * begin. Tasks that wait have callbacks, too.
+ */
+function asking(schema: string): readonly string[] {
+  const rows = `${schema}.task_rows`
+  return [
+    `ALTER TABLE ${rows} ADD COLUMN asked_by integer`,
+    `DROP INDEX ${schema}.task_rows_callback`,
+    `CREATE INDEX task_rows_callback ON ${rows} (callback_at) WHERE callback_at IS NOT NULL`,
   ]
 }
 

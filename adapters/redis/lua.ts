@@ -17,7 +17,8 @@ import { script, type Script } from './client.js'
  * - s:{caller}: ids of final tasks by the time of their end. sb: hash of their bytes by caller.
  *   f:{caller} and fb: the same for tasks with files.
  * - l:{kind}:{name} and l:{kind}:{name}\n{owner}: ids by creation. The kind is the status in lists, and
- *   `queued` for tasks that run: a begin changes no list, and run:{pool} tells what runs.
+ *   `queued` for tasks that run: a begin changes no list, except for a task that has waited for an answer,
+ *   and run:{pool} tells what runs.
  *
  * A task that waits stands in one place, which m names (PLACE):
  *
@@ -262,7 +263,7 @@ local function endDelays()
     each('delayed:' .. pool, 200, function(t)
       unplace(t)
       schedule(t, now)
-      list(t, 'queued')
+      if t[STATUS] == 'queued' then list(t, 'queued') end
       save(t)
     end)
   end

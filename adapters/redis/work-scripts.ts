@@ -44,8 +44,9 @@ local function change(text, checkpoint)
     call('HDEL', h, 'result')
   end
 
-  local dueAt = status == 'queued' and now + math.ceil(c.delayMs or 0)
-  if c.pool and not status and t[STATUS] == 'queued' then
+  local isAsked = status == 'input_required'
+  local dueAt = (isAsked or status == 'queued') and now + math.ceil(c.delayMs or 0)
+  if c.pool and not status and t[PLACE] ~= '' and t[STATUS] ~= 'processing' then
     dueAt = t[PLACE] == 'delayed' and tonumber(call('ZSCORE', base .. 'delayed:' .. t[PLACE_POOL], id)) or now
   end
   if not isFinal and (status or dueAt) then unschedule(t, expected.lease) end
@@ -53,8 +54,8 @@ local function change(text, checkpoint)
     t[FINISHED] = now
     giveUp(t)
   end
-  if c.isGivenBack then t[ATTEMPT] = t[ATTEMPT] - 1
-  elseif status == 'queued' or c.checkpoint then t[CRASHES] = 0 end
+  if isAsked or c.isGivenBack then t[ATTEMPT] = t[ATTEMPT] - 1 end
+  if isAsked or c.checkpoint or status == 'queued' and not c.isGivenBack then t[CRASHES] = 0 end
   t[STATUS], t[POOL], t[NONCE] = status or t[STATUS], c.pool or t[POOL], c.nonce
   if c.hasFiles ~= nil then t[FILES] = c.hasFiles and 1 or 0 end
   if c.files then
@@ -76,7 +77,8 @@ local function change(text, checkpoint)
   end
   if c.callbackMs and not expected.callbackRun then t[CALLBACK_RUN] = t[CALLBACK_RUN] + 1 end
   if not c.isHidden then t[VERSION] = t[VERSION] + 1 end
-  if status then list(t, status) elseif dueAt and dueAt <= now then list(t, 'queued') end
+  if status then list(t, status)
+  elseif dueAt and dueAt <= now and t[STATUS] == 'queued' then list(t, 'queued') end
 
   local written = {}
   local function write(field, value)
@@ -163,6 +165,10 @@ local function begin(t, row, pool, limits)
     stop(t)
     before = t[RUN_STARTED]
     t[CRASHES] = t[CRASHES] + 1
+  elseif t[STATUS] == 'input_required' then
+    list(t, 'queued')
+    t[CALLBACK_AT] = 0
+    call('ZREM', base .. 'cb', t[ID])
   end
   t[PLACE], t[STATUS], t[LEASE], t[RUN_POOL] = '', 'processing', lease, pool
   t[HAS_LIMITS], t[RUN_STARTED] = limits and 1 or 0, now
@@ -292,7 +298,7 @@ end
 
 local callbacks, removals, own, states = {}, {}, {}, {}
 each('cb', q.callbacks, function(t)
-  if not FINAL[t[STATUS]] then return call('ZREM', base .. 'cb', t[ID]) end
+  if not FINAL[t[STATUS]] and t[STATUS] ~= 'input_required' then return call('ZREM', base .. 'cb', t[ID]) end
   t[CALLBACK_RUN], t[CALLBACK_AT] = t[CALLBACK_RUN] + 1, again
   call('ZADD', base .. 'cb', t[CALLBACK_AT], t[ID])
   save(t)

@@ -189,7 +189,7 @@ export class SqliteTaskEngine implements TaskEngine {
     tasks.updateChanged(row, before, change)
     const task = toTask(row)
     if (status !== undefined) worker.noteStatus(task, 'lease' in expected)
-    if (status === 'queued') worker.noteDue(delayMs)
+    if (status !== undefined && isQueued(row)) worker.noteDue(delayMs)
     else if (isReady) worker.noteDue(0)
     if (typeof callbackMs === 'number') worker.noteDue(callbackMs)
     return { outcome: 'changed', task }

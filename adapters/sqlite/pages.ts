@@ -30,7 +30,7 @@ export function readPage(database: Database, query: TaskQuery): readonly StoredT
 }
 
 const WITHOUT_TEXTS = [
-  'id', 'birth', 'key', 'owner', 'caller', 'name', 'pool', 'priority', 'status', 'version', 'run',
+  'id', 'birth', 'key', 'owner', 'caller', 'name', 'pool', 'priority', 'status', 'listed', 'version', 'run',
   'attempt', 'crashes', 'createdAt', 'startAt', 'startedAt', 'runStartedAt', 'finishedAt',
   'expiresAt', 'callbackRun', 'callbackAt',
 ]

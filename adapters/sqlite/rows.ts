@@ -5,10 +5,14 @@ import {
 import { newId } from '../../src/runtime/random-id.js'
 import type { SqliteValue } from './client.js'
 
-/** Statuses in the order of their numbers. From 2 they are final. */
+/**
+ * Statuses in the order of their numbers. From 2 they are final. The last one is a number of `listed`
+ * only: a task that waits for an answer is queued in every other respect.
+ */
 export const STATUSES: readonly TaskStatus[] = [
-  'queued', 'processing', 'completed', 'failed', 'cancelled',
+  'queued', 'processing', 'completed', 'failed', 'cancelled', 'input_required',
 ]
+const ASKS = STATUSES.indexOf('input_required')
 
 /** A row of `longhaul_tasks`. */
 export interface TaskRow {
@@ -86,6 +90,11 @@ export const PLACE = new Update(['turn', 'held', 'leaseUntil'])
 export const BEGIN = new Update([
   'status', 'turn', 'version', 'run', 'attempt', 'crashes', 'startedAt', 'runStartedAt', 'lease', 'leaseUntil',
 ])
+/** The same for a task that has waited for an answer. */
+export const BEGIN_ASKED = new Update([
+  'status', 'turn', 'version', 'run', 'attempt', 'crashes', 'startedAt', 'runStartedAt', 'lease', 'leaseUntil',
+  'listed', 'callbackAt',
+])
 export const CALLBACK = new Update(['callbackRun', 'callbackAt'])
 const updates = new Map<number, Update>()
 
@@ -110,7 +119,7 @@ export function toTask(row: NewRow): StoredTask {
   return {
     id: row.id, birth: row.birth, key: row.key ?? undefined, owner: row.owner || undefined,
     caller: row.caller || undefined, name: row.name, pool: row.pool, priority: Number(row.priority),
-    status: STATUSES[Number(row.status)] as TaskStatus, version: Number(row.version),
+    status: STATUSES[Number(row.listed) || Number(row.status)] as TaskStatus, version: Number(row.version),
     run: Number(row.run), attempt: Number(row.attempt), crashes: Number(row.crashes),
     createdAt: row.createdAt, startAt: row.startAt ?? undefined,
     startedAt: row.startedAt ?? undefined, runStartedAt: row.runStartedAt ?? undefined,
@@ -165,10 +174,16 @@ export function holds(row: TaskRow, expected: Expected, { status }: TaskChange):
   return Number(row.callbackRun) === expected.callbackRun && isFinal(row)
 }
 
+/** Returns whether a task waits for an answer. */
+export function asks(row: NewRow): boolean {
+  return Number(row.listed) === ASKS
+}
+
 /** Begins a run in a row, with a new lease. */
 export function beginRun(row: NewRow, now: number, leaseMs: number): string {
   const lease = newId()
   row.crashes = Number(row.crashes) + (isRunning(row) ? 1 : 0)
+  if (asks(row)) [row.listed, row.callbackAt] = [0, null]
   row.status = 1
   row.turn = null
   row.version = Number(row.version) + 1
@@ -186,9 +201,10 @@ export function applyChange(row: TaskRow, expected: Expected, change: TaskChange
   const { status, keepMs, checkpoint } = change
   const wasFinal = isFinal(row)
   const isRetry = wasFinal && status === 'queued'
+  const isAsked = status === 'input_required'
   if (isVisibleChange(change)) row.version = Number(row.version) + 1
-  if (change.isGivenBack === true) row.attempt = Number(row.attempt) - 1
-  else if (status === 'queued') row.crashes = 0
+  if (change.isGivenBack === true || isAsked) row.attempt = Number(row.attempt) - 1
+  if (isAsked || status === 'queued' && change.isGivenBack !== true) row.crashes = 0
   if (typeof checkpoint === 'string') row.crashes = 0
   if (isRetry) {
     row.startAt = null
@@ -204,15 +220,15 @@ export function applyChange(row: TaskRow, expected: Expected, change: TaskChange
   row.fileBytes = change.files?.bytes ?? row.fileBytes
   if (keepMs !== undefined) row.expiresAt = now + keepMs
   if (status !== undefined) {
-    row.status = STATUSES.indexOf(status)
-    row.listed = row.status
+    row.listed = STATUSES.indexOf(status)
+    row.status = isAsked ? 0 : row.listed
     row.lease = null
     row.leaseUntil = null
     row.turn = null
     row.held = null
     if (isFinalStatus(status)) row.uniqueKey = null
     if (isFinalStatus(status) && !wasFinal) row.finishedAt = now
-    row.dueAt = status === 'queued' ? now + (change.delayMs ?? 0) : null
+    row.dueAt = isFinalStatus(status) ? null : now + (change.delayMs ?? 0)
   }
   changeCallback(row, expected, change.callbackMs, now)
 }

@@ -4,7 +4,7 @@ export const SCHEMA_VERSION = 1
 /**
  * The tables. A column of `longhaul_tasks` that is also a property of a task has its name. The status is
  * a number in the order of `STATUSES`. `listed` is 0 for all unfinished tasks, so that a begin changes no
- * list. A task without owner or caller has the empty string.
+ * list, except for those that wait for an answer: their status is 0, and `listed` is 5. A task without owner or caller has the empty string.
  *
  * - dueAt, turn: when a queued task is due; its place among the tasks that wait for a run, or NULL.
  * - held: the share of the caller that holds the task: the name of its definition, or '' for the pool.

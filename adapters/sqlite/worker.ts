@@ -5,7 +5,7 @@ import type { StoredTask } from '../../src/engine/task.js'
 import type { Database } from './database.js'
 import { findDue } from './due.js'
 import {
-  BEGIN, beginRun, CALLBACK, isActive, isRunning, PLACE, toTask, type NewRow, type TaskRow,
+  asks, BEGIN, BEGIN_ASKED, beginRun, CALLBACK, isActive, isRunning, PLACE, toTask, type NewRow, type TaskRow,
 } from './rows.js'
 import { RunLimiter } from './run-limits.js'
 import { SELECT, type Tasks, type Texts } from './tasks.js'
@@ -210,8 +210,9 @@ LIMIT ?`, pool, database.now, MAX_READY,
   private beginRun(row: TaskRow): LeasedRun {
     const { database, tasks, leaseMs } = this
     const crashed = isRunning(row) ? toTask(row) : undefined
+    const update = asks(row) ? BEGIN_ASKED : BEGIN
     const lease = beginRun(row, database.now, leaseMs)
-    tasks.update(row, BEGIN)
+    tasks.update(row, update)
     tasks.keep(row)
     tasks.notify(row.id)
     return this.toRun(row, lease, tasks.texts(row), crashed)
@@ -239,7 +240,7 @@ LIMIT ?`, pool, database.now, MAX_READY,
   private takeCallbacks(work: LeasedWork): void {
     const { database, tasks } = this
     const rows = database.all<TaskRow>(
-      `${SELECT} WHERE callbackAt <= ? AND status >= 2 AND expiresAt > ? ORDER BY callbackAt LIMIT ?`,
+      `${SELECT} WHERE callbackAt <= ? AND listed >= 2 AND expiresAt > ? ORDER BY callbackAt LIMIT ?`,
       database.now, database.now, Math.max(work.freeCallbacks, 0),
     )
     for (const row of rows) {

@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict'
-import type { ListedStatus, TaskQuery } from '../../src/engine/engine.js'
+import { LISTED_STATUSES as STATUSES, type ListedStatus, type TaskQuery } from '../../src/engine/engine.js'
 import type { StoredTask } from '../../src/engine/task.js'
 import type { Cases } from '../runner.js'
 import { together } from '../wait.js'
 import { HOUR, untilOpened, type EngineContext } from './context.js'
 
-const STATUSES: readonly ListedStatus[] = [
-  'scheduled', 'queued', 'processing', 'completed', 'failed', 'cancelled',
-]
 const OWNERS = ['ann', 'bob', undefined]
 const NAMES = ['report', 'import']
 const pool = 'nobody'
@@ -19,26 +16,28 @@ function listedStatus({ status, startAt, attempt }: StoredTask): ListedStatus {
 }
 
 /**
- * Creates 48 tasks of two owners and of no owner, in all statuses and of two names. Returns them in
+ * Creates 56 tasks of two owners and of no owner, in all statuses and of two names. Returns them in
  * their order, oldest first.
  */
 async function mixture(context: EngineContext): Promise<StoredTask[]> {
-  const worker = context.work({ places: { default: 8 }, run: untilOpened })
-  await together(48, async (n) => {
-    const status = STATUSES[n % 6] as ListedStatus
+  const worker = context.work({ places: { default: 16 }, run: untilOpened })
+  await together(56, async (n) => {
+    const status = STATUSES[n % 7] as ListedStatus
+    const runs = status === 'processing' || status === 'input_required'
     const task = await context.created({
-      id: `task-${String((n * 7) % 48).padStart(2, '0')}`,
-      owner: OWNERS[Math.floor(n / 6) % 3],
-      name: NAMES[Math.floor(n / 18) % 2] as string,
-      pool: status === 'processing' ? 'default' : pool,
+      id: `task-${String((n * 5) % 56).padStart(2, '0')}`,
+      owner: OWNERS[Math.floor(n / 7) % 3],
+      name: NAMES[Math.floor(n / 21) % 2] as string,
+      pool: runs ? 'default' : pool,
       ...status === 'scheduled' && { start: { delayMs: HOUR } },
     })
-    if (status === 'processing') await worker.ran(task.id)
+    const begun = runs ? await worker.ran(task.id) : undefined
+    if (status === 'input_required') await begun?.end({ status, delayMs: HOUR })
     if (status === 'completed' || status === 'failed' || status === 'cancelled') {
       await context.changed(task, { version: 1 }, { status })
     }
   })
-  const ids = Array.from({ length: 48 }, (_, n) => `task-${String(n).padStart(2, '0')}`)
+  const ids = Array.from({ length: 56 }, (_, n) => `task-${String(n).padStart(2, '0')}`)
   const tasks = await Promise.all(ids.map((id) => context.stored(id)))
   return tasks.sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
 }

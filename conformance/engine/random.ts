@@ -101,7 +101,8 @@ class Chaos {
       places: { default: 3 },
       callback: async (task) => {
         const sent = { callbackMs: null, details: { sent: task.callbackRun } }
-        await insist(() => lossy.change(task, { callbackRun: task.callbackRun }, sent), () => site.hasDied || this.hasEnded)
+        const expected = isFinalStatus(task.status) ? { callbackRun: task.callbackRun } : { version: task.version }
+        await insist(() => lossy.change(task, expected, sent), () => site.hasDied || this.hasEnded)
       },
       run: async ({ task, checkpoint = '0' }, begun) => {
         const newest = this.promises.newestRun.get(task.id) ?? 0
@@ -140,6 +141,10 @@ class Chaos {
     if (this.chance(0.05)) await pause(2 * this.context.leaseMs)
     if (this.chance(0.1)) {
       await this.change(begun, site, { status: 'queued', delayMs: 30, isGivenBack: this.chance(0.5) })
+      return
+    }
+    if (this.chance(0.1)) {
+      await this.change(begun, site, { status: 'input_required', delayMs: 30, callbackMs: 0 })
       return
     }
     if (this.chance(0.1)) {
@@ -210,7 +215,7 @@ async function survives(context: EngineContext, chaos: Chaos): Promise<void> {
   await context.eventually(() => promises.results.size >= 10, what('tasks are completed'))
   chaos.isOver = true
   await Promise.all([clients, disturbed])
-  const unfinished = { statuses: ['scheduled', 'queued', 'processing'] } as const
+  const unfinished = { statuses: ['scheduled', 'queued', 'processing', 'input_required'] } as const
   await context.eventually(async () => (await context.ids(unfinished)).length === 0, what('all tasks end'))
   // The callback of a process that died is sent again after a minute.
   await context.eventually(async () => {

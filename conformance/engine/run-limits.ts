@@ -116,11 +116,11 @@ export const runLimitCases: Cases<EngineContext> = {
     assert.deepEqual(callers.filter((caller) => caller === 'cid').length, 3, `they began as ${worker.ids.join()}`)
   },
 
-  'an end, a failure, a cancel, a retry and a run that is given back each free the place': async (context) => {
+  'an end, a failure, a cancel, a retry, a question and a run that is given back each free the place': async (context) => {
     const all = await workers(context, { maxPerCaller: 1, maxRunning: 2 })
     const changes: readonly TaskChange[] = [
       { status: 'completed' }, { status: 'failed' }, { status: 'queued', delayMs: HOUR },
-      { status: 'queued', isGivenBack: true, delayMs: HOUR },
+      { status: 'queued', isGivenBack: true, delayMs: HOUR }, { status: 'input_required', delayMs: HOUR },
     ]
     await create(context, 'ann', changes.length + 2)
     for (const [n, change] of changes.entries()) {

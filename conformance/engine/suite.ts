@@ -1,5 +1,6 @@
 import { duration, flag, readOptions, text, whole, type OptionTable } from '../../src/runtime/options.js'
 import { register, type Cases, type Runner } from '../runner.js'
+import { askingCases, askingCrashCases, sharedAskingCases } from './asking.js'
 import { asyncContextCases } from './async-context.js'
 import { callbackCases } from './callbacks.js'
 import { changeCases } from './changes.js'
@@ -53,6 +54,9 @@ function groupsFor(
     'attempts and retries': { cases: retryCases },
     'leases and crashes': { cases: crashCases, isShort: true },
     ...isShared && { 'workers that die': { cases: sharedCrashCases, isShort: true } },
+    'tasks that ask': { cases: askingCases },
+    'tasks that ask after a crash': { cases: askingCrashCases, isShort: true },
+    ...isShared && { 'tasks that ask in a process that dies': { cases: sharedAskingCases, isShort: true } },
     'callbacks': { cases: callbackCases },
     'fairness, priority and counts': { cases: turnCases },
     'limits of callers': { cases: limitCases },

@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
-import type { ListedStatus, TaskEngine } from '../../src/engine/engine.js'
+import { LISTED_STATUSES, type TaskEngine } from '../../src/engine/engine.js'
 import { isFinalStatus, type NewTask, type StoredTask } from '../../src/engine/task.js'
 import { taskOf, type EngineContext } from './context.js'
 
 /** Limit whose count `assertWhole` checks. */
 export const COUNTED = { group: 'counted', max: 100 }
-
-const STATUSES: readonly ListedStatus[] = [
-  'scheduled', 'queued', 'processing', 'completed', 'failed', 'cancelled',
-]
 
 /**
  * Checks that no change was made in part: each task is found by id, by key and in one list, and
@@ -34,7 +30,7 @@ async function check(
   context: EngineContext, engine: TaskEngine, callers: readonly string[],
   tasks: readonly StoredTask[],
 ): Promise<void> {
-  const lists = await Promise.all(STATUSES.map((status) => context.ids({ statuses: [status] }, engine)))
+  const lists = await Promise.all(LISTED_STATUSES.map((status) => context.ids({ statuses: [status] }, engine)))
   assert.deepEqual(lists.flat().sort(), tasks.map(({ id }) => id).sort(), 'the lists differ')
   for (const task of tasks) {
     assert.deepEqual(await engine.read(task.id), task)

@@ -155,10 +155,11 @@ class Deliveries {
     task: StoredTask, url: string, admit: (addresses: readonly string[]) => boolean,
   ): Promise<CallbackReply> {
     const { sender, secrets } = this.settings
-    const { round = task.birth, error, trace, callback } = detailsOf(task)
-    const body = messageBody(task, error)
+    const { round = task.birth, trace, callback } = detailsOf(task)
+    const body = messageBody(task)
+    const question = isFinalStatus(task.status) ? '' : `_${task.run}`
     const signed = signedHeaders(
-      await secrets(task.owner), `msg_${task.id}_${round}`, Date.now(), body,
+      await secrets(task.owner), `msg_${task.id}_${round}${question}`, Date.now(), body,
     )
     const send = async (traced: TraceHeaders): Promise<CallbackReply> => {
       if (this.isClosing) throw new Error('This process is closing')
@@ -210,7 +211,9 @@ class Deliveries {
    * repeated.
    */
   private async write(task: StoredTask, change: TaskChange): Promise<void> {
-    await this.core.persist(task, { callbackRun: task.callbackRun }, change)
+    // Anybody may change a task that waits for an answer, and the outcome must not undo that.
+    const expected = isFinalStatus(task.status) ? { callbackRun: task.callbackRun } : { version: task.version }
+    await this.core.persist(task, expected, change)
   }
 }
 

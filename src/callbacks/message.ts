@@ -2,17 +2,22 @@ import { Webhook } from 'standardwebhooks'
 import type { StoredTask } from '../engine/task.js'
 import { parseHttpDate } from '../http/fields/dates.js'
 import { retryDelay, type Backoff } from '../tasks/definition/define.js'
-import type { CallbackDetails, TaskFailure } from '../tasks/record/details.js'
+import type { CallbackDetails, Details } from '../tasks/record/details.js'
+import { openInputsText } from '../tasks/record/inputs.js'
 import type { CallbackReply } from './options.js'
 
 const CANCELLED = { code: 'task_cancelled', message: 'The task was cancelled.' }
 
 export function messageBody(
-  task: Pick<StoredTask, 'id' | 'status' | 'createdAt' | 'finishedAt' | 'result'>,
-  error: TaskFailure | undefined = CANCELLED,
+  task: Pick<StoredTask, 'id' | 'status' | 'createdAt' | 'finishedAt' | 'result'>
+    & Partial<Pick<StoredTask, 'details'>>,
 ): string {
-  const { id, status, createdAt, finishedAt = createdAt, result = 'null' } = task
-  const outcome = status === 'completed' ? `"result":${result}` : `"error":${JSON.stringify(error)}`
+  const { id, status, createdAt, result = 'null' } = task
+  const { error = CANCELLED, inputs = {} }: Details = task.details ?? {}
+  const outcome = status === 'completed' ? `"result":${result}`
+    : status === 'input_required' ? `"inputs":${openInputsText(inputs)}` : `"error":${JSON.stringify(error)}`
+  const askedAt = Math.max(createdAt, ...Object.values(inputs).map((input) => input.askedAt))
+  const { finishedAt = askedAt } = task
   const data = `{"taskId":"${id}","status":"${status}",${outcome}}`
   return `{"type":"task.${status}","timestamp":"${new Date(finishedAt).toISOString()}","data":${data}}`
 }

@@ -9,8 +9,8 @@ export { readNdjson, writeNdjson, type ByteSource, type LineFault, type Records 
 export type { ClientOptions } from './options.js'
 export {
   isTaskFailed, TaskFailedError, type CancelledTask, type CompletedTask, type FailedTask,
-  type PastAttempt, type ProcessingTask, type ScheduledTask, type TaskCallback, type TaskFailure,
-  type TaskFile, type TaskProgress, type TaskStatus,
+  type InputRequiredTask, type PastAttempt, type ProcessingTask, type ScheduledTask, type TaskCallback,
+  type TaskFailure, type TaskFile, type TaskInput, type TaskProgress, type TaskStatus,
 } from './status.js'
 export { readPartialResults, type PartialResult } from './partial-results.js'
 export type { SavedTask, TaskHandle } from './task.js'

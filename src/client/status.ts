@@ -89,6 +89,26 @@ export interface ProcessingTask
   readonly status: 'processing'
 }
 
+/** A question that a task asks. */
+export interface TaskInput {
+  readonly message: string
+  /** JSON Schema of the answer. */
+  readonly schema?: Readonly<Record<string, unknown>>
+  /** Times are ISO 8601. */
+  readonly askedAt: string
+  readonly expiresAt: string
+}
+
+/** A task that waits for answers. `answer` of its handle sends them. */
+export interface InputRequiredTask
+  extends AnyStatus, Absent<'files' | 'result' | 'error' | 'finishedAt'> {
+  readonly status: 'input_required'
+  /** The questions by their keys. */
+  readonly inputs: TaskInputs
+}
+
+type TaskInputs = Readonly<Record<string, TaskInput>>
+
 /** A task that has a result. */
 export interface CompletedTask<R = unknown> extends AnyStatus, Absent<'error'> {
   readonly status: 'completed'
@@ -116,7 +136,8 @@ export interface CancelledTask extends AnyStatus, Absent<'error' | 'files' | 're
  * Servers that send less are supported. A job (`id`, `state`) is read as a task.
  */
 export type TaskStatus<R = unknown> =
-  ScheduledTask | ProcessingTask | CompletedTask<R> | FailedTask | CancelledTask
+  | ScheduledTask | ProcessingTask | InputRequiredTask | CompletedTask<R> | FailedTask
+  | CancelledTask
 
 const FINAL: Readonly<Record<string, 'completed' | 'failed' | 'cancelled'>> = {
   completed: 'completed', complete: 'completed', succeeded: 'completed', success: 'completed',
@@ -159,8 +180,13 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
     }
     case 'failed': return { ...final, status: 'failed', error: readFailure(body['error']) }
     case 'cancelled': return { ...final, status: 'cancelled' }
-    default: return { ...properties, status: name === 'scheduled' ? name : 'processing' }
+    default: break
   }
+  if (name !== 'input_required') {
+    return { ...properties, status: name === 'scheduled' ? name : 'processing' }
+  }
+  const { inputs } = body
+  return { ...properties, status: name, inputs: (isObject(inputs) ? inputs : {}) as TaskInputs }
 }
 
 export function notStatus(status: number, body: unknown): ClientError {
@@ -187,8 +213,8 @@ export function stringOf(value: unknown): string | undefined {
 
 export function isFinal<R>(
   task: TaskStatus<R>,
-): task is Exclude<TaskStatus<R>, ScheduledTask | ProcessingTask> {
-  return task.status !== 'processing' && task.status !== 'scheduled'
+): task is CompletedTask<R> | FailedTask | CancelledTask {
+  return Object.hasOwn(FINAL, task.status)
 }
 
 const TASK_FAILED = Symbol.for('longhaul.TaskFailedError')

@@ -1,11 +1,12 @@
 import { strongTag, Transfer, type Download, type DownloadOptions } from './download.js'
 import { checkNames, ClientError, isClientError, isObject } from './errors.js'
 import { follow } from './follow.js'
-import { serverUrl, type CallOptions, type Settings } from './options.js'
+import { serverUrl, type CallOptions, type MaybePromise, type Settings } from './options.js'
 import { ask, newKey } from './retry.js'
 import type { Answer } from './send.js'
 import {
-  isFinal, notStatus, readStatus, stringOf, TaskFailedError, type CompletedTask, type TaskStatus,
+  isFinal, notStatus, readStatus, stringOf, TaskFailedError, type CompletedTask, type TaskInput,
+  type TaskStatus,
 } from './status.js'
 
 type SignalOptions = Pick<CallOptions, 'signal'>
@@ -14,6 +15,13 @@ type SignalOptions = Pick<CallOptions, 'signal'>
 export interface ResultOptions<R = unknown> extends SignalOptions {
   /** Called with the first status and each change, the final one included. */
   readonly onProgress?: (status: TaskStatus<R>) => void
+  /**
+   * Called when the task asks, with its questions by their keys. Sends the answers that it returns. If it
+   * returns nothing, or somebody else was faster, goes on waiting. Default: somebody else answers.
+   */
+  readonly onInput?: (
+    inputs: Readonly<Record<string, TaskInput>>,
+  ) => MaybePromise<Readonly<Record<string, unknown>> | undefined>
 }
 
 /** Plain JSON for `client.resume`. It identifies the task in another process or after a reload. */
@@ -80,6 +88,18 @@ export interface TaskHandle<R = unknown> {
    */
   forget(options?: SignalOptions): Promise<void>
   /**
+   * Answers questions of the task, by their keys, and resolves with its status. Can be repeated with equal
+   * answers.
+   * @throws {ClientError} 400 `invalid_input`; 409 `already_answered` or `input_timed_out`; 422
+   * `unknown_input`.
+   * @example
+   * const task = api.resume({ statusUrl: '/tasks/1' })
+   * await task.answer({ approve: { send: true } })
+   */
+  answer(
+    answers: Readonly<Record<string, unknown>>, options?: SignalOptions,
+  ): Promise<TaskStatus<R>>
+  /**
    * Makes the server send the callback of a final task again, and resolves with its status.
    * @throws {ClientError} 409 `task_not_final` or `no_callback`.
    * @example
@@ -104,7 +124,7 @@ export function remoteTask<R>(
   settings: Settings, url: URL, taskId: string | undefined,
 ): TaskHandle<R> {
   const send = (
-    method: string, signal: AbortSignal | undefined, below = '', ifMatch?: string,
+    method: string, signal: AbortSignal | undefined, below = '', ifMatch?: string, body = '{}',
   ): Promise<Answer> => {
     const target = below === '' ? url : toUrlBelow(url, below)
     const call = { method, url: target, signal }
@@ -112,7 +132,7 @@ export function remoteTask<R>(
     if (method !== 'POST') return ask(settings, 'read', { ...call, headers })
     // The type of the body proves to the server that a page of another site may send it.
     const more = { 'content-type': 'application/json', 'idempotency-key': newKey() }
-    return ask(settings, 'read', { ...call, headers: { ...headers, ...more }, body: () => '{}' })
+    return ask(settings, 'read', { ...call, headers: { ...headers, ...more }, body: () => body })
   }
   const read = async (
     signal: AbortSignal | undefined,
@@ -140,15 +160,25 @@ export function remoteTask<R>(
   ): Promise<TaskStatus<R>> => after(signal, send('POST', signal, name), ({ status, code }) => (
     status === 409 && isDone(code)
   ))
+  const answer = (answers: object, signal: AbortSignal | undefined): Promise<TaskStatus<R>> => (
+    after(signal, send('POST', signal, 'input', undefined, JSON.stringify(answers)), () => false)
+  )
   return {
     taskId, statusUrl: url.href,
     async result(options = {}) {
-      checkNames('result', options, ['onProgress', 'signal'])
-      const { onProgress, signal } = options
+      checkNames('result', options, ['onInput', 'onProgress', 'signal'])
+      const { onInput, onProgress, signal } = options
       for await (const task of follow<R>(settings, url, signal)) {
         onProgress?.(task)
         if (task.status === 'completed') return task.result
         if (isFinal(task)) throw new TaskFailedError(task)
+        if (task.status !== 'input_required' || !onInput) continue
+        const answers = await onInput(task.inputs)
+        if (answers) {
+          await answer(answers, signal).catch((error: unknown) => {
+            if (!hasStatus(error, 409)) throw error
+          })
+        }
       }
       throw new ClientError('bad_answer', 'The task has no end.')
     },
@@ -174,6 +204,7 @@ export function remoteTask<R>(
     retry: async (options) => post('retry', signalOf('retry', options), (code) => (
       code !== 'task_already_completed'
     )),
+    answer: async (answers, options) => answer(answers, signalOf('answer', options)),
     redeliver: async (options) => post('callback', signalOf('redeliver', options), (code) => (
       code === 'callback_pending'
     )),
@@ -235,7 +266,7 @@ export function directTask<R>(result: R): TaskHandle<R> {
   return {
     taskId: undefined, statusUrl: undefined,
     async result(options = {}) {
-      checkNames('result', options, ['onProgress', 'signal'])
+      checkNames('result', options, ['onInput', 'onProgress', 'signal'])
       options.onProgress?.(task)
       return result
     },
@@ -243,7 +274,7 @@ export function directTask<R>(result: R): TaskHandle<R> {
       yield unchanged('changes')(options)
     },
     status: unchanged('status'), cancel: unchanged('cancel'), retry: unchanged('retry'),
-    redeliver: unchanged('redeliver'),
+    redeliver: unchanged('redeliver'), answer: async (_, options) => unchanged('answer')(options),
     forget: async () => undefined,
     file() {
       throw new TypeError('file: the server responded at once, so there is no task with files')

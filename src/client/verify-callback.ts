@@ -1,16 +1,19 @@
 import { checkNames, ClientError, isObject } from './errors.js'
+import type { TaskInput } from './status.js'
 
-/** The message of a callback: a task is final. */
+/** The message of a callback: a task is final, or asks. */
 export interface CallbackMessage<R = unknown> {
   /** Identifier of the message, the same in every delivery. Ignore one that was processed. */
   readonly id: string
-  readonly type: 'task.completed' | 'task.failed' | 'task.cancelled'
-  /** End of the task, as ISO 8601. */
+  readonly type: 'task.completed' | 'task.failed' | 'task.cancelled' | 'task.input_required'
+  /** End of the task, or time of its newest question, as ISO 8601. */
   readonly timestamp: string
   readonly data: {
     readonly taskId: string
-    readonly status: 'completed' | 'failed' | 'cancelled'
+    readonly status: 'completed' | 'failed' | 'cancelled' | 'input_required'
     readonly result?: R
+    /** The questions of a task that asks, by their keys. */
+    readonly inputs?: Readonly<Record<string, TaskInput>>
     readonly error?: { readonly code: string; readonly message: string }
   }
 }

@@ -1,7 +1,7 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Json } from '../runtime/json.js'
 import type {
-  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
+  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef, TaskStatus,
 } from './task.js'
 
 /**
@@ -144,7 +144,7 @@ export interface StartsPer {
 export interface WorkHandlers {
   /** Performs a run, which has begun. */
   readonly run: (run: TaskRun) => Promise<void>
-  /** Makes an attempt, again after a minute unless it changes the task with `{ callbackRun }`. */
+  /** Makes an attempt, again after a minute unless it changes the callback of the task. */
   readonly callback: (task: StoredTask) => Promise<void>
   /**
    * Deletes what a task with `hasFiles` has outside of the engine, because the task has expired, was
@@ -181,12 +181,11 @@ export interface TaskRun {
 }
 
 /** Status in lists. `scheduled`: the task is queued, and its `startAt` is in the future. */
-export type ListedStatus =
-  'scheduled' | 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
+export type ListedStatus = 'scheduled' | TaskStatus
 
 /** All statuses. */
 export const LISTED_STATUSES: readonly ListedStatus[] = [
-  'scheduled', 'queued', 'processing', 'completed', 'failed', 'cancelled',
+  'scheduled', 'queued', 'processing', 'input_required', 'completed', 'failed', 'cancelled',
 ]
 
 /** Query for one page. */
@@ -228,7 +227,7 @@ export interface PoolCounts {
   readonly running: number
   /** Tasks that are due and wait for a run. */
   readonly waiting: number
-  /** Tasks that wait for their start, or for their next attempt. */
+  /** Tasks that wait for their start, for their next attempt, or for an answer. */
   readonly delayed: number
   /** Time since the oldest waiting task became due, in milliseconds. Absent if none waits. */
   readonly oldestWaitingMs?: number

@@ -1,11 +1,15 @@
 import type { Json } from '../runtime/json.js'
 
-/** Status of a stored task. The last three are final. */
-export type TaskStatus = 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
+/**
+ * Status of a stored task. The last three are final. `input_required`: a run has ended to wait for an
+ * answer of a client.
+ */
+export type TaskStatus =
+  'queued' | 'processing' | 'input_required' | 'completed' | 'failed' | 'cancelled'
 
 /** Returns whether a task with this status runs no more, unless it is retried. */
 export function isFinalStatus(status: TaskStatus): boolean {
-  return status !== 'queued' && status !== 'processing'
+  return status === 'completed' || status === 'failed' || status === 'cancelled'
 }
 
 /** Names one task. A later task with the same id has another `birth`. */
@@ -143,12 +147,15 @@ export interface TaskChange {
   /**
    * `completed`, `failed` and `cancelled` end the run and its lease, free the place in the limit of
    * the caller, and set `finishedAt`. `completed` also removes input and checkpoint. `queued` ends
-   * the run and makes the next one due after `delayMs`.
+   * the run and makes the next one due after `delayMs`. `input_required` needs an expected lease, and is
+   * the same as `queued`, except for its name in lists: `delayMs` is the time to wait for an answer. The
+   * run counts as no attempt, and `crashes` is 0. The task has this status until another change, or until
+   * the next run begins.
    */
   readonly status?: Exclude<TaskStatus, 'processing'>
   readonly details?: TaskDetails
   readonly result?: string | undefined
-  /** Delay before the next run, in milliseconds. Needs `status: 'queued'`. Default 0. */
+  /** Delay before the next run, in milliseconds, with `queued` or `input_required`. Default 0. */
   readonly delayMs?: number
   /**
    * With `status: 'queued'`: `true` if the run does not count as an attempt, because it could not begin
@@ -165,7 +172,8 @@ export interface TaskChange {
   /** Time for which the task is kept from now on, in milliseconds. */
   readonly keepMs?: number
   /**
-   * Delay of the next attempt at the callback, in milliseconds; `null`: there is none. Unless
+   * Delay of the next attempt at the callback, in milliseconds; `null`: there is none. Attempts are made
+   * while the task is final, or `input_required`; a begin of a run removes the next one. Unless
    * `callbackRun` is expected, the change also raises `callbackRun` by 1, so that an attempt that is
    * under way cannot end the callback that this change makes due.
    */

@@ -81,6 +81,8 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
   readonly retry: Handler<C>
   /** Handler of POST `{status}/callback`, like `callback` of `taskEndpoints`. */
   readonly callback: Handler<C>
+  /** Handler of POST `{status}/input`, like `input` of `taskEndpoints`. */
+  readonly input: Handler<C>
   /** Handler of GET and HEAD of `{status}/files/{name}`, like `files` of `taskEndpoints`. */
   readonly files: Handler<C>
   /**
@@ -148,7 +150,7 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
   const access: OperatorAccess<C> = { where, admit: (request) => requireOperator(operator, request) }
   const settings = readSettings(tasks, { ...shared, format: withOwner(format), owner: 'principal' }, access)
   const endpoints = createEndpoints(tasks, settings)
-  const { list, status, retry, callback, files } = endpoints
+  const { list, status, retry, callback, input, files } = endpoints
   if (retries !== undefined) settings.core.mustHave(retries)
   const forOperators = (handler: Handler<C>): Handler<C> => (
     describe(handler, (handler.operations ?? []).map(addFailures('unauthorized', 'forbidden')))
@@ -164,6 +166,7 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
     status: forOperators(status),
     retry: forOperators(retry),
     callback: forOperators(callback),
+    input: forOperators(input),
     files: forOperators(files),
     get retryMany() {
       if (retries === undefined) {

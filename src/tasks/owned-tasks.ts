@@ -5,6 +5,7 @@ import { duration, readOptions, value, type OptionTable } from '../runtime/optio
 import {
   OWNED_SUBMIT, SUBMIT, submitTask, type AcceptedTask, type OwnedSubmitOptions, type SubmitOptions,
 } from './core/accept-task.js'
+import { answerTask, type Answers } from './core/answer-task.js'
 import { cancelTask, deleteTask, retryTask } from './core/change-task.js'
 import type { TaskCore } from './core/task-core.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
@@ -55,6 +56,19 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
    * const task = await tasks.ownedBy('ann').cancel('a-task-id')
    */
   cancel(id: string): Promise<Task<D[number]> | undefined>
+  /**
+   * Answers questions of the task, by their keys. All answers are stored, or none. Once all questions have
+   * an answer, the task runs again. Equal answers that are stored already change nothing. Returns the task
+   * as it is now. `undefined` if there is no such task.
+   *
+   * @example
+   * const task = await tasks.ownedBy('ann').answer('a-task-id', { approve: { send: true } })
+   *
+   * @throws {HttpError} 400 `invalid_input`, 409 `already_answered`, `input_timed_out`,
+   * `task_already_final` or `conflict`, 413 `body_too_large`, 422 `unknown_input`
+   * @throws {StoreUnavailableError} The engine does not respond.
+   */
+  answer(id: string, answers: Answers): Promise<Task<D[number]> | undefined>
   /**
    * Sends the callback of a final task again, whatever its outcome was. `false` if there is no such
    * task, or it has no callback.
@@ -168,6 +182,12 @@ export class ServedTasks implements OwnedTasks {
     this.#checkOwner('cancel', options)
     checkNames('cancel', options, {})
     return shown((await cancelTask(this.#core, id, this.#of))?.task)
+  }
+
+  async answer(id: string, answers: Answers): Promise<Task | undefined> {
+    // A copy of what JSON keeps, as of a request.
+    const copy: unknown = JSON.parse(JSON.stringify(answers) ?? 'null')
+    return shown(await answerTask(this.#core, id, this.#of, copy))
   }
 
   async redeliver(id: string): Promise<boolean> {

@@ -4,7 +4,10 @@ import type { AnyTaskDefinition, ContextOf } from '../tasks/definition/define.js
 import { readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import { digestField } from '../http/fields/digests.js'
 import { fileBytes, fileTypeOf, NO_FILES } from '../tasks/definition/file-content.js'
-import type { TaskFile, TaskFiles } from '../tasks/definition/run-context.js'
+import type { Question, TaskFile, TaskFiles } from '../tasks/definition/run-context.js'
+import { checkedQuestion, NO_ASK } from '../tasks/definition/asks.js'
+import { httpError } from '../http/errors.js'
+import { validate } from '../schema/schema.js'
 
 type RunContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
 
@@ -20,6 +23,8 @@ export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinit
   readonly external?: string | undefined
   /** The `context` that `run` receives. Required if `run` declares a context. Default: none. */
   readonly context?: RunContextOf<D>['context']
+  /** Answers that `ask` returns, by the keys of the questions. Default: none. */
+  readonly answers?: Readonly<Record<string, unknown>>
   /** Checkpoint of an earlier run. Default: none. */
   readonly checkpoint?: RunContextOf<D>['checkpoint']['value']
 }
@@ -37,6 +42,11 @@ export interface ProgressReport {
   readonly unit?: string
 }
 
+/** One call of `ask`. */
+export interface AskedQuestion extends Question {
+  readonly key: string
+}
+
 /** A context that records what `run` reports, and that a test can abort. */
 export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunContextOf<D> & {
   /** The calls of `progress` so far, oldest first. */
@@ -45,13 +55,15 @@ export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunCo
   readonly written: readonly TestFile[]
   /** The values that `checkpoint.save` got so far, oldest first, as they are read back. */
   readonly saved: readonly unknown[]
+  /** The questions that `run` has asked so far, oldest first. */
+  readonly asked: readonly AskedQuestion[]
   /** Aborts `signal`, as a cancelled task does. */
   readonly abort: (reason?: unknown) => void
 }
 
 const OPTIONS = {
   taskId: text(), attempt: whole({ min: 1, default: 1 }), owner: text(), external: text(),
-  context: value(), checkpoint: value(),
+  context: value(), checkpoint: value(), answers: value(),
 } satisfies OptionTable<TestContextOptions>
 
 /**
@@ -68,7 +80,7 @@ const OPTIONS = {
 export function testContext<D extends AnyTaskDefinition>(
   definition: D, ...[options = {}]: TestContextArguments<D>
 ): TestContext<D> {
-  const { attempt, owner, external, context } = readOptions('testContext', options, OPTIONS)
+  const { attempt, owner, external, context, answers = {} } = readOptions('testContext', options, OPTIONS)
   const { name, attempts } = definition
   if (typeof attempts !== 'number') throw new TypeError('testContext: pass what defineTask made')
   if (attempt > attempts) {
@@ -80,6 +92,7 @@ export function testContext<D extends AnyTaskDefinition>(
   const reports: ProgressReport[] = []
   const files = new TestFiles(controller.signal)
   const saved: unknown[] = []
+  const asked: AskedQuestion[] = []
   const taskId = 'taskId' in options ? options.taskId : 'test'
   const made: TestContext = {
     taskId, attempt, lastAttempt: attempt === attempts, owner,
@@ -96,7 +109,17 @@ export function testContext<D extends AnyTaskDefinition>(
       },
     },
     files: definition.files === true ? files : NO_FILES,
-    reports, saved, written: files.written,
+    ask: definition.asks === undefined ? NO_ASK : async (key: string, question: Question) => {
+      const { answers: schema } = checkedQuestion(definition, key, question)
+      asked.push({ key, ...question })
+      if (!Object.hasOwn(answers, key)) {
+        throw new Error(`testContext: run asks ${key}; pass an answer in the option answers`)
+      }
+      const outcome = await validate(schema, JSON.parse(JSON.stringify(answers[key])))
+      if ('details' in outcome) throw httpError('invalid_input', { details: outcome.details })
+      return outcome.value as never
+    },
+    reports, asked, saved, written: files.written,
     abort: (reason) => { controller.abort(reason) },
   }
   return made

@@ -7,6 +7,8 @@ import { OwnContext } from '../../src/runtime/own-context.js'
 import { ModelEngine } from './model-engine.js'
 import { ModelTasks, type Row } from './model-tasks.js'
 
+const HOUR = 3_600_000
+
 /** An engine that is wrong in one way, and the test that has to say so. */
 export interface BrokenEngine {
   readonly fault: string
@@ -144,6 +146,25 @@ const FILE_SHARE = 'files have a separate share, and only tasks with files are r
 const SHARE = 'a caller over its share loses its own oldest final tasks, and no others'
 const RANDOM = 'every acknowledged task ends once with lost responses, delays and crashes, and nothing is left'
 
+const ASKED = 'a run that asks ends without an attempt, keeps the time of its start, and can write nothing more'
+const UNANSWERED = 'a task whose time to answer is over runs again, and has its status until it does'
+const ASKING_COUNTS = 'a task that waits for an answer counts as unfinished, and keeps its business key'
+const ASKING_CALLBACK = 'a question that waits has a callback, and an answer before its outcome wins'
+const asks = ({ status }: StoredTask): boolean => status === 'input_required'
+
+/** Tampers with the row of each task that waits for an answer, after each change. */
+const waiting = (fault: string, caughtBy: string, tamper: (row: Row, before: StoredTask) => void): BrokenEngine => (
+  rules(fault, caughtBy, (real) => ({
+    change: (ref, expected, change) => {
+      const before = real.row(ref.id)?.task
+      const changed = real.change(ref, expected, change)
+      const row = real.rows.get(ref.id)
+      if (changed.outcome === 'changed' && row && before && (asks(row.task) || asks(before))) tamper(row, before)
+      return changed
+    },
+  }))
+)
+
 export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   // Creation and keys.
   rules('a property gets lost', 'a created task has all its properties, and every process reads it by id and key', (real) => ({
@@ -207,6 +228,81 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
   rules('any task with the id is deleted', OLD, (real) => ({
     delete: (ref, version) => real.delete({ id: ref.id, birth: real.row(ref.id)?.task.birth ?? '' }, version),
   })),
+
+  // Tasks that ask.
+  written('a run that asks counts as an attempt', ASKED, (task, before) => (asks(task) ? { attempt: before.attempt } : undefined)),
+  rules('a question does not end the lease', ASKED, (real) => ({
+    holds: (task, expected) => (
+      'lease' in expected && asks(task) ? real.rows.get(task.id)?.lease === expected.lease : real.holds(task, expected)
+    ),
+  })),
+  written('a question keeps the number of crashes', 'a run that asks sets the number of consecutive crashes to 0', (task, before) => (
+    asks(task) ? { crashes: before.crashes } : undefined
+  )),
+  rules('a task that asks counts as running', 'a task that waits for an answer holds no place, and counts as delayed', (real) => ({
+    counts: (pool) => {
+      const { running, delayed, ...others } = real.counts(pool)
+      return { ...others, running: running + delayed, delayed: 0 }
+    },
+  })),
+  rules('a task that asks is listed as queued', 'a task that waits for an answer stands in a list of its own', (real) => ({
+    list: (query) => real.list({
+      ...query, statuses: query.statuses?.includes('queued') ? [...query.statuses, 'input_required'] : query.statuses,
+    }),
+  })),
+  waiting('an answer waits for the time of the question', 'an answer lets the task run at once, in the same attempt, with its checkpoint', (row, before) => {
+    if (asks(before)) row.dueAt += HOUR
+  }),
+  rules('an answer needs no version', 'one of many answers at one version applies', (real) => ({
+    holds: (task, expected) => ('version' in expected && task.run > 0 && task.status !== 'processing') || real.holds(task, expected),
+  })),
+  waiting('a part of an answer starts the time again', 'a part of an answer keeps the status and the time', (row, before) => {
+    if (asks(row.task) && asks(before)) row.dueAt += HOUR
+  }),
+  rules('a task is queued as soon as its time to answer is over', UNANSWERED, (real) => ({
+    list: (query) => {
+      for (const row of real.live()) {
+        if (asks(row.task) && row.dueAt <= real.now()) row.task = { ...row.task, status: 'queued' }
+      }
+      return real.list(query)
+    },
+  })),
+  waiting('a task without an answer never runs again', UNANSWERED, (row) => { row.dueAt = Infinity }),
+  rules('a task that asks counts for no limit', ASKING_COUNTS, (real) => ({
+    isCounted: (row, caller, group) => !asks(row.task) && real.isCounted(row, caller, group),
+  })),
+  waiting('a task that asks gives up its business key', ASKING_COUNTS, (row) => { row.unique = undefined }),
+  rules('a task that asks is deleted', ASKING_COUNTS, (real) => ({
+    delete: (ref, version) => {
+      const row = real.row(ref.id)
+      if (row && asks(row.task)) real.rows.delete(ref.id)
+      return real.delete(ref, version)
+    },
+  })),
+  rules('a task that asks cannot be cancelled', 'a task that waits for an answer can be cancelled, and then runs no more', (real) => ({
+    change: (ref, expected, change) => {
+      const task = real.row(ref.id)?.task
+      return task && asks(task) && change.status === 'cancelled' ? { outcome: 'conflict', task } : real.change(ref, expected, change)
+    },
+  })),
+  waiting('a task that asks does not expire', 'a task that nobody answers expires', (row) => {
+    row.task = { ...row.task, expiresAt: row.task.expiresAt + HOUR }
+  }),
+  rules('a question has no callback', ASKING_CALLBACK, (real) => ({
+    takeCallback: () => {
+      const task = real.takeCallback()
+      return task && asks(task) ? undefined : task
+    },
+  })),
+  rules('the outcome of the callback of a question needs no version', ASKING_CALLBACK, (real) => ({
+    holds: (task, expected) => (
+      'callbackRun' in expected ? task.callbackRun === expected.callbackRun : real.holds(task, expected)
+    ),
+  })),
+  waiting('the outcome of the callback of a question ends it', 'the outcome of the callback of a question keeps the question', (row, before) => {
+    if (asks(before)) row.task = { ...row.task, status: 'queued' }
+  }),
+  begun('a begin keeps the callback', 'a run that begins because the time is over removes the next attempt at the callback', (_task, { callbackAt }) => ({ callbackAt })),
 
   // Changes and fences.
   rules('versions are not compared', CONFLICT, (real) => ({

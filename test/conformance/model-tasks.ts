@@ -108,7 +108,11 @@ export class ModelTasks {
     const now = this.now()
     const task: Mutable<StoredTask> = { ...row.task }
     const { status, details, result, delayMs = 0, keepMs, pool, callbackMs, checkpoint } = change
-    if (status === 'queued') {
+    if (status === 'input_required') {
+      task.attempt--
+      task.crashes = 0
+      row.dueAt = now + delayMs
+    } else if (status === 'queued') {
       if (isFinalStatus(task.status)) {
         if (this.isOver(task.caller, change.limit)) return { outcome: 'caller_full' }
         row.group = change.limit?.group
@@ -170,7 +174,7 @@ export class ModelTasks {
       .filter(({ task }) => task.pool === pool)
       .filter(({ task }) => !this.isHeld(task, limits))
       .filter(({ task, dueAt, leaseEndsAt }) => (
-        (task.status === 'queued' && dueAt <= now)
+        (isWaiting(task) && dueAt <= now)
         || (task.status === 'processing' && leaseEndsAt <= now)
       ))
       .sort((a, b) => compareRanks(rank(a), rank(b)))
@@ -191,7 +195,8 @@ export class ModelTasks {
   /** Begins an attempt at the callback that is due first. */
   takeCallback(): StoredTask | undefined {
     const row = this.live().find(({ task }) => (
-      isFinalStatus(task.status) && task.callbackAt !== undefined && task.callbackAt <= this.now()
+      (isFinalStatus(task.status) || task.status === 'input_required')
+        && task.callbackAt !== undefined && task.callbackAt <= this.now()
     ))
     if (!row) return undefined
     const { callbackRun } = row.task
@@ -237,7 +242,7 @@ export class ModelTasks {
   counts(pool: string): PoolCounts {
     const now = this.now()
     const rows = this.live().filter(({ task }) => task.pool === pool)
-    const queued = rows.filter(({ task }) => task.status === 'queued')
+    const queued = rows.filter(({ task }) => isWaiting(task))
     const due = queued.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt <= now)
     return {
       running: rows.filter(({ task }) => task.status === 'processing').length,
@@ -381,6 +386,7 @@ export class ModelTasks {
     row.task = {
       ...before,
       status: 'processing',
+      callbackAt: undefined,
       version: before.version + 1,
       run: before.run + 1,
       attempt: before.attempt + 1,
@@ -438,4 +444,9 @@ interface Position {
 
 function compare(a: Position, b: Position): number {
   return a.createdAt - b.createdAt || (a.id < b.id ? -1 : Number(a.id > b.id))
+}
+
+/** Returns whether a task begins at its time. */
+function isWaiting({ status }: StoredTask): boolean {
+  return status === 'queued' || status === 'input_required'
 }

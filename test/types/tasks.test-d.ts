@@ -126,7 +126,7 @@ export async function reading(): Promise<void> {
   expectTypeOf(task).toEqualTypeOf<Task<typeof report> | undefined>()
   if (!task) return
   expectTypeOf(task.status).toEqualTypeOf<
-    'scheduled' | 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
+    'scheduled' | 'queued' | 'processing' | 'input_required' | 'completed' | 'failed' | 'cancelled'
   >()
   expectTypeOf(task.createdAt).toEqualTypeOf<Date>()
   expectTypeOf(task.task).toEqualTypeOf<'report'>()
@@ -270,6 +270,7 @@ type AtClient<S extends TaskStatus['status']> =
 /** The client's status is the server's task: the same names, times as text, one type of result. */
 export async function watching(): Promise<void> {
   expectTypeOf<AtClient<'processing'>>().branded.toEqualTypeOf<OnWire<'processing'>>()
+  expectTypeOf<AtClient<'input_required'>>().branded.toEqualTypeOf<OnWire<'input_required'>>()
   // Endpoints add the `url` of each file.
   expectTypeOf<AtClient<'completed'>['files'][number]>().branded.toEqualTypeOf<TaskFile & { readonly url: string }>()
   expectTypeOf<Omit<AtClient<'completed'>, 'files'>>().branded.toEqualTypeOf<Omit<OnWire<'completed'>, 'files'>>()

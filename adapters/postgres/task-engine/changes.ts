@@ -21,7 +21,7 @@ const COLUMNS = 'id text, birth text, of_version integer, of_lease text, of_call
   + 'to_status smallint, new_group text, new_max bigint, new_details text, new_result text, '
   + 'delay float8, given_back integer, new_pool text, keep float8, callback float8, '
   + 'has_checkpoint boolean, new_checkpoint text, new_has_files boolean, new_file_bytes float8, '
-  + 'seen integer'
+  + 'seen integer, is_asked boolean'
 
 interface Row extends TaskRow {
   /** Size of what the task keeps, in bytes. */
@@ -116,20 +116,21 @@ SELECT FROM expired UNION ALL SELECT FROM deleted`,
 
 function toRecord({ ref, expected, change }: Request) {
   const { status, details, keepMs, callbackMs, checkpoint, limit } = change
+  const isAsked = status === 'input_required'
   return {
     id: ref.id, birth: ref.birth,
     of_version: 'version' in expected ? expected.version : undefined,
     of_lease: 'lease' in expected ? expected.lease : undefined,
     of_callback: 'callbackRun' in expected ? expected.callbackRun : undefined,
-    to_status: status && STATUSES.indexOf(status), new_group: limit?.group, new_max: limit?.max,
+    to_status: isAsked ? 0 : status && STATUSES.indexOf(status), new_group: limit?.group, new_max: limit?.max,
     new_details: details && JSON.stringify(details), new_result: change.result,
-    delay: toLifetime(change.delayMs ?? 0), given_back: change.isGivenBack === true ? 1 : 0,
+    delay: toLifetime(change.delayMs ?? 0), given_back: change.isGivenBack === true || isAsked ? 1 : 0,
     new_pool: change.pool, keep: keepMs === undefined ? undefined : toLifetime(keepMs),
     // -1: no callback any more.
     callback: callbackMs === null ? -1 : callbackMs,
     has_checkpoint: checkpoint !== undefined, new_checkpoint: checkpoint,
     new_has_files: change.hasFiles, new_file_bytes: change.files?.bytes,
-    seen: isVisibleChange(change) ? 1 : 0,
+    seen: isVisibleChange(change) ? 1 : 0, is_asked: isAsked,
   }
 }
 
@@ -142,7 +143,8 @@ function changeSql(schema: string, kind: 'gathered' | 'alone' | 'limited'): stri
   const update = `UPDATE ${rows} AS task SET
   status = coalesce(to_status, task.status), version = task.version + seen,
   attempt = task.attempt - given_back,
-  crashes = CASE WHEN to_status = 0 AND given_back = 0 OR new_checkpoint IS NOT NULL THEN 0
+  asked_by = CASE WHEN is_asked THEN task.run WHEN to_status IS NULL THEN task.asked_by END,
+  crashes = CASE WHEN to_status = 0 AND (given_back = 0 OR is_asked) OR new_checkpoint IS NOT NULL THEN 0
     ELSE task.crashes END,
   limit_group = CASE WHEN ${IS_RETRY} THEN new_group ELSE task.limit_group END,
   start_at = CASE WHEN ${IS_RETRY} THEN NULL ELSE task.start_at END,

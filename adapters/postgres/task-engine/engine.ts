@@ -197,7 +197,7 @@ export class PostgresTaskEngine implements TaskEngine {
       this.worker?.work.leases.note(task, isOwn)
       if (isOwn) this.worker?.noteEnd(task)
       if (!isOwn && task.run > 0) this.notices.send(STOP)
-      if (status === 'queued') this.noteDue(delayMs, this.worker?.hasPlace(task.pool))
+      if (!isFinalStatus(status)) this.noteDue(delayMs, this.worker?.hasPlace(task.pool))
     }
     if (typeof callbackMs === 'number') {
       this.noteDue(callbackMs, (this.worker?.work.freeCallbacks ?? 0) > 0)

@@ -1,13 +1,15 @@
 import {
-  comparePositions, LISTED_STATUSES, type PoolCounts, type TaskQuery,
+  comparePositions, LISTED_STATUSES, type ListedStatus, type PoolCounts, type TaskQuery,
 } from '../../../src/engine/engine.js'
 import type { StoredTask } from '../../../src/engine/task.js'
 import type { Query } from '../connections.js'
 import { TurnBatches } from '../turn-batches.js'
-import { CLOCK, NOW, SAME_NOW, STATUSES, taskColumns, toTask, type TaskRow } from './rows.js'
+import { ASKS, CLOCK, NOW, SAME_NOW, STATUSES, taskColumns, toTask, type TaskRow } from './rows.js'
 
 /** Maximum number of tasks in one statement, which bounds the size of a reply. */
 const MAX_READ = 64
+/** Statuses in lists that are one status in the table. */
+const UNDER_QUEUED: readonly ListedStatus[] = ['scheduled', 'queued', 'input_required']
 /** SQL of the columns that a page omits. */
 const OMITTED = { details: '\'{}\'', result: 'NULL::text' } as const
 
@@ -54,10 +56,9 @@ export class TaskReads {
     const isLater = after && comparePositions(after, first) * (isNewest ? -1 : 1) > 0
     const begin = isLater ? after : first
     const values = [
-      // `scheduled` and `queued` are one status in the table.
-      [...new Set(statuses.map((status) => status === 'scheduled' ? 0 : STATUSES.indexOf(status)))],
+      [...new Set(statuses.map(numberOf))],
       names ?? null, begin.createdAt, begin.id, last.createdAt, limit,
-      statuses.includes('scheduled'), statuses.includes('queued'),
+      ...UNDER_QUEUED.map((status) => statuses.includes(status)),
     ]
     const isOwn = of !== 'all'
     const omitted = Object.fromEntries(omit.map((name) => [name, OMITTED[name]]))
@@ -85,6 +86,11 @@ export class TaskReads {
       .map((name) => Number(row?.[name])) as [number, number, number, number]
     return { running, waiting, delayed, ...waiting > 0 && { oldestWaitingMs: Math.max(oldest, 0) } }
   }
+}
+
+/** Returns the number of a status in the table. */
+function numberOf(status: ListedStatus): number {
+  return status === 'scheduled' || status === 'input_required' ? 0 : STATUSES.indexOf(status)
 }
 
 function countsSql(rows: string): string {
@@ -124,10 +130,11 @@ FROM unnest(coalesce($2::text[], ARRAY(SELECT name FROM known WHERE name IS NOT 
 CROSS JOIN unnest($1::smallint[]) AS listed (status) CROSS JOIN LATERAL (
   SELECT * FROM (
     SELECT * FROM ${rows}
-    WHERE ${isOwn ? 'owner = $9 AND ' : ''}name = names.name AND status = listed.status
+    WHERE ${isOwn ? 'owner = $10 AND ' : ''}name = names.name AND status = listed.status
       AND (created_at, id) ${compare} ($3::float8, $4::text) AND created_at ${bound} $5::float8
       AND expires_at > ${SAME_NOW}
-      AND CASE WHEN status > 0 THEN true WHEN ${isScheduled} THEN $7::boolean ELSE $8::boolean END
+      AND CASE WHEN status > 0 THEN true WHEN ${ASKS} THEN $9::boolean
+        WHEN ${isScheduled} THEN $7::boolean ELSE $8::boolean END
     ORDER BY ${order} LIMIT (SELECT $6::bigint)
   ) AS first LIMIT $6
 ) AS page

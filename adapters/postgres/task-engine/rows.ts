@@ -1,8 +1,16 @@
 import { LeasedRun } from '../../../src/engine/runs.js'
 import type { StoredTask, TaskDetails, TaskStatus } from '../../../src/engine/task.js'
 
-/** Statuses in the order of their numbers. From 2 they are final. */
-export const STATUSES = ['queued', 'processing', 'completed', 'failed', 'cancelled'] as const
+/**
+ * Statuses in the order of their numbers. From 2 they are final. The number of the last one stands in no
+ * row: a row that asks has the status 0, see `ASKS`.
+ */
+export const STATUSES = [
+  'queued', 'processing', 'completed', 'failed', 'cancelled', 'input_required',
+] as const
+/** SQL of the condition of a task that waits for an answer. Each begin of a run ends it. */
+export const ASKS = 'coalesce(status = 0 AND asked_by = run, false)'
+const ASKS_NUMBER = STATUSES.indexOf('input_required')
 
 /** SQL of the time of the server, in milliseconds since 1970. */
 export const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::float8'
@@ -39,9 +47,11 @@ const COLUMNS = [
 
 /** @param from - alias of the table */
 export function taskColumns(from: string, replaced: Readonly<Record<string, string>> = {}): string {
+  const { status = `CASE WHEN ${from}.status = 0 AND ${from}.asked_by = ${from}.run
+    THEN ${String(ASKS_NUMBER)} ELSE ${from}.status END` } = replaced
   return COLUMNS.map((name) => {
     const column = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-    return `${replaced[name] ?? `${from}.${column}`} AS "${name}"`
+    return `${name === 'status' ? status : replaced[name] ?? `${from}.${column}`} AS "${name}"`
   }).join(', ')
 }
 
@@ -54,7 +64,7 @@ export function runColumns(): string {
 
 /** Returns the start of the SQL that begins the runs of `taken`, with a lease (`$4`) of `$3` milliseconds. */
 export function beginSql(rows: string): string {
-  return `UPDATE ${rows} AS task SET status = 1, turn = NULL, version = task.version + 1,
+  return `UPDATE ${rows} AS task SET status = 1, turn = NULL, callback_at = NULL, version = task.version + 1,
   run = task.run + 1, attempt = task.attempt + 1,
   crashes = task.crashes + (task.status = 1)::integer, taken_by = $4,
   lease_until = ${SAME_NOW} + $3::float8, run_started_at = ${SAME_NOW},

@@ -9,7 +9,7 @@ import type { Database } from '../database.js'
 import type { ChangeNotices } from '../notices.js'
 import { LimitedTakes } from './limited-takes.js'
 import {
-  beginSql, optional, runColumns, toRun, toTask, CLOCK, HELD, SAME_NOW, taskColumns, turnSql,
+  ASKS, beginSql, optional, runColumns, toRun, toTask, CLOCK, HELD, SAME_NOW, taskColumns, turnSql,
   type RunRow, type TaskRow,
 } from './rows.js'
 
@@ -267,6 +267,8 @@ const REMOVE_FAILED_MS = 1000
 
 /** SQL of the condition of a task that has not expired. */
 const LIVE = `expires_at > ${SAME_NOW}`
+/** SQL of the condition of a task whose callback may be sent. */
+const HAS_CALLBACK = `(status >= 2 OR ${ASKS})`
 
 type WorkerSql = ReturnType<typeof workerSql>
 
@@ -307,7 +309,7 @@ WHERE status = 1 AND taken_by = ANY($1::text[])`,
 UPDATE ${rows} AS task SET callback_run = task.callback_run + 1,
   callback_at = ${SAME_NOW} + ${String(AGAIN_MS)}
 WHERE id = ANY(ARRAY(
-  SELECT id FROM ${rows} WHERE callback_at <= ${SAME_NOW} AND status >= 2 AND ${LIVE}
+  SELECT id FROM ${rows} WHERE callback_at <= ${SAME_NOW} AND ${HAS_CALLBACK} AND ${LIVE}
   ORDER BY callback_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
 )) RETURNING ${columns}`,
     takeRemovals: `WITH ${CLOCK}
@@ -366,7 +368,7 @@ ARRAY(SELECT pool FROM unnest($1::text[]) AS worked (pool) WHERE (
       AND turn IS NULL AND due_at > ${SAME_NOW} ORDER BY due_at LIMIT 1
   ) AS next
 ) - ${SAME_NOW} AS next_start_ms, (
-  SELECT callback_at FROM ${rows} WHERE callback_at IS NOT NULL AND status >= 2 AND ${LIVE}
+  SELECT callback_at FROM ${rows} WHERE callback_at IS NOT NULL AND ${HAS_CALLBACK} AND ${LIVE}
   ORDER BY callback_at LIMIT 1
 ) - ${SAME_NOW} AS next_callback_ms,
 EXISTS (SELECT FROM ${rows} WHERE has_files AND sweep_at <= ${SAME_NOW}) AS has_removals,

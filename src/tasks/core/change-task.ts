@@ -6,7 +6,7 @@ import { failureOf, shuttingDown } from '../run/failure.js'
 import { fileKey, renewExternal } from '../record/outside.js'
 import { newId } from '../../runtime/random-id.js'
 import {
-  detailsOf, historyAfter, historyOfFinal, isIn, isTaskId, withFailure, type Details, type Scope,
+  detailsOf, dueCallback, historyAfter, historyOfFinal, isIn, isTaskId, withFailure, type Details, type Scope,
 } from '../record/details.js'
 import { renewBlobs } from '../../stores/blob-rules.js'
 import { isStoreUnavailable } from '../../stores/store.js'
@@ -38,7 +38,7 @@ export async function cancelTask(
       callbackMs: callback && 0,
       details: {
         ...details, ...attempts && { attempts },
-        ...callback && { callback: { ...callback, state: 'pending' } },
+        ...callback && { callback: dueCallback(callback) },
       },
     })
     if (changed.moved && changed.task) {
@@ -88,7 +88,7 @@ export async function retryTask(
 
 /** Renews what a task has outside of the engine. Returns its details for the next run. */
 async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Promise<Details> {
-  const { external, blobs: files = [], callback, ...details } = detailsOf(task)
+  const { external, blobs: files = [], callback, inputs, ...details } = detailsOf(task)
   const { pendingMs, blobs } = core.settings
   const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
   const isRenewed = await renewing(async () => (
@@ -106,6 +106,10 @@ async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Pro
     round: newId(), failures: undefined, progress: undefined,
     isTransactional: undefined, returnedSince: undefined,
     attempts: historyOfFinal(task),
+    // A question without an answer is asked again.
+    ...inputs && {
+      inputs: Object.fromEntries(Object.entries(inputs).filter(([, { answer }]) => answer !== undefined)),
+    },
     ...external !== undefined && { external }, ...files.length > 0 && { blobs: files },
     ...callback && { callback: { url: callback.url, state: 'waiting', attempts: 0 } },
   }

@@ -2,26 +2,29 @@ import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import { claimRecord } from '../../idempotency/once.js'
 import type { TaskRun } from '../../engine/engine.js'
-import { isRunReplaced, isWorkerClosing } from '../../engine/runs.js'
+import { isRunReplaced, isWorkerClosing, RunReplacedError } from '../../engine/runs.js'
 import { isFinalStatus, type StoredTask, type TaskChange } from '../../engine/task.js'
 import { after, isPending, type MaybePromise, Sequence } from '../../runtime/maybe-promise.js'
 import { within } from '../../runtime/timers.js'
 import { retryDelay, type AnyTaskDefinition, type OtherTasks } from '../definition/define.js'
-import type { Checkpoint, TaskContext } from '../definition/run-context.js'
+import type { Ask, Checkpoint, TaskContext } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
-import { droppedFileKeys, fileRunOf, withFileRun } from '../record/outside.js'
+import { droppedFileKeys, fileKey, fileRunOf, renewExternal, withFileRun } from '../record/outside.js'
+import type { Inputs } from '../record/inputs.js'
 import {
-  detailsOf, historyAfter, withFailure, workIdOf, type Details, type Failure,
+  detailsOf, dueCallback, historyAfter, withFailure, workIdOf, type Details, type Failure,
 } from '../record/details.js'
 import { publishStep, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
 import { NO_FILES } from '../definition/file-content.js'
+import { NO_ASK } from '../definition/asks.js'
 import { RunFiles } from '../run/run-files.js'
-import { deleteBlobs } from '../../stores/blob-rules.js'
+import { deleteBlobs, renewBlobs } from '../../stores/blob-rules.js'
 import {
   errorOf, failedOutcome, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,
 } from '../run/run.js'
 import { retryTask } from './change-task.js'
+import { RunAsks } from './run-asks.js'
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import {
   MARGIN_MS, hasOutside, outsideFiles, publishCommitted, type Moved, type OwnRun, type TaskCore,
@@ -46,6 +49,8 @@ export class RunningTask implements OwnRun {
   private progress: ProgressWriter | undefined
   private files: RunFiles | undefined
   private isOver = false
+  /** The task waits for an answer, because this run has asked. */
+  private hasAsked = false
   private writes: Sequence | undefined
 
   constructor(
@@ -170,7 +175,7 @@ export class RunningTask implements OwnRun {
         this.progress ??= new ProgressWriter((progress) => this.write({ progress }), progressIntervalMs)
         this.progress.report(done, total, message, unit)
       },
-      files: this.files ?? NO_FILES,
+      files: this.files ?? NO_FILES, ask: definition.asks === undefined ? NO_ASK : this.openAsks(definition),
       timeoutMs: definition.timeoutMs, maxResultBytes,
     }
     const begin = (context: TaskContext): unknown => (
@@ -216,6 +221,7 @@ export class RunningTask implements OwnRun {
   }
 
   private async concludeAborted(definition: AnyTaskDefinition, reason: unknown): Promise<void> {
+    if (this.hasAsked) return
     const { core } = this
     const failure = failureOf('task_interrupted')
     if (isWorkerClosing(reason) && core.engine.durable) {
@@ -242,7 +248,7 @@ export class RunningTask implements OwnRun {
     const ended = withFailure(this.history(status, failure), failure)
     const { callback } = ended
     const details = callback === undefined && recorded === undefined ? ended : {
-      ...ended, ...recorded, ...callback && { callback: { ...callback, state: 'pending' as const } },
+      ...ended, ...recorded, ...callback && { callback: dueCallback(callback) },
     }
     return after(
       hasOutside(details) ? outsideFiles(core, task, details, status) : undefined,
@@ -313,6 +319,47 @@ export class RunningTask implements OwnRun {
       }
       this.task = now
     })
+  }
+
+  private openAsks(definition: AnyTaskDefinition): Ask {
+    const { core, stop, details: { inputs = {}, callback } } = this
+    // That of a question which nobody has answered in time.
+    if (callback?.state === 'pending') this.details = { ...this.details, callback: { ...callback, state: 'waiting' } }
+    const asks = new RunAsks({
+      core, definition, stop, inputs, isOver: () => this.isOver,
+      end: (asked, delayMs) => this.askFor(definition, asked, delayMs),
+    })
+    return (key, question) => asks.ask(key, question)
+  }
+
+  /** Ends the run, so that the task waits for answers. */
+  private async askFor(definition: AnyTaskDefinition, inputs: Inputs, delayMs: number): Promise<void> {
+    const { core, task, stop } = this
+    const progress = await this.progress?.close()
+    const { callback, ...details } = this.details
+    const keepMs = delayMs + core.settings.pendingMs
+    await this.renewOutside(definition, keepMs)
+    const { moved, task: now } = await this.change({
+      status: 'input_required', delayMs, keepMs, callbackMs: callback && 0,
+      details: {
+        ...details, inputs, returnedSince: undefined, ...progress && { progress },
+        ...callback && { callback: dueCallback(callback) },
+      },
+    })
+    // The reply to an earlier try may have been lost.
+    this.hasAsked = moved || (now?.status === 'input_required' && now.run === task.run)
+    stop.leave(this.hasAsked ? new Error('The run has ended, because the task waits for an answer') : new RunReplacedError())
+  }
+
+  /** Renews what the task has outside of the engine, for a wait. Throws 410 `gone`. */
+  private async renewOutside(definition: AnyTaskDefinition, keepMs: number): Promise<void> {
+    const { core, core: { settings: { blobs } }, task: { id, name }, details } = this
+    const ttlMs = keepMs + core.retentionMs(name) + MARGIN_MS
+    if (!await renewExternal(core.context, definition, details.external, ttlMs)) {
+      throw httpError('gone', { message: 'The input of this task is no longer stored.' })
+    }
+    const files = details.blobs ?? []
+    if (blobs && files.length > 0) await renewBlobs(blobs, files.map((file) => fileKey(id, file)), ttlMs)
   }
 
   private openFiles(definition: AnyTaskDefinition): RunFiles | undefined {

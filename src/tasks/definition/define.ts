@@ -6,6 +6,7 @@ import {
 } from '../../runtime/options.js'
 import { isSchema, type Schema } from '../../schema/schema.js'
 import type { TaskContext } from './run-context.js'
+import { isAsks, type Asks } from './asks.js'
 import type { JsonForm, JsonSafe } from './json-values.js'
 import { EXTERNAL, type ExternalResource } from './external-resource.js'
 import type { Schedule } from './schedule.js'
@@ -82,10 +83,10 @@ export interface TaskSettings {
 /**
  * Options of `defineTask`. `I` is the input of `run` (the output of the schema), `R` its result, `C`
  * its context, `In` what clients submit (the input of the schema), `Out` the output of the schema of
- * the result, `P` the value of the checkpoint.
+ * the result, `P` the value of the checkpoint, `A` the schemas of answers.
  */
 export interface TaskOptions<
-  I, R, C = unknown, In = I, Out = unknown, N extends string = string, P = unknown,
+  I, R, C = unknown, In = I, Out = unknown, N extends string = string, P = unknown, A = unknown,
 > extends TaskSettings {
   /** Unique name of the kind of work, for lists and logs: 1 to 64 of `A-Z a-z 0-9 . _ -`. */
   readonly name: N
@@ -99,7 +100,7 @@ export interface TaskOptions<
    * http-errors or Boom by its status and message. Any other error is masked as `task_failed` and
    * goes to `onError`.
    */
-  readonly run: (input: I, context: TaskContext<C, P>) => MaybePromise<R & JsonSafe<R>>
+  readonly run: (input: I, context: TaskContext<C, P, A>) => MaybePromise<R & JsonSafe<R>>
   /** Types the result for clients and describes it in the OpenAPI document. It is not checked. */
   readonly output?: Schema<Out>
   /**
@@ -108,6 +109,12 @@ export interface TaskOptions<
    * and the task starts over. Default: runs save nothing.
    */
   readonly checkpoint?: Schema<P & JsonSafe<P>>
+  /**
+   * Schemas of the answers that `ask` of `run` waits for, by names of 1 to 64 of `A-Z a-z 0-9 . _ -`, a
+   * letter first. Each process can then check an answer. A synchronous request becomes a task: if it asks,
+   * the response is a 202 with its questions. Default: runs ask nothing.
+   */
+  readonly asks?: A & Asks
   /**
    * Stops what a run has started in another system under its `workId`. Called when nobody waits for
    * that work any more: the task was cancelled, a run took longer than `timeoutMs`, or `memory()`
@@ -135,13 +142,14 @@ type WithDefault = 'timeoutMs' | 'attempts' | 'backoff' | 'pool' | 'priority'
 
 /** One kind of work, checked and with its defaults filled in. Made by `defineTask`. */
 export interface TaskDefinition<
-  I = unknown, R = unknown, C = unknown, In = I, N extends string = string, P = never,
+  I = unknown, R = unknown, C = unknown, In = I, N extends string = string, P = never, A = unknown,
 > extends Omit<TaskSettings, WithDefault>, Required<Pick<TaskSettings, WithDefault>>,
   Pick<TaskOptions<I, R, C, In, unknown, N, P>, 'input' | 'check' | 'cancel' | 'external'> {
   readonly name: N
   readonly schedule?: Schedule
   /** Does the work. */
-  readonly run: (input: I, context: TaskContext<C, P>) => MaybePromise<R>
+  readonly run: (input: I, context: TaskContext<C, P, A>) => MaybePromise<R>
+  readonly asks?: Asks
   readonly output?: Schema
   readonly checkpoint?: Schema<P>
   /** For the compiler only: never set. */
@@ -211,6 +219,7 @@ const OPTIONS = {
   retentionMs: duration({ min: 1000 }),
   maxPerOwner: whole({ min: 1, max: Number.MAX_SAFE_INTEGER, infinity: true }),
   maxRunningPerOwner: whole({ min: 1 }),
+  asks: value('an object of Standard Schemas by their names', isAsks),
   external: value(), shared: flag(), files: flag(), maxFileBytes: bytes(), checkpoint: SCHEMA,
   version: text({ pattern: /^.{1,64}$/s, expects: 'a string of 1 to 64 characters' }),
   schedule: value('what cron() of longhaul/cron returns', hasMethod('begin')),
@@ -236,10 +245,10 @@ const OPTIONS = {
  */
 export function defineTask<
   I = unknown, R extends Out = never, C = unknown, In = I, Out = unknown, N extends string = string,
-  P = never,
+  P = never, A = unknown,
 >(
-  options: TaskOptions<I, R, C, In, Out, N, P>,
-): TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P> {
+  options: TaskOptions<I, R, C, In, Out, N, P, A>,
+): TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P, A> {
   const where = `defineTask(${JSON.stringify(options?.name)})`
   const definition = readOptions(where, options as unknown as TaskOptions<never, never>, OPTIONS)
   if (options.external !== undefined) readOptions(`${where}: external`, options.external, EXTERNAL)
@@ -248,7 +257,7 @@ export function defineTask<
     throw new TypeError(`${where}: the name of a task with a schedule must not begin with a dot`)
   }
   // `output` describes what `run` returns, and is not checked at run time.
-  return definition as unknown as TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P>
+  return definition as unknown as TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P, A>
 }
 
 /** Default `attempts` of idempotent work: with `BACKOFF`, 31 to 63 seconds. */

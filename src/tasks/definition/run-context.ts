@@ -1,8 +1,10 @@
+import type { Schema } from '../../schema/schema.js'
+
 /**
  * The second argument of `run`. A `run` that declares the type of `context`, as in
  * `run: (input, { context }: TaskContext<{ locale: string }>) => …`, is only submitted with it.
  */
-export interface TaskContext<C = unknown, P = unknown> {
+export interface TaskContext<C = unknown, P = unknown, A = unknown> {
   /** `undefined` while the work runs for a synchronous request. */
   readonly taskId: string | undefined
   /** Number of this run, from 1. More than 1 if an earlier run failed or its process died. */
@@ -36,7 +38,60 @@ export interface TaskContext<C = unknown, P = unknown> {
   readonly files: TaskFiles
   /** Needs the option `checkpoint` of `defineTask`. For a synchronous request, `save` keeps nothing. */
   readonly checkpoint: Checkpoint<P>
+  /** Asks a person or an agent, and returns the answer. The definition needs `asks`. */
+  readonly ask: Ask<A>
 }
+
+/** The property `ask` of the context of `run`. `A` has the schemas of `asks` by their names. */
+export interface Ask<A = unknown> {
+  /**
+   * Returns the answer to the question with this key. If there is none yet, the run ends here: it frees
+   * its place, and the task is `input_required`, for weeks if need be. Once all questions of the run are
+   * answered, `run` starts again from its checkpoint, in any process, and `ask` returns the answer.
+   *
+   * So code before `ask` runs again: save what must not be repeated in a `checkpoint`. A run that ends
+   * here is no failure and uses no attempt. Its `signal` aborts, and nothing behind `ask` is executed,
+   * no `catch` and no `finally`: hold no lock and no connection meanwhile. Questions that are asked at the
+   * same time (`Promise.all`) are shown together.
+   *
+   * A key is used once in a task: 1 to 64 of `A-Z a-z 0-9 . _ -`, a letter first. It is also the name of
+   * the schema, unless the option `schema` names another one. A task asks 32 questions at most.
+   *
+   * @example
+   * defineTask({
+   *   name: 'mail',
+   *   asks: { approve: jsonSchema<{ send: boolean }>({ type: 'object', required: ['send'] }) },
+   *   run: async (mail: { to: string }, { ask }) => {
+   *     const { send } = await ask('approve', { message: `Send the mail to ${mail.to}?` })
+   *     return { sent: send }
+   *   },
+   * })
+   *
+   * @throws {HttpError} 409 `input_timed_out`: nobody has answered in time. It fails the task, unless `run`
+   * catches it. 400 `invalid_input`: the schema of this version rejects an answer that an earlier one has
+   * accepted. 409 `attempt_replaced`: the run has ended.
+   * @throws {TypeError} There is no such schema, an option is not valid, the question is too large, or the
+   * task has asked too many.
+   */
+  <N extends keyof A & string>(key: string, question: Question & {
+    /** Name of the schema of the answer, among `asks`. @default the key */
+    readonly schema: N,
+  }): Promise<AnswerOf<A[N]>>
+  <N extends keyof A & string>(key: N, question: Question): Promise<AnswerOf<A[N]>>
+}
+
+/** Options of one question. */
+export interface Question {
+  /** The question, for people: 1 to 2000 characters. */
+  readonly message: string
+  /** Maximum time to wait for the answer, in milliseconds, from 1 to 100 years. @default 604_800_000 */
+  readonly timeoutMs?: number
+  /** Name of the schema of the answer, among `asks`. @default the key */
+  readonly schema?: string
+}
+
+/** The value that a schema returns. */
+export type AnswerOf<S> = S extends Schema<infer T> ? T : never
 
 /** One JSON value that outlives a run of a task. The next run reads it and continues from there. */
 export interface Checkpoint<P = unknown> {

@@ -1,5 +1,5 @@
 import { body, parameter, response, type Fragment } from '../../openapi/operation.js'
-import { object, text, time } from './formats.js'
+import { members, object, text, time } from './formats.js'
 
 const signed = (name: string, description: string): Fragment => (
   parameter('header', name, { description, required: true })
@@ -14,18 +14,18 @@ export function callbackOperations(property: string, result: Fragment): Record<s
   const message = {
     title: 'Callback message',
     ...object({
-      type: { enum: ['task.completed', 'task.failed', 'task.cancelled'] },
+      type: { enum: ['task.completed', 'task.failed', 'task.cancelled', 'task.input_required'] },
       timestamp: time,
       data: object({
         taskId: text,
-        status: { enum: ['completed', 'failed', 'cancelled'] },
-        result,
+        status: { enum: ['completed', 'failed', 'cancelled', 'input_required'] },
+        result, inputs: members.inputs,
         error: object({ code: text, message: text }, 'code', 'message'),
       }, 'taskId', 'status'),
     }, 'type', 'timestamp', 'data'),
   }
   const post = {
-    summary: 'The task has ended',
+    summary: 'The task has ended, or asks',
     description: 'Signed as Standard Webhooks define. Repeated until the receiver responds with 2xx or 410.',
     security: [],
     parameters: [

@@ -1,5 +1,5 @@
 import { isWorkerClosing } from '../../engine/runs.js'
-import { isFinalStatus, type StoredTask } from '../../engine/task.js'
+import type { StoredTask } from '../../engine/task.js'
 import { httpError, type HttpError } from '../../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
 import { addFailureHeaders } from '../../http/failure.js'
@@ -8,15 +8,17 @@ import { stillRunning } from '../../idempotency/once.js'
 import { heapBytesOf } from '../../runtime/json.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { cancelTask, deleteTask } from '../core/change-task.js'
+import { NO_ASK } from '../definition/asks.js'
 import { unsavedCheckpoint } from '../definition/json-values.js'
 import { resultText, toTaskError } from '../record/view.js'
-import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
+import { pausesWait, waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { shuttingDown } from '../run/failure.js'
 import { NO_FILES } from '../definition/file-content.js'
 import {
   errorOf, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,
 } from '../run/run.js'
 import type { AcceptedTask } from '../core/accept-task.js'
+import { acceptedResponse } from './accepted-response.js'
 import type { RequestSubmission, Submitter } from './accept.js'
 import type { EndpointSettings } from './settings.js'
 import { setGlobalTimeout } from '../../runtime/timers.js'
@@ -29,10 +31,10 @@ const KEEP_ALIVE_MARGIN_MS = 2000
 export function acquireRunPlace<C>(
   { core }: EndpointSettings<C>, { idempotency, runTransaction, definition, input }: RequestSubmission<C>,
 ): { release(): void } | undefined {
-  const { attempts, maxPerOwner, files, cancel, pool } = definition
+  const { attempts, maxPerOwner, files, cancel, pool, asks } = definition
   const needsTask = idempotency !== undefined || runTransaction !== undefined || attempts > 1
     || (maxPerOwner ?? Infinity) !== Infinity || files === true || cancel !== undefined
-    || core.settings.limits.has(pool)
+    || asks !== undefined || core.settings.limits.has(pool)
   if (needsTask) return undefined
   const places = core.directPlacesOf(pool)
   if (!places?.tryAcquire(pool)) return undefined
@@ -62,6 +64,7 @@ export async function runHere<C>(
       taskId: undefined, attempt: 1, lastAttempt: true, workId: undefined, owner, external: undefined,
       context: ownContext,
       progress: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
+      ask: NO_ASK,
       stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
     }
     const run = (): MaybePromise<Outcome> => runOnce(definition, options, async (context) => (
@@ -114,12 +117,13 @@ export async function respondWithEnd<C>(
 }
 
 /**
- * Returns true if only this request knows the task. Then the task has no key and no files, which a
- * client may read later. No transaction of the application has stored its id.
+ * Returns true if only this request knows the task. Then the task has no key, and neither files nor
+ * questions, which a client may read later. No transaction of the application has stored its id.
  */
 function isTemporary<C>({ core }: EndpointSettings<C>, task: StoredTask): boolean {
+  const { files, asks } = core.definition(task.name) ?? {}
   return task.key === undefined && detailsOf(task).isTransactional !== true
-    && core.definition(task.name)?.files !== true
+    && files !== true && asks === undefined
 }
 
 /**
@@ -148,7 +152,10 @@ async function respondWithResult<C>(
   { task, created }: AcceptedTask, slot: WaiterSlot,
 ): Promise<HttpResponse> {
   const waitMs = isDirect ? settings.syncTimeoutMs : waitSeconds * 1000
-  const end = isFinalStatus(task.status) ? task : await waitForEnd(settings, task, slot.signal, waitMs)
+  const end = pausesWait(task) ? task : await waitForEnd(settings, task, slot.signal, waitMs)
+  if (end?.status === 'input_required') {
+    return acceptedResponse(settings, request, end, { created, preference: undefined })
+  }
   if (end) {
     return responseOf(request, end, {
       ...!created && { 'idempotent-replayed': 'true' },
@@ -172,8 +179,8 @@ async function respondWithResult<C>(
 async function waitForEnd<C>(
   { core }: EndpointSettings<C>, task: StoredTask, signal: AbortSignal, timeoutMs: number,
 ): Promise<StoredTask | undefined> {
-  const end = await waitFor(core.subscriptions, task.id, task, { timeoutMs, signal })
-  return end && isFinalStatus(end.status) ? end : undefined
+  const end = await waitFor(core.subscriptions, task.id, task, { timeoutMs, signal, until: pausesWait })
+  return end && pausesWait(end) ? end : undefined
 }
 
 /** Does not throw failures, because the process that ran the task has reported them. */

@@ -5,6 +5,7 @@ import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
 import type { Tasks } from '../tasks.js'
 import { createRedeliver, createRetry } from './changes.js'
 import { createFiles } from './files.js'
+import { createInput } from './input.js'
 import { createList } from './lists.js'
 import {
   findFor, readSettings, type EndpointSettings, type TaskEndpointsOptions,
@@ -86,6 +87,21 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    */
   readonly callback: Handler<C>
   /**
+   * Handler of POST `{status}/input`, such as `/tasks/{id}/input`. The body has answers by the keys of the
+   * questions: `{ "approve": { "send": true } }`. All are stored, or none. Once all questions have an answer,
+   * the task runs again. The response is a 200 with the body of the status resource.
+   *
+   * A repetition with equal answers gets a 200, so no Idempotency-Key is needed. Of two requests with
+   * different answers at the same time one is stored.
+   *
+   * Errors: 400 `invalid_input` with the place in each answer, 409 `already_answered`, `input_timed_out` and
+   * `task_already_final`, 422 `unknown_input`, and the 404 of the status resource.
+   *
+   * @example
+   * router({ 'POST /tasks/{id}/input': endpoints.input })
+   */
+  readonly input: Handler<C>
+  /**
    * Handler of result files: GET and HEAD of `{status}/files/{name}`, for the owner of the task.
    * Serves ranges, conditions and `Repr-Digest`, as an attachment. Passes other paths on. A task that
    * is unknown, another owner's or not completed, and an unknown name, get a 404 `file_not_found`.
@@ -99,7 +115,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * Parameters of the query: `status` and `task` (one or several, separated by commas), `from` and
    * `to` (RFC 3339), `order` (`newest` or `oldest`), `limit` (1 to 200, default 50) and `cursor`.
    * `status` takes the words of the format. In `taskFormat`, `processing` includes tasks that are
-   * scheduled or queued.
+   * scheduled or queued, and `input_required` are those that wait for an answer.
    *
    * A page ends after 4 MiB, so it may have fewer items than `limit` although there is a next one.
    * Errors: 400 `invalid_query` and `invalid_cursor`, 401 `unauthorized` without an owner.
@@ -156,6 +172,7 @@ export function createEndpoints<C, D extends Definitions>(
     status: createStatus(settings),
     retry: createRetry(settings),
     callback: createRedeliver(settings),
+    input: createInput(settings),
     files: createFiles(settings),
     // Created if it is read, because it requires owners.
     get list() {

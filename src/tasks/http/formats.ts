@@ -57,6 +57,14 @@ export const members = {
   message: text,
   task: { ...text, description: 'The kind of work' },
   attempt: { type: 'integer', minimum: 1, description: 'The number of the latest run' },
+  inputs: {
+    type: 'object',
+    description: 'The questions that the task waits for, by their keys; POST answers to {status}/input',
+    additionalProperties: object({
+      message: text, schema: { type: 'object', description: 'JSON Schema of the answer' },
+      askedAt: time, expiresAt: time,
+    }, 'message', 'askedAt', 'expiresAt'),
+  },
   progress: object({ done: { type: 'number' }, total: { type: 'number' }, message: text, unit: text }, 'done'),
   result: { description: 'What the task returned' },
   files: {
@@ -96,7 +104,7 @@ export const members = {
 }
 
 export const TASK_STATUSES = {
-  processing: ['scheduled', 'queued', 'processing'],
+  processing: ['scheduled', 'queued', 'processing'], input_required: ['input_required'],
   completed: ['completed'], failed: ['failed'], cancelled: ['cancelled'],
 } as const
 

@@ -6,6 +6,7 @@ import {
 } from '../../openapi/operation.js'
 import { notModified } from '../../openapi/errors.js'
 import { errorResponses, fields, requestFields } from '../../openapi/responses.js'
+import { MAX_QUESTIONS } from '../definition/asks.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { DEFAULT_LIMIT, MAX_LIMIT } from '../lists.js'
 import { callbackOperations } from './callback-operations.js'
@@ -171,6 +172,33 @@ export function redeliverOperations(
       }),
     },
   }, [notFound, 'no_callback', 'callback_pending'])
+}
+
+export function inputOperations(path: StatusPath, { schema, notFound }: TaskFormat): readonly Operation[] {
+  const answers = {
+    type: 'object', minProperties: 1, maxProperties: MAX_QUESTIONS,
+    description: 'Answers by the keys of `inputs` of the task. Each has the schema of its question.',
+  }
+  return [{
+    ...operation('POST', {
+      summary: 'Answer the questions of a task',
+      parameters: [id],
+      requestBody: body(answers),
+      responses: {
+        200: response('The answers are stored, now or by an earlier request', {
+          schema, headers: fields('Content-Location', 'ETag', 'Retry-After', 'Sunset'),
+        }),
+        ...errorResponses(
+          'invalid_input', 'malformed_json', 'unsafe_key', 'nested_too_deep', 'missing_body', 'digest_mismatch',
+          'invalid_header', 'inexact_value', notFound, 'already_answered', 'input_timed_out',
+          'task_already_final', 'conflict', 'body_too_large', 'unsupported_media_type',
+          'unsupported_content_coding', 'unknown_input', 'internal_error', 'service_unavailable',
+          'store_unavailable',
+        ),
+      },
+    }),
+    path: `${path.template}/input`,
+  }]
 }
 
 function postBelow(

@@ -9,7 +9,7 @@ import {
   refuseIdempotencyKey, empty, isNotModified, jsonText, respondAllow, stream,
 } from '../../http/respond.js'
 import { cancelTask, deleteTask } from '../core/change-task.js'
-import { waitFor } from '../record/subscriptions.js'
+import { pausesWait, waitFor } from '../record/subscriptions.js'
 import { acquireSlot, eventStream, NOT_STORED, STREAM_HEADERS } from './event-stream.js'
 import {
   etagOf, eventId, statusHeaders, type EncodedBodies, type TaskFormatResponse,
@@ -78,14 +78,14 @@ function showNow<C>(
   return { status, headers, body }
 }
 
-/** Waits until the tag differs from If-None-Match, or without that until the task is final. */
+/** Waits until the tag differs from If-None-Match, or without that until the task is final or asks. */
 async function poll<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, task: StoredTask, seconds: number,
 ): Promise<HttpResponse> {
   const { core: { waiters, subscriptions }, format, bodies } = settings
   const known = request.headers['if-none-match']
   const until = known === undefined
-    ? (now: StoredTask) => isFinalStatus(now.status)
+    ? pausesWait
     : (now: StoredTask) => !etagMatches(known, etagOf(now), 'weak')
   let now: StoredTask | undefined = task
   if (!isFinalStatus(task.status) && !until(task)) {

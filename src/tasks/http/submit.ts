@@ -17,7 +17,7 @@ import { Json } from '../../runtime/json.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
 import type { AcceptedTask } from '../core/accept-task.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { waitFor, type WaiterSlot } from '../record/subscriptions.js'
+import { pausesWait, waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { toInput } from '../run/run.js'
 import {
@@ -25,7 +25,7 @@ import {
   type Submitter,
 } from './accept.js'
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
-import { pollAfter } from './formats.js'
+import { acceptedResponse } from './accepted-response.js'
 import { submitOperations, withOwner } from './operations.js'
 import {
   CALLBACK, jsonContext, readCallback, type CallbackSource, type EndpointSettings,
@@ -237,7 +237,7 @@ export async function respondAccepted<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>,
   { task, created }: Pick<AcceptedTask, 'task' | 'created'>,
 ): Promise<HttpResponse> {
-  const { core, path, format } = settings
+  const { core, path } = settings
   const {
     request, request: { mountPath }, isDirect: asksDirect, respondAsync, waitSeconds,
   } = submitter
@@ -247,29 +247,24 @@ export async function respondAccepted<C>(
     ? undefined : core.waiters.tryAcquire(submitter.request.signal, submitter.caller)
   if (waiter) {
     try {
-      const options = { timeoutMs: waitSeconds * 1000, signal: waiter.signal }
+      const options = { timeoutMs: waitSeconds * 1000, signal: waiter.signal, until: pausesWait }
       now = await waitFor(core.subscriptions, task.id, task, options) ?? task
     } finally {
       waiter.release()
     }
   }
-  const location = path.location(mountPath, task.id)
-  const headers: ResponseHeaders = { location, vary: 'Prefer' }
-  if (!created) headers['idempotent-replayed'] = 'true'
   if (wait !== undefined && isFinalStatus(now.status)) {
-    headers['preference-applied'] = wait
+    const location = path.location(mountPath, task.id)
+    const headers: ResponseHeaders = { location, vary: 'Prefer', 'preference-applied': wait }
+    if (!created) headers['idempotent-replayed'] = 'true'
     if (now.status === 'completed') return jsonText(200, resultText(now), headers)
     // Not thrown, because the process that ran the task has reported the failure.
     const failure = toTaskError(now)
     addFailureHeaders(failure, headers)
     return errorResponse(failure, request)
   }
-  if (respondAsync) headers['preference-applied'] = wait ? `respond-async, ${wait}` : 'respond-async'
-  if (!isFinalStatus(now.status)) headers['retry-after'] = pollAfter(now)
-  headers['content-type'] = 'application/json'
-  headers['content-location'] = location
-  if (format.acceptedFields) Object.assign(headers, format.acceptedFields(location))
-  return { status: 202, headers, body: format.toText(now, location) }
+  const applied = wait ? `respond-async, ${wait}` : 'respond-async'
+  return acceptedResponse(settings, request, now, { created, preference: respondAsync ? applied : undefined })
 }
 
 export function respondOnce<C>(

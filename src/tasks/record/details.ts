@@ -1,6 +1,7 @@
 import type { TaskQuery } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import { ERROR_CODES, type ErrorDetail } from '../../http/errors.js'
+import type { Inputs } from './inputs.js'
 import type { RecordFiles } from './outside.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { cutText } from '../../runtime/text.js'
@@ -84,6 +85,7 @@ export type Details = RecordFiles & {
   readonly errorStatus?: number | undefined
   readonly errorFields?: ErrorFields | undefined
   readonly callback?: CallbackDetails | undefined
+  readonly inputs?: Inputs | undefined
 }
 
 /** Only the core writes details, so they have this type. */
@@ -121,6 +123,11 @@ export interface CallbackDetails {
   readonly deliveredAt?: number | undefined
   /** Times that a limit postponed the next attempt. */
   readonly postponed?: number | undefined
+}
+
+/** Makes a callback due: that of the end of a task, or of a question. */
+export function dueCallback({ url, attempts }: CallbackDetails): CallbackDetails {
+  return { url, state: 'pending', attempts, ...attempts > 0 && { first: attempts + 1 } }
 }
 
 /** State of a callback as clients see it. Times are ISO 8601. */

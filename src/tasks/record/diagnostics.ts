@@ -11,10 +11,12 @@ import { aboutTask, warn } from '../../runtime/warning.js'
 export interface TaskEvent {
   /**
    * `accepted`: a task was created; if in a transaction, published when the task first runs or is
-   * cancelled. `started`: a run has begun. `retried`: another run follows an ended one. `finished`: the
-   * task is final. `checkpoint_dropped`: the run cannot use the checkpoint of an earlier one.
+   * cancelled. `started`: a run has begun. `retried`: another run follows an ended one. `asked`: a run has
+   * ended to wait for an answer. `answered`: the answers are there. `finished`: the task is final.
+   * `checkpoint_dropped`: the run cannot use the checkpoint of an earlier one.
    */
-  readonly event: 'accepted' | 'started' | 'retried' | 'finished' | 'checkpoint_dropped'
+  readonly event:
+    | 'accepted' | 'started' | 'retried' | 'asked' | 'answered' | 'finished' | 'checkpoint_dropped'
   readonly taskId: string
   /** Name of the definition. */
   readonly name: string
@@ -41,7 +43,9 @@ export function publishAccepted(task: StoredTask): void {
 
 export function publishMove(before: StoredTask, now: StoredTask): void {
   if (now.status === before.status) return
-  publishStep(isFinalStatus(now.status) ? 'finished' : 'retried', now)
+  if (now.status === 'input_required') publishStep('asked', now)
+  else if (isFinalStatus(now.status)) publishStep('finished', now)
+  else publishStep(before.status === 'input_required' ? 'answered' : 'retried', now)
 }
 
 export function publishStep(event: TaskEvent['event'], task: StoredTask): void {

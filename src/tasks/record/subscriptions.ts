@@ -5,6 +5,11 @@ import { KeyCounts } from '../../runtime/collections.js'
 import { setGlobalTimeout } from '../../runtime/timers.js'
 import { Watch, type Reading, type WaitOptions } from '../../stores/watched.js'
 
+/** Returns whether a client has something to do: the task is final, or asks. Waits of requests end then. */
+export function pausesWait({ status }: StoredTask): boolean {
+  return status === 'input_required' || isFinalStatus(status)
+}
+
 /** Waits until a task is final, or until `until` accepts it. Keeps the process alive. */
 export async function waitFor(
   subscriptions: Subscriptions, id: string, of: Scope,

@@ -5,6 +5,7 @@ import {
   callbackText, type AttemptView, type CallbackView, type TaskFailure, type TaskProgress,
   type Details,
 } from './details.js'
+import { openInputsText, type InputView } from './inputs.js'
 import type { ListedStatus } from '../../engine/engine.js'
 import type { StoredTask, TaskStatus } from '../../engine/task.js'
 import { SecondTexts } from '../../runtime/text.js'
@@ -27,6 +28,7 @@ export function listedStatus(task: StoredTask): ListedStatus {
 const STATUS: Readonly<Record<TaskStatus, string>> = {
   queued: '"processing","message":"The task was accepted and waits to be processed."',
   processing: '"processing","message":"The task was accepted and is being processed."',
+  input_required: '"input_required","message":"The task waits for an answer."',
   completed: '"completed","message":"The task is completed."',
   failed: '"failed","message":"The task failed."',
   cancelled: '"cancelled","message":"The task was cancelled."',
@@ -40,13 +42,14 @@ export function taskText(task: StoredTask): string {
   const {
     id, status, name, attempt, result, createdAt, startAt, startedAt, finishedAt, callbackAt,
   } = task
-  const { progress, files, error, attempts, callback }: Details = task.details
+  const { progress, files, error, attempts, callback, inputs }: Details = task.details
   const isLater = startAt !== undefined && status === 'queued' && attempt === 0
   const shown = isLater
     ? `"processing","message":"The task was accepted and starts at ${toIso(startAt)}."`
     : STATUS[status]
   let text = `{"taskId":"${id}","status":${shown},"task":"${name}"`
   if (attempt > 0) text += `,"attempt":${attempt}`
+  if (inputs !== undefined && status === 'input_required') text += `,"inputs":${openInputsText(inputs)}`
   if (progress !== undefined) text += `,"progress":${JSON.stringify(progress)}`
   if (result !== undefined) text += `,"result":${result}`
   if (files !== undefined) text += `,"files":${JSON.stringify(files)}`
@@ -120,6 +123,20 @@ export interface ProcessingTask<T extends AnyTaskDefinition> extends AnyStatus<T
   readonly status: 'processing'
 }
 
+/** A task whose run has ended to wait for answers. Once all are there, it runs again. */
+export interface InputRequiredTask<T extends AnyTaskDefinition> extends AnyStatus<T>, Unfinished {
+  readonly status: 'input_required'
+  /** The questions that have no answer, by their keys. */
+  readonly inputs: Readonly<Record<string, TaskInput>>
+}
+
+/** A question that a task has asked. */
+export interface TaskInput extends Omit<InputView, 'askedAt' | 'expiresAt'> {
+  readonly askedAt: Date
+  /** Time at which the task no longer waits for the answer. */
+  readonly expiresAt: Date
+}
+
 /** A task that has a result. */
 export interface CompletedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
   readonly status: 'completed'
@@ -149,7 +166,7 @@ export interface CancelledTask<T extends AnyTaskDefinition> extends AnyStatus<T>
 }
 
 type InEachStatus<T extends AnyTaskDefinition> =
-  | ScheduledTask<T> | QueuedTask<T> | ProcessingTask<T>
+  | ScheduledTask<T> | QueuedTask<T> | ProcessingTask<T> | InputRequiredTask<T>
   | CompletedTask<T> | FailedTask<T> | CancelledTask<T>
 
 /**
@@ -162,9 +179,10 @@ export type Task<T extends AnyTaskDefinition = AnyTaskDefinition> =
 
 export interface TaskBody {
   readonly taskId: string
-  readonly status: 'processing' | 'completed' | 'failed' | 'cancelled'
+  readonly status: 'processing' | 'input_required' | 'completed' | 'failed' | 'cancelled'
   readonly message: string
   readonly task: string
+  readonly inputs?: Readonly<Record<string, InputView>>
   readonly attempt?: number
   readonly progress?: TaskProgress
   readonly result?: unknown
@@ -185,17 +203,21 @@ export function bodyOf(task: StoredTask): TaskBody {
 
 export function toTask(stored: StoredTask): Task {
   const body = bodyOf(stored)
-  const { attempts, callback } = body
+  const { attempts, callback, inputs } = body
   return withDates({
     ...body,
     status: listedStatus(stored),
     ...attempts && { attempts: attempts.map(withDates) },
     ...callback && { callback: withDates(callback) },
+    ...inputs && {
+      inputs: Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, withDates(input)])),
+    },
   }) as unknown as Task
 }
 
 const TIMES = [
   'createdAt', 'startAt', 'startedAt', 'finishedAt', 'endedAt', 'nextAttemptAt', 'deliveredAt',
+  'askedAt', 'expiresAt',
 ]
 
 function withDates(view: object): object {

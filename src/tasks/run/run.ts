@@ -116,12 +116,13 @@ class RunContext implements TaskContext {
   readonly progress: TaskContext['progress']
   readonly files: TaskContext['files']
   readonly checkpoint: TaskContext['checkpoint']
+  readonly ask: TaskContext['ask']
   declare readonly signal: AbortSignal
   readonly #stop: Stop
 
   constructor(options: RunOptions) {
     const {
-      taskId, attempt, lastAttempt, workId, owner, external, context, progress, files, checkpoint,
+      taskId, attempt, lastAttempt, workId, owner, external, context, progress, files, checkpoint, ask,
     } = options
     this.taskId = taskId
     this.attempt = attempt
@@ -133,6 +134,7 @@ class RunContext implements TaskContext {
     this.progress = progress
     this.files = files
     this.checkpoint = checkpoint
+    this.ask = ask
     this.#stop = options.stop
     // An own property, so that a copy (`{ ...context }`) has it too. All contexts share one getter,
     // because V8 keeps a hidden class, and with it the whole run, for each getter that it meets.
@@ -171,6 +173,8 @@ function onTime(stop: Stop): void {
 }
 
 export const TIMED_OUT = new Error('The task ran longer than it may')
+
+const LEFT = new Error('The run has ended before its promise settled')
 
 /** Time for which a run may continue after its signal has aborted, in milliseconds. */
 const ABORT_GRACE_MS = 1000
@@ -212,6 +216,12 @@ export class Stop extends RunSignal {
         (value) => { resolve(onValue(value)) }, (error: unknown) => { resolve(onError(error)) },
       )
     })
+  }
+
+  /** Aborts the run, and waits for it no longer. */
+  leave(reason: unknown): void {
+    this.abort(reason)
+    this.waiting?.giveUp(LEFT)
   }
 
   end(): void {

@@ -143,6 +143,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/client: createClient': (options) => createClient(options),
   'longhaul/client: readNdjson': (options) => readNdjson(bytes(), options).next(),
   'longhaul/client: readPartialResults': (options) => readPartialResults(client, { statusUrl: undefined }, options).next(),
+  'longhaul/client: TaskHandle#answer': (options) => handle.answer({}, options),
   'longhaul/client: TaskHandle#cancel': (options) => handle.cancel(options),
   'longhaul/client: TaskHandle#changes': (options) => handle.changes(options),
   'longhaul/client: TaskHandle#file': (options) => handle.file('a.csv', options),

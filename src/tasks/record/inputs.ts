@@ -1,0 +1,39 @@
+/** A question that a run has asked. Times are milliseconds since 1970. */
+export interface InputDetails {
+  /** Name of the schema of the answer, among `asks` of the definition. */
+  readonly kind: string
+  readonly message: string
+  /** JSON Schema of the answer, if its library can return it. */
+  readonly schema?: Readonly<Record<string, unknown>> | undefined
+  readonly askedAt: number
+  readonly expiresAt: number
+  /** The answer, as a client sent it. */
+  readonly answer?: { readonly value: unknown } | undefined
+  /** `true` if a run has seen that nobody answered in time. */
+  readonly isTimedOut?: true | undefined
+}
+
+/** The questions of a task by their keys, in the order in which they were asked. */
+export type Inputs = Readonly<Record<string, InputDetails>>
+
+/** A question as clients see it. Times are ISO 8601. */
+export interface InputView {
+  readonly message: string
+  /** JSON Schema of the answer. Absent if the library of the schema cannot return it. */
+  readonly schema?: Readonly<Record<string, unknown>>
+  readonly askedAt: string
+  readonly expiresAt: string
+}
+
+/** Returns whether a client can still answer a question. */
+export function isOpen({ answer, isTimedOut }: InputDetails): boolean {
+  return answer === undefined && isTimedOut !== true
+}
+
+/** Returns the JSON of the questions that have no answer. */
+export function openInputsText(inputs: Inputs): string {
+  const open = Object.entries(inputs).filter(([, input]) => isOpen(input))
+  return JSON.stringify(Object.fromEntries(open.map(([key, { message, schema, askedAt, expiresAt }]) => [key, {
+    message, schema, askedAt: new Date(askedAt).toISOString(), expiresAt: new Date(expiresAt).toISOString(),
+  }])))
+}
