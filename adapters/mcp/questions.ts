@@ -39,18 +39,8 @@ interface Form {
  * property of a form. Anything else is a string with the JSON of the answer.
  */
 function formOf(schema: Fields | undefined): Form {
-  const properties = inner(schema, 'properties')
-  const shown = schema?.['type'] === 'object' && properties !== undefined
-    ? Object.entries(properties).map(([name, property]) => [name, fieldOf(property)] as const) : []
-  if (schema !== undefined && shown.length > 0 && shown.every(([, field]) => field !== undefined)) {
-    const { required } = schema
-    return {
-      schema: {
-        type: 'object', properties: Object.fromEntries(shown), ...Array.isArray(required) && { required },
-      },
-      read: (content) => content,
-    }
-  }
+  const fields = fieldsOf(schema)
+  if (fields !== undefined) return { schema: { type: 'object', ...fields }, read: (content) => content }
   const field = fieldOf(schema)
   const description = schema === undefined ? 'JSON' : `JSON, as this schema says: ${JSON.stringify(schema)}`
   return {
@@ -59,6 +49,17 @@ function formOf(schema: Fields | undefined): Form {
     },
     read: ({ [ANSWER]: given }) => field === undefined ? parsed(given) : given,
   }
+}
+
+/** Returns the fields for an object; `undefined` if a form cannot show it. */
+function fieldsOf(schema: Fields | undefined): Fields | undefined {
+  const given = inner(schema, 'properties')
+  if (schema?.['type'] !== 'object' || given === undefined) return undefined
+  const shown = Object.entries(given).map(([name, property]) => [name, fieldOf(property)] as const)
+  const required = Array.isArray(schema['required']) ? schema['required'] as unknown[] : []
+  if (shown.some(([, field]) => field === undefined)) return undefined
+  if (!required.every((name) => Object.hasOwn(given, String(name)))) return undefined
+  return { properties: Object.fromEntries(shown), ...required.length > 0 && { required } }
 }
 
 /** Returns the schema of one field of a form; `undefined` if a form cannot show it. */
