@@ -18,7 +18,7 @@ import { toolError, type McpTool } from './tool.js'
 /** One request of a client. */
 export interface Caller {
   readonly owner: string | undefined
-  /** What `run` receives as `context`. */
+  /** Value that `run` receives as `context`. */
   readonly context: unknown
   readonly signal: AbortSignal | undefined
   readonly onProgress: ((progress: TaskProgress) => unknown) | undefined

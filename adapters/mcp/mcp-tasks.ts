@@ -12,12 +12,12 @@ import { registerOn, type McpServerLike, type SdkRequest } from './sdk-server.js
 import { failureText } from './shown-task.js'
 import type { McpTool, McpToolListing } from './tool.js'
 
-/** What the authentication in front of an MCP server has found, as the official SDK passes it. */
+/** Client that the authentication in front of an MCP server has found, as the official SDK passes it. */
 export interface McpAuthInfo {
   /** Id of the OAuth client. */
   readonly clientId: string
   readonly scopes: readonly string[]
-  /** What your token verifier adds, such as the subject of the user. */
+  /** Additions of your token verifier, such as the subject of the user. */
   readonly extra?: Readonly<Record<string, unknown>>
 }
 

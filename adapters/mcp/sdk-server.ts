@@ -11,7 +11,7 @@ export interface McpServerLike {
   }
 }
 
-/** What the SDK passes to a handler, as far as it is read here. */
+/** The part of the second argument of a handler of the SDK that is read here. */
 interface SdkContext {
   readonly mcpReq: {
     readonly signal: AbortSignal

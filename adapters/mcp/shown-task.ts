@@ -12,7 +12,7 @@ const STATUS = {
   completed: 'completed', failed: 'failed', cancelled: 'cancelled',
 } as const satisfies Record<StoredTask['status'], string>
 
-/** How the call of a tool has ended. */
+/** The end of a call of a tool. */
 export type Outcome = { readonly result: Fields } | { readonly error: Fields } | undefined
 
 /** Returns the task as `tasks/get` shows it: the state, and the questions, the result or the error. */

@@ -39,9 +39,10 @@ const session = createTaskSessionFromClient(client, {
     const { result, error } = await send(request as unknown as Parameters<typeof send>[0])
     return error === undefined ? { kind: 'result', result: result ?? null } : { kind: 'error', error }
   },
-  onInputRequest: ({ params }) => {
-    console.log((params as { readonly message: string }).message, 'yes')
-    return { action: 'accept', content: { publish: true } }
+  onInputRequest: async ({ params }) => {
+    console.log((params as { readonly message?: string }).message, 'yes')
+    // The type depends on the kind of the request, which is a form here.
+    return { action: 'accept', content: { publish: true } } as never
   },
 })
 const execution = await session.callTool('report', { year: 2026 })

@@ -59,7 +59,7 @@ for (const [database, databaseUrl] of Object.entries(databases)) {
   describe(`Two MCP servers on ${database}`, () => {
     test('serve one handle in turn, to its question and its result', async (t) => {
       const { url, used } = await cluster(t, databaseUrl)
-      const session = await openSession(url, 'ann', () => ({ action: 'accept', content: { send: true } }))
+      const session = await openSession(url, 'ann', () => ({ send: true }))
       const { outcome } = await (await session.callTool('send-mail', { to: 'bob' })).settle()
       assert.deepEqual((resultFromTaskOutcome(outcome) as { structuredContent?: unknown }).structuredContent, { sent: true })
       assert.equal(new Set(used).size, 2)

@@ -1,4 +1,5 @@
 // An MCP server with tasks behind a port, and the official clients. `mcp-server.ts` starts the same as a process.
+import assert from 'node:assert/strict'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
@@ -82,21 +83,32 @@ export async function connect(url: string, owner: string, options: ClientOptions
   return client
 }
 
+/** Returns the content of the form with this message and these fields. */
+type FillForm = (message: string, fields: Readonly<Record<string, { readonly type: string }>>) => object
+
+interface FormParams {
+  readonly message: string
+  readonly requestedSchema: { readonly properties: Readonly<Record<string, { readonly type: string }>> }
+}
+
 /** Opens a session of `@modelcontextprotocol/ext-tasks`. Each request is a connection of its own. */
-export async function openSession(
-  url: string, owner: string, onInputRequest?: NonNullable<Parameters<typeof createTaskSessionFromClient>[1]>['onInputRequest'],
-): Promise<TaskEnabledSession & { readonly client: Client }> {
+export async function openSession(url: string, owner: string, fill?: FillForm): Promise<TaskEnabledSession> {
   const client = await connect(url, owner)
   const rawDispatch: RawClientDispatch = async (request) => {
-    const response = await rpc(url, owner, request as Message)
+    const response = await rpc(url, owner, request as unknown as Message)
     if (response.error) return { kind: 'error', error: response.error }
     return { kind: 'result', result: response.result as never }
   }
-  const session = createTaskSessionFromClient(client, {
+  return createTaskSessionFromClient(client, {
     endpointId: 'reports', rawDispatch, v2RequestFraming: { protocolVersion: VERSION, clientInfo, clientCapabilities: { elicitation: {} } },
-    ...onInputRequest && { onInputRequest },
+    ...fill && {
+      onInputRequest: async ({ kind, params }) => {
+        assert.equal(kind, 'elicitation')
+        const { message, requestedSchema: { properties } } = params as unknown as FormParams
+        return { action: 'accept', content: fill(message, properties) } as never
+      },
+    },
   })
-  return Object.assign(session, { client })
 }
 
 export interface Message {

@@ -124,7 +124,7 @@ describe('The handle of another client', () => {
   }
 
   test('is unknown if the task is that of no tool', async () => {
-    const { taskId } = await work.tasks.submit(work.hidden, undefined as never, { owner: 'ann' })
+    const { taskId } = await work.tasks.submit(work.hidden, undefined, { owner: 'ann' })
     assert.equal((await about('get', { taskId })).error?.code, -32_602)
   })
 
@@ -144,13 +144,9 @@ describe('The handle of another client', () => {
 describe('A task that asks', () => {
   test('sends its questions as forms, and gets the answers', async () => {
     const forms: Record<string, unknown> = {}
-    const session = await openSession(url, 'ann', ({ kind, params }, context) => {
-      assert.ok(kind === 'elicitation' && context.scope === 'task')
-      const { message, requestedSchema } = params as { message: string, requestedSchema: { properties: Record<string, unknown> } }
-      forms[message] = Object.fromEntries(Object.entries(requestedSchema.properties).map(([name, field]) => [name, (field as { type: string }).type]))
-      const content = { send: true, answer: message === 'How many?' ? 3 : '[{"tag":"new"}]' }
-      const names = Object.keys(requestedSchema.properties)
-      return { action: 'accept', content: Object.fromEntries(Object.entries(content).filter(([name]) => names.includes(name))) }
+    const session = await openSession(url, 'ann', (message, fields) => {
+      forms[message] = Object.fromEntries(Object.entries(fields).map(([name, { type }]) => [name, type]))
+      return 'send' in fields ? { send: true } : { answer: message === 'How many?' ? 3 : '[{"tag":"new"}]' }
     })
     const { outcome } = await (await session.callTool('send-mail', { to: 'all' })).settle()
     const result = resultFromTaskOutcome(outcome) as { structuredContent?: unknown }
@@ -215,7 +211,7 @@ describe('A client without the extension', () => {
 
   test('gets the result with version 1 of the official SDK', async () => {
     const client = new OldClient({ name: 'old', version: '1.0.0' })
-    await client.connect(new OldTransport(new URL(url), { requestInit: { headers: { authorization: 'Bearer ann' } } }) as never)
+    await client.connect(new OldTransport(new URL(url), { requestInit: { headers: { authorization: 'Bearer ann' } } }))
     const result = await client.callTool({ name: 'report', arguments: { year: 2026 } })
     assert.deepEqual(result['structuredContent'], done.structuredContent)
     await client.close()
