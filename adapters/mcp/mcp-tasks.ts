@@ -67,6 +67,7 @@ export interface McpTasks {
    * `tasks/update` and `tasks/cancel`. `undefined` for any other message. Never rejects.
    *
    * @example
+   * const mcp = mcpTasks(tasks, { tools: [mcpTool(report)], owner: 'anyone' })
    * const response = await mcp.handle({
    *   jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'report', arguments: { year: 2026 } },
    * })
@@ -77,6 +78,9 @@ export interface McpTasks {
    * `@modelcontextprotocol/server` 2. Call it before the server connects.
    *
    * @example
+   * import { McpServer } from '@modelcontextprotocol/server'
+   *
+   * const mcp = mcpTasks(tasks, { tools: [mcpTool(report)], owner: 'anyone' })
    * const server = new McpServer({ name: 'reports', version: '1.0.0' })
    * mcp.register(server)
    */

@@ -1,6 +1,6 @@
-// An MCP server whose tool takes a minute: npx tsx examples/mcp/main.ts. Then, in another terminal, call it with the
-// official client: npx tsx examples/mcp/client.ts. With DATABASE_URL set, kill the server while the client polls, and
-// start it again: the client gets its result.
+// npx tsx examples/mcp/main.ts
+// An MCP server whose tool takes a minute, and asks. In another terminal: npx tsx examples/mcp/client.ts
+// With DATABASE_URL set, kill the server while the client polls, and start it again: the client gets its result.
 import { createServer } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getRequestListener } from '@hono/node-server'
@@ -59,5 +59,5 @@ const server = createServer((request, response) => {
 })
 server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
   const address = server.address()
-  console.log(`http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/mcp`)
+  console.log(`MCP server at http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/mcp`)
 })
