@@ -78,7 +78,7 @@ export const reading: Cases<BlobsContext> = {
       let step = first
       while (step.done !== true) {
         for (const byte of step.value) {
-          if (byte !== byteAt(position++)) assert.fail(`${end}: byte ${position - 1} is another`)
+          if (byte !== byteAt(position++)) assert.fail(`${end}: byte ${position - 1} is not that of the old blob`)
         }
         step = await reader.next()
       }

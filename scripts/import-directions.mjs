@@ -17,7 +17,7 @@ const PURE_BUILTINS = new Set([
   'string_decoder', 'timers', 'timers/promises', 'url', 'util', 'zlib'
 ])
 
-const VOCABULARY = ['runtime', 'http', 'schema', 'stores', 'repositories', 'engine']
+const VOCABULARY = ['wire', 'runtime', 'http', 'schema', 'stores', 'repositories', 'engine']
 
 /**
  * The folders of `src`, lowest first, and the folders that each may import. A folder in a folder has an entry of its own where its
@@ -25,15 +25,16 @@ const VOCABULARY = ['runtime', 'http', 'schema', 'stores', 'repositories', 'engi
  * @type {Record<string, string[]>}
  */
 export const FOLDERS = {
-  'runtime': [],
-  'http': ['runtime'],
-  'schema': ['runtime', 'http'],
+  'wire': [],
+  'runtime': ['wire'],
+  'http': ['wire', 'runtime'],
+  'schema': ['wire', 'runtime', 'http'],
   'stores': ['runtime'],
   'engine': ['runtime', 'stores'],
-  'repositories': ['runtime', 'http'],
+  'repositories': ['wire', 'runtime', 'http'],
   'openapi': VOCABULARY,
   'idempotency': [...VOCABULARY, 'openapi'],
-  'json-array': ['runtime', 'http', 'schema'],
+  'json-array': ['wire', 'runtime', 'http', 'schema'],
   'tasks/definition': VOCABULARY,
   'tasks/record': [...VOCABULARY, 'tasks/definition'],
   'tasks/run': [...VOCABULARY, 'idempotency', 'tasks/definition', 'tasks/record'],
@@ -44,7 +45,8 @@ export const FOLDERS = {
   'resources': [...VOCABULARY, 'openapi'],
   'policies': [...VOCABULARY, 'openapi', 'idempotency'],
   'versions': [...VOCABULARY, 'openapi'],
-  'callbacks': [...VOCABULARY, 'tasks/definition', 'tasks/record', 'tasks/core'],
+  // A receiver of callbacks is a client of the tasks, and a server itself.
+  'callbacks': [...VOCABULARY, 'client', 'tasks/definition', 'tasks/record', 'tasks/core'],
   'records': [...VOCABULARY, 'openapi', 'tasks/definition', 'tasks/http'],
   'bulk': [...VOCABULARY, 'openapi', 'content', 'json-array', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'ndjson': [...VOCABULARY, 'openapi', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
@@ -52,8 +54,8 @@ export const FOLDERS = {
   'partial': [...VOCABULARY, 'openapi', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'operators': [...VOCABULARY, 'openapi', 'idempotency', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/core', 'tasks/http'],
   'uploads': [...VOCABULARY, 'openapi', 'idempotency', 'tasks/record', 'tasks/http'],
-  'client': [],
-  'testing': ['runtime', 'http', 'schema', 'tasks/definition'],
+  'client': ['wire'],
+  'testing': ['wire', 'runtime', 'http', 'schema', 'tasks/definition'],
 }
 
 /** `{ area: 'src', folder: 'tasks/run', rest: 'run.ts' }`; a file straight below an area has no folder. */
@@ -74,8 +76,9 @@ const TESTED = ['runtime', 'stores', 'engine']
 const SOCKETS = 'callbacks'
 /** Bindings of frameworks on node:http. */
 const FRAMEWORKS = ['fastify', 'koa']
-/** The client runs in browsers, and imports its own files only. */
+/** The client runs in browsers. It imports its own files, and the types of what it exchanges with a server. */
 const BROWSER_FOLDER = 'src/client/'
+const BROWSER_IMPORTS = [BROWSER_FOLDER, 'src/wire/']
 
 function packageName(specifier) {
   return specifier.split('/').slice(0, specifier.startsWith('@') ? 2 : 1).join('/')
@@ -115,8 +118,9 @@ function checkFolder(from, to) {
  */
 export function checkImport(path, specifier) {
   const from = place(path)
-  if (path.startsWith(BROWSER_FOLDER) && !(specifier.startsWith('.') && posix.join(posix.dirname(path), specifier).startsWith(BROWSER_FOLDER))) {
-    return 'src/client runs in browsers and imports its own files only'
+  if (path.startsWith(BROWSER_FOLDER)) {
+    const target = specifier.startsWith('.') ? posix.join(posix.dirname(path), specifier) : specifier
+    return BROWSER_IMPORTS.some((folder) => target.startsWith(folder)) ? undefined : 'src/client runs in browsers and imports its own files and src/wire only'
   }
   if (!specifier.startsWith('.')) return checkPackage(from, specifier)
   const to = place(posix.join(posix.dirname(path), specifier))

@@ -16,18 +16,21 @@ const NEEDED = [
   { used: /\bopenBrowser\b/, find: ['chromium', 'chromiumFile'] },
   { used: /\bskewedBy/, find: ['faketime', 'skewedBy'] },
   { used: /\bstrace\(/, find: ['strace', 'strace'] },
+  ...['Redis 6.0', 'Redis 8.0', 'Valkey 8.1'].map((server) => (
+    { used: new RegExp(`passesOn\\('${server}'`), find: ['redis-others', 'programsOf', server] }
+  )),
 ]
 
 /** Returns what is missing here, and the files that cannot run without it. */
 export async function missing(files) {
   const found = new Map()
-  for (const { used, instead, find: [module, name] } of NEEDED) {
+  for (const { used, instead, find: [module, name, ...args] } of NEEDED) {
     if (instead !== undefined && process.env[instead] !== undefined) continue
     const using = files.filter((file) => textOf(file).some((text) => used.test(text)))
     if (using.length === 0) continue
     try {
       const { [name]: find } = await load(module)
-      await find()
+      await find(...args)
     } catch ({ message }) {
       found.set(message, [...new Set([...found.get(message) ?? [], ...using])].sort())
     }

@@ -13,6 +13,8 @@ import { missing, startShared } from './test-servers.mjs'
 const FILE_TIMEOUT_MS = Number(process.env.LONGHAUL_TEST_FILE_TIMEOUT_MS ?? 240_000)
 /** Maximum time of all tests, in milliseconds. */
 const RUN_TIMEOUT_MS = 3_000_000
+/** Number of test processes at once. A run within a test has fewer. */
+const PROCESSES = Number(process.env.LONGHAUL_TEST_PROCESSES ?? 2 * availableParallelism())
 /** Folders whose files share processes, and the maximum number of files in one. */
 const SHARED = ['test/unit/']
 const FILES_IN_A_PROCESS = 25
@@ -63,8 +65,8 @@ const servers = await startShared(files)
 const isLong = (file) => file.endsWith('.slow.test.ts')
 try {
   // Most tests wait much. A long one loads the machine itself, and has limits of time: these run one on each core.
-  await runTests(files.filter((file) => !isLong(file)), 2 * availableParallelism(), FILE_TIMEOUT_MS)
-  await runTests(files.filter(isLong), availableParallelism(), 2 * FILE_TIMEOUT_MS)
+  await runTests(files.filter((file) => !isLong(file)), PROCESSES, FILE_TIMEOUT_MS)
+  await runTests(files.filter(isLong), Math.min(PROCESSES, availableParallelism()), 2 * FILE_TIMEOUT_MS)
 } finally {
   rmSync(programs, { recursive: true, force: true })
   for (const server of servers) await server.stop()

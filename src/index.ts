@@ -3,10 +3,11 @@ export {
   type Policy, type RequestHeaders, type ResponseHeaders,
 } from './http/exchange.js'
 export type { Transaction } from './engine/engine.js'
-export type { MaybePromise } from './runtime/maybe-promise.js'
+export type { MaybePromise } from './wire/maybe-promise.js'
 export {
-  ERROR_CODES, HttpError, httpError, isHttpError, upstreamError, type ErrorCode, type ErrorDetail,
+  ERROR_CODES, HttpError, httpError, isHttpError, upstreamError, type ErrorCode,
 } from './http/errors.js'
+export type { ErrorDetail } from './wire/errors.js'
 export { guard, reportErrorsTo, type ErrorPlace, type OnError } from './http/boundary.js'
 export { empty, json, jsonText, stream } from './http/respond.js'
 export { principalOf, type HostContext, type Principal } from './http/principal.js'
@@ -19,7 +20,7 @@ export {
   type ResultOf, type TaskDefinition, type TaskOptions, type TaskTypes,
 } from './tasks/definition/define.js'
 export type {
-  AnswerOf, Ask, Checkpoint, Question, TaskContext, TaskFile, TaskFiles,
+  AnswerOf, Ask, Checkpoint, Question, TaskContext, TaskFiles,
 } from './tasks/definition/run-context.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
 export type { PoolCounts, TasksHealth } from './tasks/core/task-core.js'
@@ -28,7 +29,7 @@ export type { OwnedTasks, SubmitArguments, TaskHandle } from './tasks/owned-task
 export type { TasksOptions } from './tasks/core/tasks-options.js'
 export type { Callbacks } from './tasks/core/task-core.js'
 export type { SpooledBody } from './tasks/http/spool-body.js'
-export type { TaskFailure, TaskProgress } from './tasks/record/details.js'
+export type { TaskFailure, TaskFile, TaskProgress } from './wire/task.js'
 export type { TaskEvent } from './tasks/record/diagnostics.js'
 export type { StoredTask, TaskStatus } from './engine/task.js'
 export { listedStatus } from './tasks/record/view.js'

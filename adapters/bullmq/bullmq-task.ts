@@ -8,7 +8,7 @@ import {
   defineTask, type TaskDefinition, type TaskOptions, type TaskSettings,
 } from '../../src/tasks/definition/define.js'
 import type { TaskContext } from '../../src/tasks/definition/run-context.js'
-import type { TaskProgress } from '../../src/tasks/record/details.js'
+import type { TaskProgress } from '../../src/wire/task.js'
 import type { JobEvents, JobQueue, QueuedJob } from './job-queue.js'
 import { JobWait } from './job-wait.js'
 

@@ -1,16 +1,14 @@
 import { Readable } from 'node:stream'
-import { isUint8Array } from 'node:util/types'
 import type { FastifyReply } from 'fastify'
-import {
-  closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce, type Chunk,
-} from '../../src/http/body/source.js'
+import { OutgoingBody, sizeOf } from '../../src/http/body/outgoing.js'
+import { closeUnread, isStreamed, type Chunk } from '../../src/http/body/source.js'
 import type { HttpResponse } from '../../src/http/exchange.js'
 import { copyHeadersToError } from '../../src/http/respond.js'
 import { checkHeader, hasNoContent, isList, together } from '../node/head.js'
 import { isGone } from '../node/host.js'
 import {
-  checkLength, cut, cutAfterTurn, dropRest, leavesBody, linger, mustClose, send as sendDirectly,
-  sizeOf, type Call, type Rescue,
+  cut, cutAfterTurn, dropRest, leavesBody, linger, mustClose, send as sendDirectly, type Call,
+  type Rescue,
 } from '../node/send.js'
 import { countUnread } from '../node/unread.js'
 
@@ -93,23 +91,18 @@ async function sendStream(
   rescue: Rescue,
 ): Promise<void> {
   const { req, res } = call
-  let source: Source | undefined
+  let source: OutgoingBody | undefined
   const close = (): void => { source?.close() }
   res.once('close', close)
   try {
-    source = new Source(body)
-    const isLate = wantsHeadAtOnce(response.headers) || !await source.firstWithin(HEAD_WAIT_MS)
-    const promised = Number(response.headers['content-length'] ?? NaN)
-    if (!isLate) {
-      const first = await source.peek()
-      checkLength(first.done === true ? 0 : sizeOf(first.value), promised, first.done === true)
-    }
+    source = new OutgoingBody(body, response.headers)
+    const isLate = !await source.begin()
     if (isGone(req, res)) {
       close()
       return
     }
     setHead(reply, response, false)
-    const chunks = chunksOf(source, call, rescue, promised, isLate)
+    const chunks = chunksOf(source, call, rescue, isLate)
     reply.send(Readable.from(chunks, { highWaterMark: 1 }))
   } catch (error) {
     close()
@@ -119,25 +112,14 @@ async function sendStream(
 
 /** Yields the body of a streamed response. If it fails, cuts the connection. */
 async function* chunksOf(
-  source: Source, call: Call, rescue: Rescue, promised: number, isLate: boolean,
+  source: OutgoingBody, call: Call, rescue: Rescue, isLate: boolean,
 ): AsyncGenerator<Chunk, void, undefined> {
-  let sent = 0
   try {
     // An empty chunk makes node:http send the status and headers.
     if (isLate) yield ''
-    for (;;) {
-      const step = await source.next()
-      if (step.done === true) break
-      const { value } = step
-      // `pipe` would throw it where nobody catches.
-      if (typeof value !== 'string' && !isUint8Array(value)) {
-        throw new TypeError(`A chunk of a body must be a string or a Uint8Array, not ${typeof value}`)
-      }
-      sent += sizeOf(value)
-      checkLength(sent, promised, false)
-      yield value
+    for (let chunk = await source.next(); chunk !== undefined; chunk = await source.next()) {
+      yield chunk
     }
-    checkLength(sent, promised, true)
     call.answered = true
     if (leavesBody(call)) await new Promise((resolve) => { linger(call.req, resolve) })
     else dropRest(call)

@@ -1,6 +1,5 @@
-import {
-  closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce,
-} from '../../src/http/body/source.js'
+import { OutgoingBody } from '../../src/http/body/outgoing.js'
+import { closeUnread, isStreamed } from '../../src/http/body/source.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../src/http/exchange.js'
 import { isFieldValue } from '../../src/http/fields/reader.js'
 
@@ -32,9 +31,9 @@ export async function toResponse(
     closeUnread(body)
     return new Response(null, { status, headers: fields })
   }
-  const source = new Source(body)
+  const source = new OutgoingBody(body, headers)
   try {
-    if (!wantsHeadAtOnce(headers) && await source.firstWithin(HEAD_WAIT_MS)) await source.peek()
+    await source.begin()
     return new Response(streamOf(source, request.signal, rescue), init(status, headers, fields))
   } catch (error) {
     source.close()
@@ -71,7 +70,9 @@ function fetchHeaders(
   return lines
 }
 
-function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): ReadableStream<Uint8Array> {
+function streamOf(
+  source: OutgoingBody, signal: AbortSignal, rescue: Rescue,
+): ReadableStream<Uint8Array> {
   let left = false
   const close = (): void => {
     left = true
@@ -82,10 +83,12 @@ function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): Readable
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
-        const chunk = await nextChunk(source)
+        const chunk = await source.next()
         // The stream was cancelled while reading, so there is nothing to report.
         if (left) return
-        if (chunk !== undefined) return controller.enqueue(chunk)
+        if (chunk !== undefined) {
+          return controller.enqueue(typeof chunk === 'string' ? encoder.encode(chunk) : chunk)
+        }
         signal.removeEventListener('abort', close)
         controller.close()
       } catch (error) {
@@ -97,13 +100,4 @@ function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): Readable
     },
     cancel: close,
   }, { highWaterMark: 0 })
-}
-
-async function nextChunk(source: Source): Promise<Uint8Array | undefined> {
-  for (;;) {
-    const step = await source.next()
-    if (step.done === true) return undefined
-    const bytes = typeof step.value === 'string' ? encoder.encode(step.value) : step.value
-    if (bytes.byteLength > 0) return bytes
-  }
 }

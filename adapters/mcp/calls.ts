@@ -6,7 +6,8 @@ import { submitTask } from '../../src/tasks/core/accept-task.js'
 import { answerTask } from '../../src/tasks/core/answer-task.js'
 import { cancelTask } from '../../src/tasks/core/change-task.js'
 import type { TaskCore } from '../../src/tasks/core/task-core.js'
-import { detailsOf, isIn, type Details, type TaskProgress } from '../../src/tasks/record/details.js'
+import { detailsOf, isIn, type Details } from '../../src/tasks/record/details.js'
+import type { TaskProgress } from '../../src/wire/task.js'
 import { pausesWait, waitFor } from '../../src/tasks/record/subscriptions.js'
 import {
   CODES, declaresTasks, invalidParams, isFields, McpError, missingExtension, unknownTask, type Fields,

@@ -2,7 +2,7 @@ import { readFailure } from '../../src/http/failure.js'
 import { checkOwnerId } from '../../src/http/requester.js'
 import { func, readOptions, value, whole, type OptionTable } from '../../src/runtime/options.js'
 import { telling, warn } from '../../src/runtime/warning.js'
-import type { TaskProgress } from '../../src/tasks/record/details.js'
+import type { TaskProgress } from '../../src/wire/task.js'
 import { coreOf, type Tasks } from '../../src/tasks/tasks.js'
 import { ToolCalls, type Caller } from './calls.js'
 import {

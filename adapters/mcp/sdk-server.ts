@@ -1,6 +1,6 @@
 import type { McpToolListing } from './tool.js'
 import { declaresForms, isFields, TASKS_EXTENSION, type Fields } from './protocol.js'
-import type { TaskProgress } from '../../src/tasks/record/details.js'
+import type { TaskProgress } from '../../src/wire/task.js'
 
 /** The methods of an `McpServer` of `@modelcontextprotocol/server` 2 that `register` calls. */
 export interface McpServerLike {

@@ -57,7 +57,7 @@ class TasksLifecycle implements BeforeApplicationShutdown {
 }
 
 const ENDPOINTS = [
-  'accept', 'callback', 'files', 'find', 'list', 'originOf', 'retry', 'spool', 'status', 'submit',
+  'accept', 'callback', 'files', 'find', 'list', 'open', 'respondOnce', 'retry', 'status', 'submit',
   'tasks',
 ] satisfies (keyof TaskEndpoints)[]
 

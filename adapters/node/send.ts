@@ -1,7 +1,6 @@
 import { ServerResponse } from 'node:http'
-import {
-  closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce, type Chunk,
-} from '../../src/http/body/source.js'
+import { OutgoingBody, sizeOf } from '../../src/http/body/outgoing.js'
+import { closeUnread, isStreamed, type Chunk } from '../../src/http/body/source.js'
 import type { HttpResponse } from '../../src/http/exchange.js'
 import { copyHeadersToError } from '../../src/http/respond.js'
 import { hasNoContent, writeHead } from './head.js'
@@ -135,7 +134,7 @@ async function sendStream(
   const { res } = call
   let gone = false
   let wake: () => void = ignore
-  let source: Source | undefined
+  let source: OutgoingBody | undefined
   res.once('close', () => {
     gone = true
     source?.close()
@@ -150,56 +149,35 @@ async function sendStream(
   })
   const open = (): void => { writeHead(res, response, undefined, false) }
   try {
-    source = new Source(body)
-    const events = wantsHeadAtOnce(response.headers)
-    if (events || !await source.firstWithin(HEAD_WAIT_MS)) {
+    source = new OutgoingBody(body, response.headers)
+    const { isEvents } = source
+    if (!await source.begin()) {
       if (gone) return
       open()
       res.flushHeaders()
-      if (events) res.flush?.()
+      if (isEvents) res.flush?.()
     }
-    const promised = Number(response.headers['content-length'] ?? NaN)
-    let sent = 0
     for (;;) {
-      const step = await source.next()
+      const chunk = await source.next()
       if (gone) return
-      if (step.done === true) break
-      const { value } = step
-      const size = sizeOf(value)
-      sent += size
-      checkLength(sent, promised, false)
-      if (size === 0) continue
+      if (chunk === undefined) break
       if (!res.headersSent) open()
       // Adapters for Lambda and others return nothing, and never emit `drain`.
-      const room: unknown = res.write(value)
-      if (events) res.flush?.()
+      const room: unknown = res.write(chunk)
+      if (isEvents) res.flush?.()
       if (room === false && !gone) {
-        const isRead = countUnread(call, size, value)
+        const isRead = countUnread(call, sizeOf(chunk), chunk)
         await drained()
         isRead()
       }
       if (gone) return
     }
-    checkLength(sent, promised, true)
     if (!res.headersSent) open()
     finish(call)
   } catch (error) {
     source?.close()
     copyHeadersToError(error, response)
     if (!gone) await sendFailure(call, error, rescue)
-  }
-}
-
-export function sizeOf(chunk: Chunk): number {
-  return typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.byteLength
-}
-
-export function checkLength(sent: number, promised: number, isEnd: boolean): void {
-  if (sent > promised) {
-    throw new RangeError(`The body is longer than its Content-Length of ${promised}`)
-  }
-  if (isEnd && sent < promised) {
-    throw new RangeError(`The body is ${sent} bytes long, and its Content-Length is ${promised}`)
   }
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { text, value } from '../../src/runtime/options.js'
+import { duration, text, value, type OptionTable } from '../../src/runtime/options.js'
 import { SHARES } from '../../src/stores/share-limits.js'
 
 /**
@@ -25,16 +25,14 @@ export interface RedisClient {
   duplicate(...options: never[]): RedisClient
   /** The connections of a Cluster: all, or those of a role. */
   nodes?(role?: 'master'): RedisClient[]
+  /** `INFO section`. */
+  info?(section: string): Promise<string>
   /** `PING`. */
   ping(): Promise<unknown>
   /** Closes the connection at once; with `true` the client connects again. */
   disconnect(reconnect?: boolean): void
   /** Options of the client. */
-  readonly options?: {
-    readonly keyPrefix?: string | undefined
-    readonly scaleReads?: unknown
-    readonly retryStrategy?: unknown
-  }
+  readonly options?: { readonly scaleReads?: unknown, readonly retryStrategy?: unknown }
   /** State of the connection: `ready`, `connecting`, … */
   readonly status?: string
   /** The socket. */
@@ -43,20 +41,49 @@ export interface RedisClient {
   on(event: string, listener: (...args: string[]) => void): unknown
 }
 
-function isClient(client: unknown): boolean {
-  const { evalsha, duplicate } = (client ?? {}) as Partial<RedisClient>
-  return typeof evalsha === 'function' && typeof duplicate === 'function'
+/** Options of `redis`. */
+export interface RedisOptions {
+  /** Your ioredis client (5 or 6): single, Cluster or Sentinel. You close it yourself. */
+  readonly client: RedisClient
+  /**
+   * Prefix of all keys and channels: 1 to 64 of `A-Z a-z 0-9 . _ -`. In keys it is the hash tag, so that
+   * a Cluster keeps them on one node. Each application on one Redis needs its own. Default `longhaul`.
+   */
+  readonly namespace?: string
+  /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
+  readonly timeoutMs?: number
+  /**
+   * Time without a renewal after which another process takes a run, in milliseconds: from 100 to
+   * 86,400,000. A process renews its runs at a third of it. Default 15,000.
+   */
+  readonly leaseMs?: number
+  /**
+   * Maximum number of finished tasks of one owner, and of its stored responses and finished uploads.
+   * Beyond it, the owner loses its own oldest. Default 100,000.
+   */
+  readonly maxEntriesPerOwner?: number
+  /** Maximum size of these tasks in bytes, and of these entries. Default 64 MiB. */
+  readonly maxBytesPerOwner?: number
 }
 
 export const REDIS = {
-  client: value(
-    'an ioredis client: new Redis(url), or new Redis.Cluster([…])', isClient, { required: true },
-  ),
+  client: value('an ioredis client: new Redis(url), or new Redis.Cluster([…])', (client) => {
+    const { evalsha, duplicate } = (client ?? {}) as Partial<RedisClient>
+    return typeof evalsha === 'function' && typeof duplicate === 'function'
+  }, { required: true }),
   namespace: text({
     pattern: /^[A-Za-z0-9._-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -', default: 'longhaul',
   }),
+  timeoutMs: duration({ min: 10, max: 4000, default: 1500 }),
+  leaseMs: duration({ min: 100, max: 86_400_000, default: 15_000 }),
   ...SHARES,
-}
+} satisfies OptionTable<RedisOptions>
+
+/** Options of a connection that longhaul itself opens, and that does not connect again. */
+export const OWN = {
+  lazyConnect: false, enableReadyCheck: true, enableOfflineQueue: true, autoResubscribe: false,
+  enableAutoPipelining: false, disconnectTimeout: 100, retryStrategy: null,
+} as never
 
 /** Returns whether reads of a Cluster may go to replicas, which lag behind. Scripts go to a master. */
 export function readsReplicas({ options: { scaleReads = 'master' } = {} }: RedisClient): boolean {
@@ -66,12 +93,9 @@ export function readsReplicas({ options: { scaleReads = 'master' } = {} }: Redis
 /** A number in a reply: a string with `stringNumbers` of ioredis. */
 export type Numeric = number | string
 
-export interface Script {
-  readonly source: string
-  readonly sha: string
-}
+export type Script = ReturnType<typeof script>
 
-export function script(source: string): Script {
+export function script(source: string): { readonly source: string, readonly sha: string } {
   return { source, sha: createHash('sha1').update(source).digest('hex') }
 }
 

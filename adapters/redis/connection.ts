@@ -1,23 +1,30 @@
 import { within } from '../../src/runtime/timers.js'
 import { Breaker, observed, type Fault, type StoreEvent } from '../../src/stores/calls.js'
 import type { Unsubscribe } from '../../src/stores/store.js'
-import { runScript, type RedisClient, type Script } from './client.js'
+import { OWN, runScript, type RedisClient, type Script } from './client.js'
 import { Watches } from './watches.js'
+
+/** Clients whose server has a version that is new enough. */
+const CHECKED = new WeakSet<RedisClient>()
 
 /** The calls of one store or engine to Redis. */
 export class Connection {
   readonly watches: Watches
-  readonly silence: Silence
   private readonly breaker: Breaker
+  /** `true` once the version of the server was checked. */
+  private isChecked: boolean
   private leftAt = -Infinity
+  /** Connections that are being checked. */
+  private readonly checking = new Set<RedisClient>()
 
   /** @param base - first key of each script, and start of all others */
   constructor(readonly client: RedisClient, readonly timeoutMs: number, readonly base: string) {
-    this.watches = new Watches(client)
-    this.silence = new Silence(timeoutMs)
-    this.silence.clients.add(client)
+    this.isChecked = !client.info || CHECKED.has(client)
+    this.watches = new Watches(client, (connection) => { void this.replaceSilent(connection) })
     this.breaker = new Breaker({
-      server: 'Redis', timeoutMs, onLate: () => { this.silence.check() },
+      server: 'Redis', timeoutMs, onLate: () => {
+        for (const each of client.nodes?.() ?? [client]) void this.replaceSilent(each)
+      },
       faultOf: (error) => {
         this.leaveReplica(error)
         return faultOf(error)
@@ -30,7 +37,8 @@ export class Connection {
   call<Reply, T>(
     verb: StoreEvent['verb'], work: () => Promise<Reply>, read: (reply: Reply) => T,
   ): Promise<T> {
-    return observed(verb, () => this.breaker.call(work, read))
+    const send = this.isChecked ? work : () => this.checkVersion().then(work)
+    return observed(verb, () => this.breaker.call(send, read))
   }
 
   run<Reply, T>(
@@ -72,17 +80,52 @@ export class Connection {
     if (!(error instanceof Error && OF_REPLICA.test(error.message)) || now - this.leftAt < LEAVE_MS) return
     this.leftAt = now
     this.watches.reconnect()
-    for (const client of this.silence.clients) {
-      const { status, options } = client
-      // Otherwise the client would not connect again, or does so already.
-      if (status === 'ready' && typeof options?.retryStrategy === 'function') client.disconnect(true)
-    }
+    const { client } = this
+    // Otherwise the client would not connect again, or does so already.
+    if (client.status === 'ready' && typeof client.options?.retryStrategy === 'function') client.disconnect(true)
   }
 
-  /** Ends checks, and the connection for notices once nothing is watched. */
-  release(): void {
-    this.silence.close()
-    this.watches.release()
+  /** @throws {TypeError} The server is too old. */
+  private async checkVersion(): Promise<void> {
+    // A user may lack the right to this command.
+    const info = await this.client.info?.('server').catch(() => '') ?? ''
+    const [, version = '', major] = /^redis_version:((\d+)\.\S+)/m.exec(info) ?? []
+    if (Number(major) < 6) {
+      throw new TypeError(`redis: the server has the version ${version}, and must have 6.0 or later`)
+    }
+    CHECKED.add(this.client)
+    this.isChecked = true
+  }
+
+  /**
+   * Disconnects a half-open connection, which a load balancer or NAT that lost its state leaves: the server
+   * replies to a new connection, and the old one has received nothing for a time limit. Its client then
+   * reconnects, and resends commands without a reply.
+   */
+  private async replaceSilent(connection: RedisClient): Promise<void> {
+    if (this.checking.has(connection)) return
+    this.checking.add(connection)
+    const { stream } = connection
+    const heard = stream?.bytesRead
+    // Its client connects one that is not connected.
+    const isSame = (): boolean => (
+      (connection.status === 'ready' || connection.status === 'connect')
+      && connection.stream === stream && connection.stream?.bytesRead === heard
+    )
+    if (isSame() && !await this.replies(connection)) {
+      const probe = connection.duplicate(OWN)
+      // Without a listener the client writes each failed connect to the console.
+      probe.on('error', () => undefined)
+      const isServing = await this.replies(probe)
+      probe.disconnect()
+      if (isServing && isSame()) connection.disconnect(true)
+    }
+    this.checking.delete(connection)
+  }
+
+  private replies(connection: RedisClient): Promise<boolean> {
+    return within(connection.ping(), this.timeoutMs, () => new Error('late'))
+      .then(() => true, () => false)
   }
 }
 
@@ -99,61 +142,3 @@ function faultOf(error: unknown): Fault {
 const OF_REPLICA = /\b(?:READONLY|MASTERDOWN|LOADING) /
 /** Minimum time between two such reconnects, in milliseconds: the application may use the client too. */
 const LEAVE_MS = 1000
-
-/** Options of a connection that only tests whether the server replies. */
-const PROBE = {
-  lazyConnect: false, enableOfflineQueue: true, enableReadyCheck: true, retryStrategy: null,
-  disconnectTimeout: 100,
-} as never
-
-export type Checked = Pick<
-  RedisClient, 'nodes' | 'status' | 'options' | 'stream' | 'ping' | 'duplicate' | 'disconnect'
->
-
-/**
- * Disconnects half-open connections, which a load balancer or NAT that lost its state leaves: the server
- * replies to a new connection, and the old one has received nothing for a time limit. Its client then
- * reconnects, and resends commands without a reply.
- */
-export class Silence {
-  readonly clients = new Set<Checked>()
-  private isChecking = false
-  private isClosed = false
-
-  constructor(private readonly timeoutMs: number) {}
-
-  /** Checks the connections, because a reply is late. */
-  check(): void {
-    if (this.isChecking) return
-    this.isChecking = true
-    const connections = [...this.clients].flatMap((client) => client.nodes?.() ?? client)
-    void Promise.allSettled(connections.map((each) => this.replaceSilent(each)))
-      .then(() => { this.isChecking = false })
-  }
-
-  close(): void {
-    this.isClosed = true
-  }
-
-  private async replaceSilent(connection: Checked): Promise<void> {
-    const { stream } = connection
-    const heard = stream?.bytesRead
-    // Its client connects one that is not connected.
-    const isSame = (): boolean => (
-      !this.isClosed && (connection.status === 'ready' || connection.status === 'connect')
-      && connection.stream === stream && connection.stream?.bytesRead === heard
-    )
-    if (!isSame() || await this.replies(connection)) return
-    const probe = connection.duplicate(PROBE)
-    // Without a listener the client writes each failed connect to the console.
-    probe.on('error', () => undefined)
-    const isServing = await this.replies(probe)
-    probe.disconnect()
-    if (isServing && isSame()) connection.disconnect(true)
-  }
-
-  private replies(connection: Checked): Promise<boolean> {
-    return within(connection.ping(), this.timeoutMs, () => new Error('late'))
-      .then(() => true, () => false)
-  }
-}

@@ -6,9 +6,9 @@ import {
   createdTask, type Changed, type Created, type Expected, type NewTask, type StoredTask,
   type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
-import { duration, readOptions, type OptionTable } from '../../src/runtime/options.js'
+import { readOptions } from '../../src/runtime/options.js'
 import type { StoreEvent } from '../../src/stores/calls.js'
-import { readsReplicas, REDIS, runScript, type Numeric, type RedisClient, type Script } from './client.js'
+import { readsReplicas, REDIS, runScript, type Numeric, type RedisOptions, type Script } from './client.js'
 import { Connection } from './connection.js'
 import { createArgument, pageArgument, toTask, type Row } from './rows.js'
 import {
@@ -16,39 +16,8 @@ import {
 } from './task-scripts.js'
 import { Worker } from './worker.js'
 
-/** Options of `RedisTaskEngine`. */
-export interface RedisTaskEngineOptions {
-  /** Your ioredis client (5 or 6): single, Cluster or Sentinel. You close it yourself. */
-  readonly client: RedisClient
-  /**
-   * Prefix of all keys and channels: 1 to 64 of `A-Z a-z 0-9 . _ -`. In keys it is the hash tag, so that
-   * a Cluster keeps them on one node. Each application on one Redis needs its own. Default `longhaul`.
-   */
-  readonly namespace?: string
-  /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
-  readonly timeoutMs?: number
-  /**
-   * Time without a renewal after which another process takes a run, in milliseconds: from 100 to
-   * 86,400,000. A process renews its runs at a third of it. Default 15,000.
-   */
-  readonly leaseMs?: number
-  /**
-   * Maximum number of finished tasks of one owner, and of its stored responses and finished uploads.
-   * Beyond it, the owner loses its own oldest. Default 100,000.
-   */
-  readonly maxEntriesPerOwner?: number
-  /** Maximum size of these tasks in bytes, and of these entries. Default 64 MiB. */
-  readonly maxBytesPerOwner?: number
-}
-
-export const REDIS_TASK_ENGINE = {
-  ...REDIS,
-  timeoutMs: duration({ min: 10, max: 4000, default: 1500 }),
-  leaseMs: duration({ min: 100, max: 86_400_000, default: 15_000 }),
-} satisfies OptionTable<RedisTaskEngineOptions>
-
 /**
- * Task engine on Redis 6.2 or later (or Valkey). A task is one hash. A script makes each change of it,
+ * Task engine on Redis 6.0 or later (or Valkey). A task is one hash. A script makes each change of it,
  * together with everything that depends on it. What is due stands in sorted sets, in turns between
  * callers, and one script ends the runs of a process and begins the next ones.
  */
@@ -64,9 +33,9 @@ export class RedisTaskEngine implements TaskEngine {
   private closing: Promise<void> | undefined
 
   /** @throws {TypeError} An option is unknown or out of range. */
-  constructor(options: RedisTaskEngineOptions) {
+  constructor(options: RedisOptions) {
     const { client, namespace, timeoutMs, leaseMs, maxEntriesPerOwner, maxBytesPerOwner } =
-      readOptions('RedisTaskEngine', options, REDIS_TASK_ENGINE)
+      readOptions('redis', options, REDIS)
     const connection = this.connection = new Connection(client, timeoutMs, `{${namespace}}:engine:`)
     const share = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
     this.worker = new Worker(connection, leaseMs, share)
@@ -130,7 +99,7 @@ export class RedisTaskEngine implements TaskEngine {
   }
 
   counts(pool: string): Promise<PoolCounts> {
-    return this.connection.run('counts', COUNTS, [pool], (reply: CountsReply) => {
+    return this.connection.run('counts', COUNTS, [pool], (reply: readonly Numeric[]) => {
       const [running = 0, waiting = 0, delayed = 0, oldest = 0] = reply.map(Number)
       const counts = { running, waiting, delayed }
       return waiting > 0 ? { ...counts, oldestWaitingMs: Math.max(oldest, 0) } : counts
@@ -156,7 +125,7 @@ export class RedisTaskEngine implements TaskEngine {
   }
 
   close({ drainMs }: { readonly drainMs: number }): Promise<void> {
-    return this.closing ??= this.worker.close(drainMs).then(() => { this.connection.release() })
+    return this.closing ??= this.worker.close(drainMs).then(() => { this.connection.watches.release() })
   }
 
   /** Runs a script that changes tasks. Rejects with a `StoreUnavailableError`. */
@@ -190,7 +159,6 @@ const CLOCK_MARGIN_MS = 60_000
 type CreateResult = readonly ['created' | 'exists' | 'replaced', Row] | readonly ['caller_full']
   | readonly ['new', createdAt: Numeric, startAt: Numeric, expiresAt: Numeric]
 type ReadReply = readonly [now: Numeric, row?: Row | null]
-type CountsReply = readonly Numeric[]
 
 function taskIn(row: unknown): StoredTask | undefined {
   return row ? toTask(row as Row) : undefined

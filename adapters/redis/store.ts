@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { duration, readOptions, type OptionTable } from '../../src/runtime/options.js'
+import { duration, readOptions } from '../../src/runtime/options.js'
 import { newId } from '../../src/runtime/random-id.js'
 import type { StoreEvent } from '../../src/stores/calls.js'
 import { entryFault } from '../../src/stores/entry-fault.js'
@@ -8,51 +8,43 @@ import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
   type ReplaceOptions, type Replaced, type Revision, type Store, type Unsubscribe, type WriteOptions,
 } from '../../src/stores/store.js'
-import { readsReplicas, REDIS, runScript, script, type Numeric, type RedisClient } from './client.js'
+import {
+  readsReplicas, REDIS, runScript, script, type Numeric, type RedisOptions,
+} from './client.js'
 import { Connection, NEVER } from './connection.js'
-import type { RedisTaskEngineOptions } from './engine.js'
 
 /** Memory of an entry in Redis beside its text, in bytes. An estimate. */
 const OVERHEAD = 200
 
-type RedisStoreOptions = Pick<
-  RedisTaskEngineOptions,
-  'client' | 'namespace' | 'timeoutMs' | 'maxEntriesPerOwner' | 'maxBytesPerOwner'
->
-
-const REDIS_STORE = {
-  ...REDIS, timeoutMs: duration({ min: 10, max: 60_000, default: 1500 }),
-} satisfies OptionTable<RedisStoreOptions>
+/** A store without an engine may wait longer than a request to tasks. */
+const REDIS_STORE = { ...REDIS, timeoutMs: duration({ min: 10, max: 60_000, default: 1500 }) }
 
 /**
- * A store on Redis 6.2 or later (or Valkey). `get` is a command, the other methods are scripts on one
+ * A store on Redis 6.0 or later (or Valkey). `get` is a command, the other methods are scripts on one
  * key. The process makes the revisions, so that it recognises its own write if the client has sent it
  * twice.
  */
 export class RedisStore implements Store {
   readonly shared = true
-  private readonly client: RedisClient
   private readonly connection: Connection
-  private readonly prefix: string
   private readonly limits: ShareLimits
   private closed = false
 
   /** @throws {TypeError} An option is not valid or unknown. */
-  constructor(options: RedisStoreOptions) {
+  constructor(options: RedisOptions) {
     const { client, namespace, timeoutMs, maxEntriesPerOwner, maxBytesPerOwner } =
-      readOptions('RedisStore', options, REDIS_STORE)
-    this.client = client
-    this.prefix = `${namespace}:`
-    this.connection = new Connection(client, timeoutMs, this.prefix)
+      readOptions('redis', options, REDIS_STORE)
+    this.connection = new Connection(client, timeoutMs, `${namespace}:`)
     this.limits = { maxEntries: maxEntriesPerOwner, maxBytes: maxBytesPerOwner }
   }
 
   get(key: string): Promise<Entry | undefined> {
-    const name = `${this.prefix}e:${key}`
+    const { client, base } = this.connection
+    const name = `${base}e:${key}`
     const fault = entryFault(key)
     if (fault) return Promise.reject(fault)
     return this.call('get', () => (
-      readsReplicas(this.client) ? runScript(this.client, GET, 1, name) : this.client.get(name)
+      readsReplicas(client) ? runScript(client, GET, 1, name) : client.get(name)
     ), (reply) => toEntry(reply as string | null))
   }
 
@@ -81,7 +73,8 @@ export class RedisStore implements Store {
       const fault = entryFault(key)
       if (fault) throw fault
       if (!Number.isSafeInteger(by)) throw new TypeError(UNSAFE)
-      const counter = await runScript(this.client, INCREMENT, 1, `${this.prefix}n:${key}`, by, toPx(ttlMs))
+      const { client, base } = this.connection
+      const counter = await runScript(client, INCREMENT, 1, `${base}n:${key}`, by, toPx(ttlMs))
       const [value, left] = counter as [string?, Numeric?]
       if (value === undefined) throw new TypeError(UNSAFE)
       return { value: Number(value), resetMs: Math.max(Number(left), 0) }
@@ -89,13 +82,13 @@ export class RedisStore implements Store {
   }
 
   watch(key: string, listener: () => void): Promise<Unsubscribe> {
-    return this.closed ? closedError() : this.connection.watch(`${this.prefix}w:${key}`, listener)
+    return this.closed ? closedError() : this.connection.watch(`${this.connection.base}w:${key}`, listener)
   }
 
   close(): Promise<void> {
     this.closed = true
     this.connection.watches.clear()
-    this.connection.release()
+    this.connection.watches.release()
     return Promise.resolve()
   }
 
@@ -108,15 +101,12 @@ export class RedisStore implements Store {
     const fault = entryFault(key, value, owner)
     if (fault) return Promise.reject(fault)
     const revision = owner !== undefined && evictable === true ? `${newId()}:${shareOf(owner)}` : newId()
+    const text = `${revision}\n${value}`
     return this.call(verb, () => (
-      runScript(
-        this.client, WRITE, 1, `${this.prefix}e:${key}`, `${this.prefix}w:${key}`, expected,
-        `${revision}\n${value}`, ...ttlMs === undefined ? [] : [toPx(ttlMs)],
-      )
-    ), (reply) => {
-      const [done, text] = reply as [Numeric, string?]
+      this.sendWrite(key, expected, text, ...ttlMs === undefined ? [] : [toPx(ttlMs)])
+    ), ([done, there]) => {
       const isDone = Number(done) === 1
-      const entry = isDone ? undefined : toEntry(text ?? null)
+      const entry = isDone ? undefined : toEntry(there ?? null)
       if (!isDone && entry?.revision !== revision) return read(undefined, entry)
       // An entry that is not counted expires as usual.
       this.count(key, revision, value, ttlMs).catch(() => undefined)
@@ -126,12 +116,16 @@ export class RedisStore implements Store {
 
   /** Deletes an entry. Returns the revision that it had, if it was there. */
   private remove(key: string, revision: Revision): Promise<Revision | undefined> {
-    return this.call('delete', () => (
-      runScript(this.client, WRITE, 1, `${this.prefix}e:${key}`, `${this.prefix}w:${key}`, revision)
-    ), (reply) => {
-      const [done, deleted] = reply as [Numeric, string?]
-      return Number(done) === 1 ? deleted : undefined
-    })
+    return this.call('delete', () => this.sendWrite(key, revision), ([done, deleted]) => (
+      Number(done) === 1 ? deleted : undefined
+    ))
+  }
+
+  private sendWrite(
+    key: string, ...args: readonly (string | number)[]
+  ): Promise<readonly [done: Numeric, text?: string]> {
+    const { client, base } = this.connection
+    return runScript(client, WRITE, 1, `${base}e:${key}`, `${base}w:${key}`, ...args) as never
   }
 
   /**
@@ -144,10 +138,11 @@ export class RedisStore implements Store {
     const [, share] = revision.split(':')
     if (share === undefined) return
     const bytes = value === undefined ? '' : key.length + Buffer.byteLength(value) + OVERHEAD
-    const tag = `${this.prefix}o:{${share}}`
+    const { client, base } = this.connection
+    const tag = `${base}o:{${share}}`
     const { maxEntries, maxBytes } = this.limits
     const gone = await runScript(
-      this.client, COUNT, 4, tag, `${tag}:e`, `${tag}:n`, `${tag}:${NEVER}`, key, revision, bytes,
+      client, COUNT, 4, tag, `${tag}:e`, `${tag}:n`, `${tag}:${NEVER}`, key, revision, bytes,
       ttlMs === undefined ? '' : Math.ceil(ttlMs), maxEntries, maxBytes,
     ) as string[]
     for (let at = 0; at < gone.length; at += 2) {

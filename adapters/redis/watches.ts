@@ -1,18 +1,12 @@
-import {
-  clearInterval, clearTimeout, setImmediate, setInterval, setTimeout,
-} from '../../src/runtime/timers.js'
+import { clearInterval, clearTimeout, setInterval, setTimeout } from '../../src/runtime/timers.js'
 import { WatchList } from '../../src/runtime/notices.js'
 import type { Unsubscribe } from '../../src/stores/store.js'
-import type { RedisClient } from './client.js'
+import { OWN, type RedisClient } from './client.js'
 
 /** Delay before another connection replaces one that has ended, in milliseconds. */
 const REOPEN_MS = 250
-/** Interval of pings of the subscriber, which must reply before the next one, in milliseconds. */
+/** Interval of checks of the connection, in milliseconds. */
 const BEAT_MS = 2500
-const OPTIONS = {
-  lazyConnect: false, enableReadyCheck: true, enableOfflineQueue: true, autoResubscribe: false,
-  enableAutoPipelining: false, disconnectTimeout: 100, retryStrategy: null,
-}
 
 /**
  * Change notices by pub/sub over one connection, which is opened for the first watch. Notices are lost
@@ -28,7 +22,10 @@ export class Watches {
   /** Latest error of the connection; `undefined` while it is ready. */
   lastError: unknown
 
-  constructor(private readonly client: RedisClient) {}
+  /** @param check - disconnects a connection that is half-open */
+  constructor(
+    private readonly client: RedisClient, private readonly check: (connection: RedisClient) => void,
+  ) {}
 
   /** Adds a watch, which is active once `active` resolves. */
   add(
@@ -80,12 +77,12 @@ export class Watches {
   private open(): void {
     const nodes = this.client.nodes?.('master')
     const source = nodes ? nodes[Math.floor(Math.random() * nodes.length)] : this.client
-    const subscriber = this.subscriber = source?.duplicate(OPTIONS as never)
+    const subscriber = this.subscriber = source?.duplicate(OWN)
     if (!subscriber) return this.reopen()
-    const heart = beating(subscriber)
+    const beat = setInterval(() => { this.check(subscriber) }, BEAT_MS).unref()
     subscriber.on('message', (channel) => { this.list.notify(channel) })
     subscriber.on('end', () => {
-      clearInterval(heart)
+      clearInterval(beat)
       if (this.subscriber === subscriber) this.reopen()
     })
     // Without a listener the client writes each failed connect to the console.
@@ -113,18 +110,4 @@ export class Watches {
     this.timer = undefined
     subscriber?.disconnect()
   }
-}
-
-/** Disconnects a connection that does not reply: it may be half-open for ever. */
-function beating(subscriber: RedisClient): ReturnType<typeof setInterval> {
-  let isSilent = false
-  return setInterval(() => {
-    // After the process has read what has arrived, because it may have been busy itself.
-    setImmediate(() => {
-      if (isSilent) subscriber.disconnect()
-      isSilent = true
-      const heard = (): void => { isSilent = false }
-      subscriber.ping().then(heard, heard)
-    })
-  }, BEAT_MS).unref()
 }

@@ -63,7 +63,7 @@ export class Worker {
   private readonly id = newId()
   private work: LeasedWork | undefined
   private readonly pools = new Map<string, Pool>()
-  /** The runs of this process by name. */
+  /** The runs of this process by id, birth and lease. */
   private readonly runs = new Map<string, LeasedRun>()
   /** Leases of turns that have no outcome yet. */
   private readonly pending = new Set<string>()
@@ -105,8 +105,8 @@ export class Worker {
   change(ref: TaskRef, expected: Expected, change: TaskChange): Promise<Changed> {
     const args = changeArguments(ref, expected, change, newId())
     return this.connection.call('change', () => new Promise<Outcome>((resolve, reject) => {
-      const endsIn = change.status && 'lease' in expected ? this.poolOf(ref, expected.lease) : undefined
-      this.waiting.push({ args, endsIn, resolve, reject })
+      const run = change.status && 'lease' in expected ? this.runs.get(keyOf(ref, expected.lease)) : undefined
+      this.waiting.push({ args, endsIn: run?.task.pool, resolve, reject })
       this.turn()
     }), ([outcome, row]) => {
       if (outcome === 'caller_full') return { outcome }
@@ -118,11 +118,6 @@ export class Worker {
   /** Notes the time until something is due, in a reply. */
   noteDue(ms: Numeric | null): void {
     if (ms !== null) this.work?.lookIn(Math.max(Number(ms), 0))
-  }
-
-  private poolOf({ id }: TaskRef, lease: string): string | undefined {
-    for (const run of this.runs.values()) if (run.lease === lease && run.task.id === id) return run.task.pool
-    return undefined
   }
 
   private noteReady(pool: Pool): void {
@@ -209,10 +204,10 @@ export class Worker {
 
   private perform(pool: Pool, run: LeasedRun): void {
     const work = this.work as LeasedWork
-    const name = runName(run)
-    this.runs.set(name, run)
+    const key = keyOf(run.task, run.lease)
+    this.runs.set(key, run)
     void work.perform(run).finally(() => {
-      this.runs.delete(name)
+      this.runs.delete(key)
       const next = pool.begun.shift()
       if (next) this.perform(pool, next)
       else work.options.places.release(pool.name)
@@ -244,7 +239,8 @@ export class Worker {
     }
     for (const name of own) {
       const [id = '', birth = '', lease = ''] = name.split('\0')
-      if (known.has(name) || this.runs.has(name) || this.pending.has(lease)) continue
+      const key = keyOf({ id, birth }, lease)
+      if (known.has(key) || this.runs.has(key) || this.pending.has(lease)) continue
       // A run that still waits for its place goes to whoever has one.
       for (const pool of pools) pool.begun = pool.begun.filter((run) => runName(run) !== name)
       this.change({ id, birth }, { lease }, { status: 'queued', isGivenBack: true }).catch(() => undefined)
@@ -254,6 +250,10 @@ export class Worker {
     // Otherwise a take decides.
     if (!pools.some(({ name, isWaiting }) => isWaiting && places.freeIn(name) > 0)) work.noteSuccess('take')
   }
+}
+
+function keyOf({ id, birth }: TaskRef, lease: string): string {
+  return `${id}\0${birth}\0${lease}`
 }
 
 type Outcome = readonly ['changed', Row] | readonly ['conflict', Row?] | readonly ['caller_full', null?]

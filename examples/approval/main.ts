@@ -1,6 +1,8 @@
+// npx tsx examples/approval/main.ts
 // An agent that wants to send a mail, and asks first. Start it, open the printed address, and answer. With DATABASE_URL
 // set, stop it while the question waits, and start it again: the question is still there.
 import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { createTasks, defineTask, jsonSchema, router, stream, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
@@ -98,6 +100,6 @@ const handler = router({
   'POST /tasks/{id}/input': endpoints.input,
 })
 
-const server = createServer(toNode(handler)).listen(Number(process.env['PORT'] ?? 3000), () => {
-  console.log(`http://localhost:${String((server.address() as { port: number }).port)}`)
+const server = createServer(toNode(handler)).listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
+  console.log(`Ready at http://127.0.0.1:${(server.address() as AddressInfo).port}`)
 })

@@ -6,7 +6,7 @@ import type { HttpRequest } from '../http/exchange.js'
 import { type ArrayPosition, UNKNOWN_MEMBER } from '../json-array/array-position.js'
 import { readElements, type ElementOptions } from '../json-array/array-reader.js'
 import { hasWellFormedStrings } from '../json-array/element-reader.js'
-import { Gathered } from '../runtime/text.js'
+import { readStart, withRest } from '../runtime/text.js'
 import { nextTurn } from '../runtime/timers.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { childPointer, isArrayIndex } from '../schema/pointer.js'
@@ -18,6 +18,8 @@ export type BulkBody = WholeBody | LargeBody
 
 export interface WholeBody {
   readonly whole: Block<never>
+  /** Number of items. */
+  readonly items: number
 }
 
 export interface LargeBody {
@@ -39,16 +41,16 @@ type BodySettings = Pick<BulkSettings<never>,
   'items' | 'path' | 'otherMembers' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'
   | 'maxBodyBytes'>
 
-export function checkHead({ maxBodyBytes }: BodySettings, request: HttpRequest): void {
+/** Checks the headers. Returns the content coding of the body. */
+export function checkHead({ maxBodyBytes }: BodySettings, request: HttpRequest<unknown>): string {
   const { headers } = request
   checkJsonType(headers)
   // Some bindings and versions of HTTP do not announce a body: only a length of 0 means none.
   const { 'content-type': type, 'content-length': length } = headers
   if (type === undefined && length !== '0') throw unsupported()
-  bodyCoding(request)
-  if (Number(length) > maxBodyBytes) {
-    throw bodyTooLarge(maxBodyBytes)
-  }
+  const coding = bodyCoding(request)
+  if (Number(length) > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
+  return coding
 }
 
 /** Returns true if your framework's body parser has left a value, and not text or bytes. */
@@ -59,19 +61,36 @@ export function isValue(parsed: HttpRequest['body']['parsed']): boolean {
 
 /** Reads a body: as a whole if it has up to `streamAboveBytes` bytes, else in batches. */
 export async function readBody(settings: BodySettings, open: OpenDecoded): Promise<BulkBody> {
-  const first = new Gathered()
-  for await (const piece of await open(0)) {
-    first.add(piece)
-    if (first.size > settings.streamAboveBytes) return largeBody(settings, open)
-  }
-  return bodyOfBytes(settings, first.bytes)
+  const pieces = (await open(0))[Symbol.asyncIterator]()
+  const { bytes, isWhole } = await readStart(pieces, settings.streamAboveBytes)
+  if (isWhole) return bodyOfBytes(settings, bytes)
+  await pieces.return?.()
+  return largeBody(settings, open)
 }
 
 export function largeBody(settings: BodySettings, open: OpenDecoded): LargeBody {
   return {
     open: (from) => readBlocks(settings, open, from),
-    measure: () => measure(settings, open),
+    measure: async () => {
+      // Yields before and after it, so that the event loop is not blocked by two readings in a row.
+      await nextTurn()
+      const size = await measure(settings, await open(0))
+      await nextTurn()
+      return size
+    },
   }
+}
+
+/** A body that was read once. */
+export type PassedBody = Pick<WholeBody, 'items'> & Partial<WholeBody>
+
+/** Checks a body and counts its items, while its bytes pass. */
+export async function readPassing(
+  settings: BodySettings, decoded: AsyncIterable<Uint8Array>,
+): Promise<PassedBody> {
+  const pieces = decoded[Symbol.asyncIterator]()
+  const { bytes, isWhole } = await readStart(pieces, settings.streamAboveBytes)
+  return isWhole ? bodyOfBytes(settings, bytes) : measure(settings, withRest(bytes, pieces))
 }
 
 async function* readBlocks(
@@ -84,18 +103,17 @@ async function* readBlocks(
   }
 }
 
-async function measure(settings: BodySettings, open: OpenDecoded): Promise<BodySize> {
+async function measure(
+  settings: BodySettings, decoded: AsyncIterable<Uint8Array>,
+): Promise<BodySize> {
   let items = 0
   let batchBytes = 0
-  // Yields before and after it, so that the event loop is not blocked by two readings in a row.
-  await nextTurn()
-  const elements = readElements(await open(0), { ...elementOptions(settings), countOnly: true })
+  const elements = readElements(decoded, { ...elementOptions(settings), countOnly: true })
   for await (const { count, bytes } of elements) {
     items += count
     batchBytes = Math.max(batchBytes, bytes)
   }
   if (items === 0) throw httpError('empty_batch')
-  await nextTurn()
   return { items, batchBytes }
 }
 
@@ -123,7 +141,8 @@ export function bodyOfValue(settings: BodySettings, body: unknown, wellFormed: b
   if (items.length > maxItems) {
     throw httpError('body_too_large', { message: `The body has more than ${maxItems} items.` })
   }
-  return { whole: { records: items, last: items.length, wellFormed, bytes: 0 } }
+  const { length } = items
+  return { whole: { records: items, last: length, wellFormed, bytes: 0 }, items: length }
 }
 
 function itemsOf({ items, path, otherMembers }: BodySettings, body: unknown): unknown[] {

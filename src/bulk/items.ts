@@ -1,21 +1,24 @@
-import { content, redirected } from '../content/content.js'
-import { blobSource, type ContentSource } from '../content/source.js'
+import { createHash } from 'node:crypto'
+import { content } from '../content/content.js'
+import type { ContentSource } from '../content/source.js'
+import { isFinalStatus } from '../engine/task.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest } from '../http/exchange.js'
 import { NDJSON_TYPE } from '../http/fields/ndjson-types.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import { operation, parameter, response } from '../openapi/operation.js'
-import { hasMethod, readOptions, value, type OptionTable } from '../runtime/options.js'
-import type { Blobs } from '../stores/blobs.js'
-import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import { isFinalStatus } from '../engine/task.js'
 import { itemSchema } from '../records/http.js'
-import type { StoredReport } from '../records/stored-report.js'
-import { deleteBlobs, blobBytes } from '../stores/blob-rules.js'
-import type { Retry } from '../stores/calls.js'
-import type { EndedTask, ExternalResource } from '../tasks/definition/external-resource.js'
-import type { Spool } from '../records/spool.js'
+import { reportGone } from '../records/stored-report.js'
+import { findTail } from '../records/tails.js'
+import { hasMethod, readOptions, value, type OptionTable } from '../runtime/options.js'
+import { bytesBetween } from '../runtime/text.js'
+import type { Blobs } from '../stores/blobs.js'
+import { partBytes, partKeys, readParts, type PartList } from '../stores/parts.js'
+import type { TaskEndpoints } from '../tasks/http/endpoints.js'
+import { detailsOf } from '../tasks/record/details.js'
 import { isOnlyFailed, onlyParameter } from './operation.js'
+import type { BulkItem } from '../wire/report.js'
+import { BULK_BLOBS } from './task.js'
 
 /** Options of `bulkItems`. */
 export interface BulkItemsOptions<C> {
@@ -63,7 +66,6 @@ export function bulkItems<C = unknown>(options: BulkItemsOptions<C>): Handler<C>
     responses: {
       200: items,
       206: { ...items, description: 'A part of the items' },
-      ...blobs.link && redirected,
       ...errorResponses(
         'invalid_query', 'task_not_found', 'not_found', 'not_acceptable', 'task_not_final',
         'range_not_satisfiable',
@@ -75,78 +77,50 @@ export function bulkItems<C = unknown>(options: BulkItemsOptions<C>): Handler<C>
 async function findReport<C>(
   endpoints: TaskEndpoints<C>, blobs: Blobs, request: HttpRequest<C>,
 ): Promise<ContentSource | undefined> {
-  const only = isOnlyFailed(request) ? 'failed' : 'all'
+  const isFiltered = isOnlyFailed(request)
   const task = await endpoints.find(request, '/items')
   if (task === undefined) return undefined
-  if (!isFinalStatus(task.status)) throw httpError('task_not_final', { headers: { 'retry-after': '1' } })
-  // If the last run was killed, it has stored no report. The one before it may have.
-  const last = task.status === 'completed' ? task.attempt : Math.max(task.attempt - MAX_RUNS, 0) + 1
-  for (let run = task.attempt; run >= last; run--) {
-    const key = reportKey(task.id, run, only)
-    const source = await blobSource(blobs, key, { type: NDJSON_TYPE })
-    if (source !== undefined) return source
-  }
-  throw httpError('not_found')
+  const { status, attempt } = task
+  if (!isFinalStatus(status)) throw httpError('task_not_final', { headers: { 'retry-after': '1' } })
+  const { external = '', parts = [] } = detailsOf(task)
+  if (!external.startsWith(BULK_BLOBS)) throw httpError('not_found')
+  const tail = status === 'completed' ? [] : await findTail(blobs, external, parts, attempt)
+  return reportSource(blobs, external, [...parts, ...tail], isFiltered)
 }
 
-/** Number of last runs of a task whose reports are found and deleted. */
-const MAX_RUNS = 10
-const FAILED_ITEM = /^\{"index":\d+,"status":[45]/
-
-function reportKey(taskId: string, run: number, only: 'all' | 'failed'): string {
-  return `bulk-report/${taskId}/${run}/${only}`
-}
-
-function reportKeys({ id, attempt }: Pick<EndedTask, 'id' | 'attempt'>): readonly string[] {
-  const runs = Array.from({ length: MAX_RUNS }, (_, back) => attempt - back).filter((run) => run > 0)
-  return runs.flatMap((run) => [reportKey(id, run, 'all'), reportKey(id, run, 'failed')])
-}
-
-export function keepingReports(
-  { blobs, external }: Pick<Spool, 'blobs' | 'external'>,
-): Required<Pick<ExternalResource<never>, 'remove' | 'bytes'>> {
+async function reportSource(
+  blobs: Blobs, blob: string, list: PartList, isFiltered: boolean,
+): Promise<ContentSource> {
+  const keys = partKeys(blob, list)
+  // The parts expire in their order.
+  if (keys[0] === undefined || await blobs.stat(keys[0]) === undefined) throw httpError('not_found')
+  const read = (start?: number) => readParts(blobs, keys, reportGone, start)
+  const failed = () => failedLines(read())
+  const version = createHash('sha256').update(JSON.stringify([blob, list, isFiltered]))
   return {
-    async remove(blob, task) {
-      await external.release(blob)
-      await deleteBlobs(blobs, reportKeys(task))
-    },
-    async bytes(blob, task) {
-      const sizes = await blobBytes(blobs, reportKeys(task))
-      return sizes.reduce((total, size) => total + size, await external.bytes(blob, task))
-    },
+    type: NDJSON_TYPE, etag: `"${version.digest('base64url')}"`,
+    size: isFiltered ? await sizeOf(failed()) : partBytes(list),
+    open: (start, end) => (
+      isFiltered ? bytesBetween(failed(), start, end) : bytesBetween(read(start), 0, end - start)
+    ),
   }
 }
 
-/**
- * Stores the items of a run that ends: all of them, and the failed ones. Then deletes those of
- * earlier runs, so that a client that cancels and retries a task does not fill the blobs.
- */
-export async function storeItems(
-  stored: StoredReport, { blobs, retentionMs: ttlMs }: Spool,
-  { taskId, run, retry }: { readonly taskId: string, readonly run: number, readonly retry: Retry },
-): Promise<boolean> {
-  if (!stored.isWhole) return false
-  const [all, failed] = [reportKey(taskId, run, 'all'), reportKey(taskId, run, 'failed')]
-  try {
-    await retry(() => blobs.put(all, stored.bytes(), { ttlMs }))
-    await retry(() => blobs.put(failed, failedLines(blobs, all), { ttlMs }))
-  } catch (error) {
-    stored.lose(error)
-    return false
-  }
-  await deleteBlobs(blobs, reportKeys({ id: taskId, attempt: run - 1 }))
-  return true
+async function sizeOf(source: AsyncIterable<Uint8Array>): Promise<number> {
+  let size = 0
+  for await (const piece of source) size += piece.byteLength
+  return size
 }
 
 async function* failedLines(
-  blobs: Blobs, all: string,
+  report: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const decoder = new TextDecoder()
   let rest = ''
-  for await (const piece of await blobs.open(all) ?? []) {
+  for await (const piece of report) {
     const lines = (rest + decoder.decode(piece, { stream: true })).split('\n')
     rest = lines.pop() ?? ''
-    const failed = lines.filter((line) => FAILED_ITEM.test(line))
+    const failed = lines.filter((line) => (JSON.parse(line) as BulkItem).status >= 400)
     if (failed.length > 0) yield Buffer.from(`${failed.join('\n')}\n`)
   }
 }

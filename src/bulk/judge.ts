@@ -1,4 +1,4 @@
-import type { ErrorDetail } from '../http/errors.js'
+import type { ErrorDetail } from '../wire/errors.js'
 import { inexactParsed, inexactReason } from '../http/body/exact-json.js'
 import { isJsonObject, isTooDeep, MAX_JSON_DEPTH } from '../http/body/json.js'
 import type { Judge } from '../records/batch.js'

@@ -1,6 +1,6 @@
 import type { HttpRequest, Operation } from '../http/exchange.js'
 import { httpError } from '../http/errors.js'
-import { parsePrefer } from '../http/fields/prefer.js'
+import type { Preferences } from '../http/fields/prefer.js'
 import type { ItemSelection } from '../records/report.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import {
@@ -90,14 +90,15 @@ function failures<T>(
  * Returns the items that a request wants listed: `failed` for `?only=failed`, `none` for `Prefer:
  * return=minimal`.
  */
-export function selectedItems(request: HttpRequest): ItemSelection {
+export function selectedItems(
+  request: HttpRequest<unknown>, prefer: Preferences,
+): ItemSelection {
   const failed = isOnlyFailed(request)
-  const { prefer } = request.headers
-  if (prefer !== undefined && parsePrefer(prefer).return === 'minimal') return 'none'
+  if (prefer.return === 'minimal') return 'none'
   return failed ? 'failed' : 'all'
 }
 
-export function isOnlyFailed({ query }: HttpRequest): boolean {
+export function isOnlyFailed({ query }: HttpRequest<unknown>): boolean {
   const only = query.getAll('only')
   if (only.length === 0) return false
   if (only.length === 1 && only[0] === 'failed') return true

@@ -8,11 +8,20 @@ import {
 import { fromPointer, isPointer } from '../schema/pointer.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
 import { warnOfError, type RecordErrorPlace } from '../records/error-reports.js'
+import type { ItemSelection } from '../records/report.js'
 import type { Resume, ResumedTask } from '../records/task-run.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
 
 /** Id of a record, as the report shows it. */
 export type ItemId = string | number
+
+/** The response that a request asks for, and its body. */
+export interface BulkAsked {
+  /** Content coding of the body. */
+  readonly coding: string
+  /** Items that the report lists. */
+  readonly selection: ItemSelection
+}
 
 /** Calls the repository. `readReturned` reads what it returns for a record. */
 export interface Writer<T> {

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { readJsonBody } from '../http/body/body.js'
-import { bodyCoding } from '../http/body/decode.js'
 import { CountedBytes, HEAP_PER_BYTE, PARSED, DecoderMemory, memoryRefused } from '../http/body/counted-body.js'
 import { countedAs } from '../http/requester.js'
 import { httpError } from '../http/errors.js'
@@ -27,6 +26,8 @@ export interface DirectBody {
 }
 
 export interface DirectReader {
+  /** Content coding of the body. */
+  readonly coding: string
   readonly work: (body: DirectBody) => Promise<HttpResponse>
   /** Responds to a body that is too large for a synchronous request, from its bytes as sent. */
   readonly spool: ((bytes: AsyncIterable<Uint8Array>) => Promise<HttpResponse>) | undefined
@@ -34,7 +35,7 @@ export interface DirectReader {
 
 /** Reads the body of a synchronous request into memory, to its end, and checks its limits. */
 export async function readDirect<T>(
-  settings: BulkSettings<T>, request: HttpRequest, reader: DirectReader,
+  settings: BulkSettings<T>, request: HttpRequest<unknown>, reader: DirectReader,
 ): Promise<HttpResponse> {
   const { maxBodyBytes, maxDirectBytes, streamAboveBytes } = settings
   const { body: { parsed }, headers } = request
@@ -43,7 +44,7 @@ export async function readDirect<T>(
     const { value } = await readJsonBody(request, { maxBodyBytes }, false)
     return reader.work(wholeDirect(bodyOfValue(settings, value, false)))
   }
-  const coding = bodyCoding(request)
+  const { coding } = reader
   const field = parsed === undefined ? headers['content-length'] : undefined
   const length = typeof field === 'string' ? Number(field) : NaN
   if (length > maxDirectBytes) return respondToLarge(settings, reader, request.body.stream())
@@ -59,7 +60,7 @@ export async function readDirect<T>(
   try {
     const isWhole = await held.read(source, Math.min(maxBodyBytes, maxDirectBytes))
     if (!isWhole) return await respondToLarge(settings, reader, joined(held, source))
-    return await respondToHeld(settings, reader, { request, held, coding, decoder })
+    return await respondToHeld(settings, reader, { request, held, decoder })
   } finally {
     decoder?.release()
     held.release()
@@ -69,9 +70,8 @@ export async function readDirect<T>(
 }
 
 interface Arrived {
-  readonly request: HttpRequest
+  readonly request: HttpRequest<unknown>
   readonly held: CountedBytes
-  readonly coding: string
   /**
    * Memory for one decoder of the body. Kept until the response is made, because a large body is
    * decoded again while its items are written, and must not be rejected then.
@@ -80,8 +80,9 @@ interface Arrived {
 }
 
 async function respondToHeld<T>(
-  settings: BulkSettings<T>, reader: DirectReader, { request, held, coding, decoder }: Arrived,
+  settings: BulkSettings<T>, reader: DirectReader, { request, held, decoder }: Arrived,
 ): Promise<HttpResponse> {
+  const { coding } = reader
   const tooLarge = largerThanDirect(settings)
   let decodedBytes = 0
   const open = async (byte: number): Promise<AsyncIterable<Uint8Array>> => {

@@ -1,40 +1,30 @@
 import { type ArrayPosition, isArrayPosition } from '../json-array/array-position.js'
 import { checkExact, inexactParsed, TOO_LARGE } from '../http/body/exact-json.js'
-import { bodyCoding } from '../http/body/decode.js'
-import type { HttpRequest } from '../http/exchange.js'
+import { decodeBytes } from '../http/body/decode.js'
+import type { RecordRequest, RecordTask } from '../records/background.js'
 import { batchesOf } from '../records/batch.js'
-import { positionOf, START, type RecordPosition } from '../records/position.js'
-import type { ItemSelection, Report, ReportItem, ReportSummary } from '../records/report.js'
+import { positionOf, type RecordPosition } from '../records/position.js'
+import type { ItemSelection, Report } from '../records/report.js'
+import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
 import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
 import { writeRecords, type WritePlace } from '../records/write-loop.js'
 import type { Call } from '../repositories/repository.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { passing } from '../runtime/passing.js'
 import { oneOf } from '../runtime/text.js'
 import type { TaskDefinition } from '../tasks/definition/define.js'
-import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
-import type { SpooledBody } from '../tasks/http/spool-body.js'
-import type { TaskEndpoints } from '../tasks/http/endpoints.js'
+import type { OpenRequest } from '../tasks/http/endpoints.js'
 import type { ReadWork } from '../tasks/http/settings.js'
+import type { SpooledBody } from '../tasks/http/spool-body.js'
+import { coreOf } from '../tasks/tasks.js'
+import type { BulkItem, BulkReport } from '../wire/report.js'
 import { writeAtomic } from './atomic.js'
 import {
-  blocksOf, isValue, largeBody, readBody, type BulkBody,
+  blocksOf, bodyOfValue, isValue, largeBody, readBody, readPassing, type BulkBody, type PassedBody,
 } from './body.js'
-import { keepingReports, storeItems } from './items.js'
 import { findDuplicates, judgeItems } from './judge.js'
-import type { BulkBackgroundOptions, BulkSettings } from './options.js'
+import type { BulkAsked, BulkBackgroundOptions, BulkSettings } from './options.js'
 import { outcomesOf, startRun, writeItems, type BulkRun } from './write.js'
-
-/** One item of a report. */
-export interface BulkItem extends ReportItem {
-  /** Index in the array of the request, from 0. */
-  readonly index: number
-}
-
-/** Report of a bulk request. */
-export interface BulkReport {
-  readonly summary: ReportSummary
-  /** Items in the order of the request. */
-  readonly items?: readonly BulkItem[]
-}
 
 /** Input of the task: a batch in the blobs. */
 export interface SpooledBatch extends SpooledBody {
@@ -56,101 +46,118 @@ export type BulkTask = TaskDefinition<
   SpooledBatch, BulkTaskResult, unknown, SpooledBatch, string, RecordPosition
 >
 
-export interface SpooledBulk {
-  readonly task: BulkTask
-  readonly maxInlineBytes: number
-  /** Writes the body to the blobs, as it was sent, and checks it. */
-  spool<C>(
-    endpoints: TaskEndpoints<C>, request: HttpRequest<C>, selection: ItemSelection,
-    bytes?: AsyncIterable<Uint8Array>,
-  ): Promise<ReadWork>
-}
+/** First parts of the keys of spooled batches. */
+export const BULK_BLOBS = 'bulk-'
 
-export function spooledBulk<T>(
-  caller: string, settings: BulkSettings<T>, background: BulkBackgroundOptions,
-): SpooledBulk {
+/** Creates the task of a bulk endpoint. */
+export function bulkTask<T>(
+  where: string, settings: BulkSettings<T>, background: BulkBackgroundOptions,
+): RecordTask<BulkAsked, BulkTask> {
   const { maxInlineBytes = 262_144, ...taskOptions } = background
-  const { name, blobs, blobRetentionMs } = taskOptions
   if (!(maxInlineBytes >= 0)) {
-    throw new TypeError(`${caller}: background.maxInlineBytes must be 0 or more`)
+    throw new TypeError(`${where}: background.maxInlineBytes must be 0 or more`)
   }
-  const spool = new Spool(caller, `bulk-${settings.kind}/`, blobs, blobRetentionMs)
-  const { limits } = settings
-  const open = (
-    spooled: SpooledBody, place: RecordPosition['place'],
-  ): BulkBody | Promise<BulkBody> => {
-    const bytes = (byte: number) => decodedFrom(spooled, byte, limits, (start) => (
-      spool.open(spooled, start)
-    ))
-    const isLarge = spooled.coding === 'identity' && spooled.size > settings.streamAboveBytes
-    return place || isLarge ? largeBody(settings, bytes) : readBody(settings, bytes)
-  }
-
-  const run = async (spooled: SpooledBatch, task: RecordTaskContext): Promise<BulkTaskResult> => {
-    const { taskId = 'direct', attempt, signal, context, owner } = task
-    const { items: itemCount, list } = spooled
-    const { items: pointer, status, maxReportBytes: maxBytes, resume, transaction } = settings
-    const place = { taskId, name, attempt }
-    const call = { signal, context, owner, taskId: task.taskId, place }
-    const bulkRun = startRun(settings, call, { isLast: task.lastAttempt })
-    const progress = (report: Report): void => {
-      task.progress(report.total, itemCount, messageOf(settings, report), 'items')
-    }
-    const taskRun = await TaskRun.open({
-      caller, spool, spooled, task, resume, isPlace: isArrayPosition, maxInlineBytes, progress,
-      report: { numbers: 'index', status, pointer, selection: 'all', maxBytes },
-      onError: bulkRun.reportError,
-      // An atomic batch has no position between its items. The option may have been changed.
-      canContinue: ({ done }) => !transaction || done >= itemCount,
-    })
-    const { report, stored, from } = taskRun
-    let failure: { readonly error: unknown } | undefined
-    progress(report)
-    try {
-      if (from.done < itemCount) {
-        await writeBody(bulkRun, await open(spooled, from.place), itemCount, taskRun)
-      }
-    } catch (error) {
-      failure = { error }
-    }
-    // A run that has failed does not wait for the blobs, because the next attempt stores the report.
-    const retry: TaskRun['retry'] = failure ? (work) => work() : taskRun.retry
-    const isStored = await storeItems(stored, spool, { taskId, run: attempt, retry })
-    const message = messageOf(settings, report)
-    if (failure) throw failedAfter(failure.error, report.total, message)
-    progress(report)
-    const { summary } = report
-    if (list === 'none') return { message, summary }
-    const items = listed(stored.items<BulkItem>(), list)
-    return items ? { message, summary, items } : { message: message + placeOf(isStored), summary }
-  }
-
+  const prefix = `${BULK_BLOBS}${settings.kind}/`
+  const spool = new Spool({ where, prefix, keepsReport: true, ...background })
+  const bulk: BackgroundWork<T> = { where, settings, spool, maxInlineBytes, name: background.name }
   const input = spool.input<SpooledBatch>({
     items: (value) => Number.isSafeInteger(value) && Number(value) >= 1,
     list: (value) => value === 'all' || value === 'failed' || value === 'none',
   })
+  const run = (spooled: SpooledBatch, task: RecordTaskContext) => runBatch(bulk, spooled, task)
   return {
     task: spooledTask<SpooledBatch, BulkTaskResult, RecordPosition>(
-      spool, taskOptions, input, run, positionOf(isArrayPosition), keepingReports(spool),
+      spool, taskOptions, input, run, positionOf(isArrayPosition),
     ),
-    maxInlineBytes,
-    async spool(endpoints, request, selection, bytes = bytesOf(request)) {
-      const coding = bodyCoding(request)
-      const { maxBodyBytes } = settings
-      const sent = { bytes, coding, maxBodyBytes }
-      const { spooled, sha256, discard } = await endpoints.spool(request, spool, sent)
-      try {
-        const body = await open(spooled, START.place)
-        const items = body.whole ? body.whole.records.length : (await body.measure()).items
-        // A synchronous request has the same, so that a key means the same batch in both cases.
-        const identity = body.whole ? body.whole.records : { coding, sha256 }
-        return { input: { ...spooled, items, list: selection }, body: identity, discard }
-      } catch (error) {
-        await discard()
-        throw error
-      }
+    spool: (open, request, asked, bytes) => spoolBatch(bulk, open, { request, asked, bytes }),
+    check({ tasks }) {
+      const { maxResultBytes } = coreOf(tasks, where).settings
+      if (maxInlineBytes + 1024 <= maxResultBytes) return
+      throw new TypeError(`${where}: background.maxInlineBytes must be 1024 or more below`
+        + ` maxResultBytes of createTasks, which is ${maxResultBytes}`)
     },
   }
+}
+
+interface BackgroundWork<T> {
+  readonly where: string
+  readonly settings: BulkSettings<T>
+  readonly spool: Spool
+  readonly maxInlineBytes: number
+  /** Name of the task. */
+  readonly name: string
+}
+
+interface SentBatch extends Pick<RecordRequest<BulkAsked>, 'request' | 'asked'> {
+  readonly bytes: AsyncIterable<Uint8Array> | undefined
+}
+
+/** Writes a body to the blobs, and checks it and counts its items on the way. */
+async function spoolBatch<T>(
+  { settings, spool }: BackgroundWork<T>, open: OpenRequest,
+  { request, asked: { coding, selection }, bytes: given }: SentBatch,
+): Promise<ReadWork> {
+  const { maxBodyBytes, limits } = settings
+  const { body: { parsed } } = request
+  const isParsed = given === undefined && isValue(parsed)
+  let read: PassedBody | undefined = isParsed ? bodyOfValue(settings, parsed?.value, false) : undefined
+  const bytes = isParsed ? bytesOf(parsed?.value) : passing(given ?? request.body.stream(), async (copy) => {
+    read = await readPassing(settings, decodeBytes(copy, coding, limits))
+  })
+  const { spooled, sha256, discard } = await open.spool(spool, { bytes, coding, maxBodyBytes })
+  const { items, whole } = read as PassedBody
+  // A synchronous request has the same, so that a key means the same batch in both cases.
+  const body = whole ? whole.records : { coding, sha256 }
+  return { input: { ...spooled, items, list: selection }, body, discard }
+}
+
+function openBatch<T>(
+  { settings, spool }: BackgroundWork<T>, spooled: SpooledBody, place: RecordPosition['place'],
+): MaybePromise<BulkBody> {
+  const bytes = (byte: number) => decodedFrom(spooled, byte, settings.limits, (start) => (
+    spool.open(spooled, start)
+  ))
+  const isLarge = spooled.coding === 'identity' && spooled.size > settings.streamAboveBytes
+  return place || isLarge ? largeBody(settings, bytes) : readBody(settings, bytes)
+}
+
+async function runBatch<T>(
+  bulk: BackgroundWork<T>, spooled: SpooledBatch, task: RecordTaskContext,
+): Promise<BulkTaskResult> {
+  const { where, settings, spool, maxInlineBytes, name } = bulk
+  const { taskId = 'direct', attempt, signal, context, owner } = task
+  const { items: itemCount, list } = spooled
+  const { items: pointer, status, maxReportBytes: maxBytes, resume, transaction } = settings
+  const place = { taskId, name, attempt }
+  const call = { signal, context, owner, taskId: task.taskId, place }
+  const bulkRun = startRun(settings, call, { isLast: task.lastAttempt })
+  const progress = (report: Report): void => {
+    task.progress(report.total, itemCount, messageOf(settings, report), 'items')
+  }
+  const taskRun = await TaskRun.open({
+    where, spool, spooled, task, resume, isPlace: isArrayPosition, maxInlineBytes, progress,
+    total: itemCount,
+    report: { numbers: 'index', status, pointer, selection: 'all', maxBytes },
+    onError: bulkRun.reportError,
+    // An atomic batch has no position between its items. The option may have been changed.
+    canContinue: ({ done }) => !transaction || done >= itemCount,
+  })
+  const { report, stored, from } = taskRun
+  progress(report)
+  try {
+    if (from.done < itemCount) {
+      await writeBody(bulkRun, await openBatch(bulk, spooled, from.place), itemCount, taskRun)
+    }
+    await taskRun.finish()
+  } catch (error) {
+    await taskRun.leaveRest()
+    throw failedAfter(error, report.total, messageOf(settings, report))
+  }
+  const message = messageOf(settings, report)
+  const { summary } = report
+  if (list === 'none') return { message, summary }
+  const items = listed(stored.items<BulkItem>(), list)
+  return items ? { message, summary, items } : { message: message + placeOf(stored.isWhole), summary }
 }
 
 async function writeBody<T>(
@@ -161,7 +168,7 @@ async function writeBody<T>(
   const { transaction, batchSize, concurrency } = settings
   if (transaction) {
     const cursor: Call['cursor'] = () => {
-      if (report.total === itemCount) return JSON.stringify(taskRun.position(report, itemCount))
+      if (report.total === itemCount) return JSON.stringify(taskRun.positionAt(report, itemCount))
       throw new TypeError('cursor: call it in transaction, after work has resolved')
     }
     await writeAtomic(run, transaction, body, itemCount, report, { ...call, cursor, previous })
@@ -200,13 +207,11 @@ function placeOf(isStored: boolean): string {
   return ' Its items are at the path of this status, with /items behind it.'
 }
 
-/** Returns the body as sent. If the framework has parsed it, serialises it again. */
-function bytesOf({ body }: Pick<HttpRequest, 'body'>): AsyncIterable<Uint8Array> {
-  if (!isValue(body.parsed)) return body.stream()
+/** Serialises a body again that the framework has parsed. */
+function bytesOf(value: unknown): AsyncIterable<Uint8Array> {
   // JSON would write Infinity, which the framework has read from 1e400, as null.
-  const infinite = inexactParsed(body.parsed?.value).filter(({ message }) => message === TOO_LARGE)
-  checkExact(infinite)
-  return oneOf(Buffer.from(JSON.stringify(body.parsed?.value) ?? ''))
+  checkExact(inexactParsed(value).filter(({ message }) => message === TOO_LARGE))
+  return oneOf(Buffer.from(JSON.stringify(value) ?? ''))
 }
 
 function messageOf<T>({ kind }: BulkSettings<T>, { total, succeeded, failed }: Report): string {

@@ -22,14 +22,11 @@ export interface BulkCall extends Call {
  * more than ten items.
  */
 export class RequestCall implements BulkCall {
-  readonly #request: HttpRequest
+  readonly #request: HttpRequest<unknown>
   readonly owner: string | undefined
   readonly context: unknown
 
-  constructor(
-    request: HttpRequest,
-    origin: Pick<BulkCall, 'owner' | 'context'> = { context: request.context },
-  ) {
+  constructor(request: HttpRequest<unknown>, origin: Pick<BulkCall, 'owner' | 'context'>) {
     this.#request = request
     this.owner = origin.owner
     this.context = origin.context

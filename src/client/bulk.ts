@@ -1,5 +1,6 @@
+import type { BulkItem, BulkReport as SentReport } from '../wire/report.js'
 import {
-  checkNames, checkWhole, ClientError, isClientError, isObject, type ErrorDetail,
+  checkNames, checkWhole, ClientError, isClientError, isObject, unchecked,
 } from './errors.js'
 import type { Settings } from './options.js'
 import { newKey } from './retry.js'
@@ -26,24 +27,8 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void
 }
 
-/** The outcome of one item of a bulk request. */
-export interface BulkItem {
-  /** Index of the item in the request, from 0. */
-  readonly index: number
-  /** HTTP status of the item. */
-  readonly status: number
-  readonly id?: string | number
-  readonly error?: {
-    readonly code: string; readonly message: string; readonly details?: readonly ErrorDetail[]
-  }
-}
-
-/** The outcome of a bulk request. */
-export interface BulkReport {
-  readonly summary: { readonly total: number; readonly succeeded: number; readonly failed: number }
-  /** Items in order of `index`. */
-  readonly items: readonly BulkItem[]
-}
+/** The outcome of a bulk request, with its items. */
+export type BulkReport = Required<SentReport>
 
 const POINTER = /^(?:\/(?:[^~/]|~[01])*)*$/
 /** Methods with which a request without items changes nothing. A PUT may delete records. */
@@ -249,11 +234,10 @@ class Run {
 }
 
 function readReport(body: unknown): BulkReport | undefined {
-  if (!isObject(body) || !isObject(body['summary'])) return undefined
-  const { items } = body
-  const isList = Array.isArray(items)
-    && items.every((item) => isObject(item) && typeof item['index'] === 'number')
-  return isList ? body as unknown as BulkReport : undefined
+  const { summary, items } = unchecked<SentReport>(body)
+  const isList = isObject(summary) && Array.isArray(items)
+    && items.every((item) => typeof unchecked<BulkItem>(item).index === 'number')
+  return isList ? body as BulkReport : undefined
 }
 
 /**

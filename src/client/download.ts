@@ -1,6 +1,7 @@
+import type { MaybePromise } from '../wire/maybe-promise.js'
 import { ReprDigest } from './digest.js'
 import { checkNames, ClientError } from './errors.js'
-import type { CallOptions, MaybePromise, Settings } from './options.js'
+import type { CallOptions, Settings } from './options.js'
 import { backOff } from './retry.js'
 import { chunksOf, discard, send, type Received } from './send.js'
 

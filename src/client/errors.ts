@@ -1,9 +1,4 @@
-/** One problem that the server found in the input. */
-export interface ErrorDetail {
-  /** JSON pointer (RFC 6901) to the problem. */
-  readonly pointer: string
-  readonly message: string
-}
+import type { ErrorDetail } from '../wire/errors.js'
 
 type ClientErrorOptions =
   ErrorOptions & Partial<Pick<ClientError, 'status' | 'details' | 'retryAfter' | 'body'>>
@@ -56,6 +51,14 @@ export function isClientError(error: unknown): error is ClientError {
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
+}
+
+/** A `T` as it was received: each property may be absent, or of another type. */
+export type Unchecked<T> = { readonly [Name in keyof T]?: unknown }
+
+/** Returns the properties of a JSON object; none of another value. */
+export function unchecked<T>(value: unknown): Unchecked<T> {
+  return isObject(value) ? value : {}
 }
 
 export function checkNames<O extends object>(

@@ -1,7 +1,5 @@
+import type { MaybePromise } from '../wire/maybe-promise.js'
 import { checkNames, checkWhole, ClientError } from './errors.js'
-
-/** A value, or a promise of it. */
-export type MaybePromise<T> = T | Promise<T>
 
 /** Options that the calls of a client share. */
 export interface CallOptions {

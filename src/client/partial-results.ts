@@ -1,3 +1,4 @@
+import type { PartialLine, PartialResult } from '../wire/partial.js'
 import type { Client } from './client.js'
 import { checkNames, ClientError } from './errors.js'
 import { canRetry, jitter, pause } from './retry.js'
@@ -14,19 +15,6 @@ export interface PartialResultsOptions {
   readonly onGap?: () => void
   /** Stops reading. The task continues. */
   readonly signal?: AbortSignal
-}
-
-/** A partial result. */
-export interface PartialResult<T = unknown> {
-  /** Identifies it for `after`. */
-  readonly id: string
-  readonly value: T
-}
-
-/** A line of the resource of partial results. */
-interface Line<T> extends Partial<PartialResult<T>> {
-  readonly gap?: object
-  readonly end?: object
 }
 
 /** Failures in a row after which the last one is thrown. */
@@ -63,14 +51,15 @@ export async function* readPartialResults<T = unknown>(
     const began = performance.now()
     try {
       const query = after === undefined ? '' : `?after=${encodeURIComponent(after)}`
-      const lines = client.records<Line<T>>(`${statusUrl}/partial-results${query}`, { ...signal && { signal }, onFault })
-      for await (const { id, value, gap, end } of lines) {
+      const lines = client.records<PartialLine<T>>(`${statusUrl}/partial-results${query}`, { ...signal && { signal }, onFault })
+      for await (const line of lines) {
         failures = 0
-        if (end) return
-        if (id === undefined) continue
-        after = id
-        if (gap) onGap?.()
-        else yield { id, value: value as T }
+        if ('end' in line) return
+        // A heartbeat of another server may have none.
+        if (line.id === undefined) continue
+        after = line.id
+        if ('gap' in line) onGap?.()
+        else yield { id: line.id, value: line.value }
       }
       throw new ClientError('network_error', 'The partial results have no end.')
     } catch (error) {

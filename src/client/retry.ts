@@ -1,5 +1,6 @@
+import type { MaybePromise } from '../wire/maybe-promise.js'
 import { isClientError, isObject, type ClientError } from './errors.js'
-import { MAX_TIMER_MS, type MaybePromise, type Settings } from './options.js'
+import { MAX_TIMER_MS, type Settings } from './options.js'
 import { readAnswer, send, type Answer, type Call } from './send.js'
 
 /**

@@ -1,5 +1,7 @@
-import { ClientError, isClientError, isObject, type ErrorDetail } from './errors.js'
-import { incremental, serverUrl, type MaybePromise, type Settings } from './options.js'
+import type { ErrorBody, ErrorDetail } from '../wire/errors.js'
+import type { MaybePromise } from '../wire/maybe-promise.js'
+import { ClientError, isClientError, unchecked } from './errors.js'
+import { incremental, serverUrl, type Settings } from './options.js'
 
 export interface Call {
   readonly method?: string
@@ -248,7 +250,9 @@ async function toError(received: Received): Promise<ClientError> {
     if (received.scope.signal.aborted) throw error
     // The page of a proxy, or a truncated response. Its status is enough for an error.
   }
-  const { code, details, error, detail, title, message } = isObject(body) ? body : {}
+  const { code, details, error } = unchecked<ErrorBody>(body)
+  // Of problem+json, and of other servers.
+  const { detail, title, message } = unchecked<Record<'detail' | 'title' | 'message', string>>(body)
   const isString = (value: unknown): value is string => typeof value === 'string'
   return new ClientError(
     isString(code) ? code : `http_${status}`,

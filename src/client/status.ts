@@ -1,77 +1,17 @@
-import { ClientError, isObject, type ErrorDetail } from './errors.js'
+import type { ErrorDetail } from '../wire/errors.js'
+import type {
+  PastAttempt, ServedFile, TaskBody, TaskCallback, TaskFailure, TaskInput, TaskProgress,
+} from '../wire/task.js'
+import { ClientError, isObject, unchecked, type Unchecked } from './errors.js'
 
-/** Progress of a task, in units that the task chooses. */
-export interface TaskProgress {
-  readonly done: number
-  readonly total?: number
-  readonly message?: string
-  /** The thing that is counted, such as `bytes`, `records` or `items`. */
-  readonly unit?: string
-}
-
-/** The error of a failed task. */
-export interface TaskFailure {
-  /** A stable code. `task_failed` if the server sent none. */
-  readonly code: string
-  readonly message: string
-  /** Each problem of the input, if the server listed them. */
-  readonly details?: readonly ErrorDetail[]
-}
-
-export type CallbackFault =
-  'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'interrupted'
-
-/** Delivery of the callback of a task. Times are ISO 8601. */
-export interface TaskCallback {
-  /** `waiting`: the task is not final yet. `pending`: the delivery is being tried. */
-  readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
-  /** Requests made so far. */
-  readonly attempts: number
-  /** HTTP status of the last response. */
-  readonly lastStatus?: number
-  /** Reason why the last request failed. */
-  readonly fault?: CallbackFault
-  readonly nextAttemptAt?: string
-  readonly deliveredAt?: string
-}
-
-/** A file that a task has written. */
-export interface TaskFile {
-  readonly name: string
-  /** Path or URL that serves the file. */
-  readonly url: string
-  /** Size in bytes. */
-  readonly size: number
-  /** Media type. */
-  readonly type: string
-  /** SHA-256 of the bytes, written as in `Repr-Digest` (RFC 9530): `sha-256=:…:`. */
-  readonly digest: string
-}
-
-/** One run of a task that has ended. Times are ISO 8601. */
-export interface PastAttempt {
-  /** Number of the run, from 1, over all retries. */
-  readonly attempt: number
-  readonly startedAt: string
-  readonly endedAt: string
-  /** Absent if the run completed or was cancelled. */
-  readonly error?: { readonly code: string, readonly message: string }
-}
+type Sent = Partial<Pick<
+  TaskBody,
+  'taskId' | 'task' | 'message' | 'attempt' | 'attempts' | 'progress' | 'callback' | 'createdAt'
+  | 'startAt' | 'startedAt'
+>>
 
 /** The properties of a task in every status. A server may leave out each of them. */
-interface AnyStatus {
-  readonly taskId?: string
-  readonly task?: string
-  readonly message?: string
-  /** Number of the latest run, from 1. When it grows, the progress may fall. */
-  readonly attempt?: number
-  readonly attempts?: readonly PastAttempt[]
-  readonly progress?: TaskProgress
-  readonly callback?: TaskCallback
-  /** Times are ISO 8601. */
-  readonly createdAt?: string
-  readonly startAt?: string
-  readonly startedAt?: string
+interface AnyStatus extends Sent {
   readonly body: Readonly<Record<string, unknown>>
 }
 
@@ -89,16 +29,6 @@ export interface ProcessingTask
   readonly status: 'processing'
 }
 
-/** A question that a task asks. */
-export interface TaskInput {
-  readonly message: string
-  /** JSON Schema of the answer. */
-  readonly schema?: Readonly<Record<string, unknown>>
-  /** Times are ISO 8601. */
-  readonly askedAt: string
-  readonly expiresAt: string
-}
-
 /** A task that waits for answers. `answer` of its handle sends them. */
 export interface InputRequiredTask
   extends AnyStatus, Absent<'files' | 'result' | 'error' | 'finishedAt'> {
@@ -114,7 +44,7 @@ export interface CompletedTask<R = unknown> extends AnyStatus, Absent<'error'> {
   readonly status: 'completed'
   readonly result: R
   /** The files that the task has written. Absent if there is none. */
-  readonly files?: readonly TaskFile[]
+  readonly files?: readonly ServedFile[]
   readonly finishedAt?: string
 }
 
@@ -146,14 +76,17 @@ const FINAL: Readonly<Record<string, 'completed' | 'failed' | 'cancelled'>> = {
   cancelled: 'cancelled', canceled: 'cancelled',
 }
 
-const STRINGS = ['task', 'message', 'createdAt', 'startAt', 'startedAt'] as const
+const STRINGS = [
+  'task', 'message', 'createdAt', 'startAt', 'startedAt',
+] as const satisfies readonly (keyof TaskBody)[]
 
 export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   if (!isObject(body)) return undefined
   const word = body['status'] ?? body['state']
   if (typeof word !== 'string') return undefined
   const name = word.toLowerCase()
-  const { attempt, attempts, progress, callback, finishedAt } = body
+  const sent: Unchecked<TaskBody> = body
+  const { attempt, attempts, progress, callback, finishedAt } = sent
   const taskId = idOf(body)
   // Properties of the wrong type are left out.
   const properties = {
@@ -162,8 +95,8 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
     ...taskId !== undefined && { taskId },
     ...typeof attempt === 'number' && { attempt },
     ...Array.isArray(attempts) && { attempts: attempts as readonly PastAttempt[] },
-    ...isObject(progress) && typeof progress['done'] === 'number'
-      && { progress: progress as unknown as TaskProgress },
+    ...typeof unchecked<TaskProgress>(progress).done === 'number'
+      && { progress: progress as TaskProgress },
     ...isObject(callback) && { callback: callback as unknown as TaskCallback },
     body,
   }
@@ -171,14 +104,14 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   switch (Object.hasOwn(FINAL, name) ? FINAL[name] : undefined) {
     case 'completed': {
       // A job of another server may have no result.
-      const result = 'result' in body ? body['result'] : { message: stringOf(body['message']) ?? '' }
-      const files = body['files']
+      const result = 'result' in sent ? sent.result : { message: stringOf(sent.message) ?? '' }
+      const { files } = sent
       return {
         ...final, status: 'completed', result: result as R,
-        ...Array.isArray(files) && { files: files as readonly TaskFile[] },
+        ...Array.isArray(files) && { files: files as readonly ServedFile[] },
       }
     }
-    case 'failed': return { ...final, status: 'failed', error: readFailure(body['error']) }
+    case 'failed': return { ...final, status: 'failed', error: readFailure(sent.error) }
     case 'cancelled': return { ...final, status: 'cancelled' }
     default: break
   }
@@ -200,7 +133,7 @@ export function idOf(body: Readonly<Record<string, unknown>>): string | undefine
 }
 
 function readFailure(error: unknown): TaskFailure {
-  const { code, message = error, details } = isObject(error) ? error : {}
+  const { code, message = error, details } = unchecked<TaskFailure>(error)
   return {
     code: stringOf(code) ?? 'task_failed', message: stringOf(message) ?? 'The task failed.',
     ...Array.isArray(details) && { details: details as ErrorDetail[] },

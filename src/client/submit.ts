@@ -1,7 +1,7 @@
+import type { MaybePromise } from '../wire/maybe-promise.js'
+import type { Preference } from '../wire/prefer.js'
 import { ClientError, isObject } from './errors.js'
-import {
-  resolvePath, serverUrl, statusUrl, type CallOptions, type MaybePromise, type Settings,
-} from './options.js'
+import { resolvePath, serverUrl, statusUrl, type CallOptions, type Settings } from './options.js'
 import { ask, askKeyed, newKey } from './retry.js'
 import type { Answer, Body, Call } from './send.js'
 import { idOf, stringOf } from './status.js'
@@ -40,8 +40,10 @@ export async function start<R>(
 ): Promise<TaskHandle<R>> {
   const { method = 'POST', body, type = 'application/json', signal, once, background = true } = work
   const { idempotencyKey, isOwnKey = idempotencyKey === undefined, wait, question } = work
-  const prefer = [background && 'respond-async', wait !== undefined && `wait=${wait}`]
-    .filter((part) => part !== false).join(', ')
+  const preferences: (Preference | false)[] = [
+    background && 'respond-async', wait !== undefined && `wait=${wait}`,
+  ]
+  const prefer = preferences.filter((part) => part !== false).join(', ')
   const call: Call & { readonly method: string } = {
     method, url: resolvePath(settings, path), body, signal,
     headers: {

@@ -1,4 +1,5 @@
-import { checkNames, ClientError, isObject } from './errors.js'
+import type { CursorPage } from '../wire/pages.js'
+import { checkNames, ClientError, unchecked } from './errors.js'
 import { resolvePath, serverUrl, statusUrl, type CallOptions, type Settings } from './options.js'
 import { ask } from './retry.js'
 import { idOf, readStatus, stringOf, type TaskStatus } from './status.js'
@@ -31,8 +32,7 @@ export type ListedTask<R = unknown> = TaskStatus<R> & {
 }
 
 /** A page of tasks. */
-export interface TaskPage<R = unknown> {
-  readonly items: readonly ListedTask<R>[]
+export interface TaskPage<R = unknown> extends CursorPage<ListedTask<R>> {
   /** Absolute URL of the next page. Absent on the last one. */
   readonly next?: string
 }
@@ -67,7 +67,7 @@ export function listTasks<R>(
       url, origin: first.origin, signal, headers: { accept: 'application/json', ...headers },
     }
     const { json, status, url: base } = await ask(settings, 'read', call)
-    const { items, next: following } = isObject(json) ? json : {}
+    const { items, next: following } = unchecked<CursorPage<unknown>>(json)
     if (!Array.isArray(items)) {
       throw new ClientError('bad_answer', 'The response is not a list.', { status, body: json })
     }

@@ -1,12 +1,13 @@
+import type { MaybePromise } from '../wire/maybe-promise.js'
+import type { TaskInput } from '../wire/task.js'
 import { strongTag, Transfer, type Download, type DownloadOptions } from './download.js'
 import { checkNames, ClientError, isClientError, isObject } from './errors.js'
 import { follow } from './follow.js'
-import { serverUrl, type CallOptions, type MaybePromise, type Settings } from './options.js'
+import { serverUrl, type CallOptions, type Settings } from './options.js'
 import { ask, newKey } from './retry.js'
 import type { Answer } from './send.js'
 import {
-  isFinal, notStatus, readStatus, stringOf, TaskFailedError, type CompletedTask, type TaskInput,
-  type TaskStatus,
+  isFinal, notStatus, readStatus, stringOf, TaskFailedError, type CompletedTask, type TaskStatus,
 } from './status.js'
 
 type SignalOptions = Pick<CallOptions, 'signal'>

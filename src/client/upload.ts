@@ -1,4 +1,5 @@
-import { checkNames, type ErrorDetail } from './errors.js'
+import type { UploadResult } from '../wire/report.js'
+import { checkNames } from './errors.js'
 import { writeNdjson, type Records } from './ndjson.js'
 import type { Settings } from './options.js'
 import type { Body } from './send.js'
@@ -22,23 +23,8 @@ export interface UploadOptions
 }
 
 /** The report of an upload. Only the message is required of a server. */
-export interface UploadReport {
+export interface UploadReport extends Partial<UploadResult> {
   readonly message: string
-  readonly summary?: {
-    readonly total: number; readonly succeeded: number; readonly failed: number
-  }
-  /** The first failed lines, in order. `line` is the number of the line, from 1. */
-  readonly items?: readonly {
-    readonly line: number
-    /** An HTTP status. */
-    readonly status: number
-    readonly error?: {
-      readonly code: string
-      readonly message?: string
-      readonly excerpt?: string
-      readonly details?: readonly ErrorDetail[]
-    }
-  }[]
 }
 
 /** Records to upload: a source of objects, a function that returns one, or NDJSON as a `Blob`. */

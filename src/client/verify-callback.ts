@@ -1,21 +1,10 @@
-import { checkNames, ClientError, isObject } from './errors.js'
-import type { TaskInput } from './status.js'
+import type { CallbackBody } from '../wire/task.js'
+import { checkNames, ClientError, isObject, unchecked } from './errors.js'
 
 /** The message of a callback: a task is final, or asks. */
-export interface CallbackMessage<R = unknown> {
+export interface CallbackMessage<R = unknown> extends CallbackBody<R> {
   /** Identifier of the message, the same in every delivery. Ignore one that was processed. */
   readonly id: string
-  readonly type: 'task.completed' | 'task.failed' | 'task.cancelled' | 'task.input_required'
-  /** End of the task, or time of its newest question, as ISO 8601. */
-  readonly timestamp: string
-  readonly data: {
-    readonly taskId: string
-    readonly status: 'completed' | 'failed' | 'cancelled' | 'input_required'
-    readonly result?: R
-    /** The questions of a task that asks, by their keys. */
-    readonly inputs?: Readonly<Record<string, TaskInput>>
-    readonly error?: { readonly code: string; readonly message: string }
-  }
 }
 
 /** Options of `verifyCallback`. */
@@ -41,6 +30,8 @@ const MAX_SIGNATURES = 20
  * `callback_signature_invalid` or `callback_malformed`.
  * @throws {TypeError} A secret is not base64, or there is none.
  * @example
+ * import { verifyCallback } from 'longhaul/callbacks'
+ *
  * export async function receive(request: Request): Promise<Response> {
  *   const { data } = await verifyCallback(await request.text(), request.headers, 'whsec_c2VjcmV0')
  *   console.log(data.taskId, data.status)
@@ -111,14 +102,13 @@ function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   }
 }
 
-function parse<R>(body: string | Uint8Array): Omit<CallbackMessage<R>, 'id'> {
+function parse<R>(body: string | Uint8Array): CallbackBody<R> {
   try {
     const text = typeof body === 'string'
       ? body : new TextDecoder('utf-8', { fatal: true }).decode(body)
     const message: unknown = JSON.parse(text)
-    const isMessage = isObject(message)
-      && typeof message['type'] === 'string' && isObject(message['data'])
-    if (isMessage) return message as unknown as CallbackMessage<R>
+    const { type, data } = unchecked<CallbackBody>(message)
+    if (typeof type === 'string' && isObject(data)) return message as CallbackBody<R>
   } catch {
     // The error below covers it.
   }

@@ -264,7 +264,7 @@ export function checkTransaction(where: string, transaction: unknown): void {
   if (typeof query === 'function') return
   throw new TypeError(
     `${where}: transaction must have a function query(text, values) that resolves to { rows }, `
-      + 'such as a client of pg; docs/guide/transactions.md has those of Drizzle, Kysely, Knex and Prisma',
+      + 'such as a client of pg; docs/guide/query-builders.md has those of Drizzle, Kysely, Knex and Prisma',
   )
 }
 

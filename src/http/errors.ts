@@ -1,12 +1,5 @@
 import { checkNames } from '../runtime/option-names.js'
-
-/**
- * One problem of a request. `pointer` is a JSON Pointer (RFC 6901) to it; `''` is the whole body.
- */
-export interface ErrorDetail {
-  readonly pointer: string
-  readonly message: string
-}
+import type { ErrorDetail } from '../wire/errors.js'
 
 /**
  * All error codes of longhaul, with status and message. Codes are stable; messages may change.

@@ -1,5 +1,6 @@
 import { cutText } from '../runtime/text.js'
-import { ERROR_CODES, isHttpError, type ErrorDetail, type HttpError } from './errors.js'
+import type { ErrorDetail } from '../wire/errors.js'
+import { ERROR_CODES, isHttpError, type HttpError } from './errors.js'
 import { isFieldValue, isToken } from './fields/reader.js'
 
 export interface Failure {

@@ -5,6 +5,7 @@ import { evaluatePreconditions } from './fields/preconditions.js'
 import { fieldText, joinLists } from './fields/reader.js'
 import { Memo } from '../runtime/collections.js'
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
+import type { ErrorBody } from '../wire/errors.js'
 import { DerivedRequest } from './request.js'
 import { httpError, type HttpError } from './errors.js'
 
@@ -106,7 +107,7 @@ function asksForProblem(request: HttpRequest): boolean {
 function errorText(failure: Failure, problem: boolean): string {
   const { status, code, message, details, members } = failure
   const about = problem ? { status, title: reasonPhrase(status), detail: message } : {}
-  const plain = { ...about, error: message, code }
+  const plain: ErrorBody = { ...about, error: message, code }
   if (details === undefined && members === undefined) return JSON.stringify(plain)
   try {
     return JSON.stringify({ ...plain, details, ...members, ...plain })

@@ -1,6 +1,6 @@
 import { isAscii, isUtf8, transcode } from 'node:buffer'
 import { excerptOf } from '../records/report.js'
-import type { ErrorDetail } from '../http/errors.js'
+import type { ErrorDetail } from '../wire/errors.js'
 import { inexactValues } from '../http/body/exact-json.js'
 import { jsonFault } from '../http/body/json-fault.js'
 

@@ -4,28 +4,22 @@ import { bytes, func, readOptions, value, whole, type OptionTable } from '../run
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { RecordPosition } from '../records/position.js'
-import type { ReportItem, ReportSummary } from '../records/report.js'
 import { warnOfError, type RecordErrorPlace } from '../records/error-reports.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
 import type { TaskDefinition } from '../tasks/definition/define.js'
 import type { SpooledBody } from '../tasks/http/spool-body.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
+import type { UploadResult } from '../wire/report.js'
 import { areMediaTypes, distinctTypes } from './media-type.js'
 import type { UploadSource } from './upload-source.js'
 import type { WriteOutcome } from './write-outcomes.js'
 
-/** One line in the report of an upload. */
-export interface UploadItem extends ReportItem {
-  /** Line number, from 1; blank lines count. */
-  readonly line: number
-}
-
-/** The body of the response to an upload. */
-export interface UploadResult {
-  readonly message: string
-  readonly summary: ReportSummary
-  /** The first failed lines, in their order. */
-  readonly items: readonly UploadItem[]
+/** The response that a request asks for, and its body. */
+export interface UploadAsked {
+  /** Content coding of the body. */
+  readonly coding: string
+  /** Media type of the response. */
+  readonly resultType: string
 }
 
 /** Second argument of `write`. */

@@ -5,17 +5,19 @@ import { HttpError, httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
 import { addVary, json, stream, UNBUFFERED } from '../http/respond.js'
+import type { RecordRequest } from '../records/background.js'
 import { batchesOf, type Block, type Judge } from '../records/batch.js'
 import { errorReports, type RecordErrorPlace } from '../records/error-reports.js'
 import { TextSink } from '../records/http.js'
 import { Report, type ReportSettings, type ReportSink } from '../records/report.js'
 import { writeRecords, type Continuation, type Write } from '../records/write-loop.js'
-import { Gathered, oneOf } from '../runtime/text.js'
+import { oneOf, readStart, withRest } from '../runtime/text.js'
 import { unlessAborted } from '../runtime/timers.js'
 import { judge } from '../schema/schema.js'
-import type { KeptResponse, TaskEndpoints } from '../tasks/http/endpoints.js'
+import type { KeptResponse } from '../tasks/http/endpoints.js'
 import { LineReader, readBatches } from './line-reader.js'
-import type { UploadItem, UploadResult, UploadSettings, WriteContext } from './upload-options.js'
+import type { UploadItem, UploadResult } from '../wire/report.js'
+import type { UploadAsked, UploadSettings, WriteContext } from './upload-options.js'
 import { toLines } from './upload-source.js'
 import { readOutcomes } from './write-outcomes.js'
 
@@ -149,8 +151,8 @@ export interface DirectUpload {
 }
 
 export function directUpload<T>(
-  request: HttpRequest<unknown>, settings: UploadSettings<T>, coding: string,
-  origin: Pick<WriteContext, 'owner' | 'context'>, resultType: string,
+  request: HttpRequest<unknown>, settings: UploadSettings<T>, { coding, resultType }: UploadAsked,
+  origin: Pick<WriteContext, 'owner' | 'context'>,
 ): DirectUpload {
   const streamResults = resultType !== JSON_TYPE
   const sink = streamResults ? new LineSink(resultType) : new TextSink()
@@ -179,12 +181,13 @@ class LineSink implements ReportSink {
   }
 }
 
-export async function respondOnce<C>(
-  endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload,
+export async function respondOnce(
+  upload: DirectUpload, request: HttpRequest<unknown>,
+  once: NonNullable<RecordRequest<UploadAsked>['once']>,
 ): Promise<HttpResponse> {
   const chunks = request.body.stream()[Symbol.asyncIterator]()
   try {
-    const { bytes, isWhole } = await readStart(chunks)
+    const { bytes, isWhole } = await readStart(chunks, MAX_WHOLE_BYTES)
     if (upload.sink instanceof LineSink && !isWhole) {
       throw httpError('idempotency_needs_async', {
         message: 'An upload of this size can have an Idempotency-Key only if it asks for one report: '
@@ -196,8 +199,8 @@ export async function respondOnce<C>(
     const sha256 = createHash('sha256').update(start).digest('hex')
     const { coding } = upload
     const identity = isWhole ? { coding, sha256 } : { coding, start: sha256 }
-    const body = isWhole ? oneOf(bytes) : withFirst(bytes, chunks)
-    return await endpoints.respondOnce(request, identity, (began) => readOnce(upload, body, began))
+    const body = isWhole ? oneOf(bytes) : withRest(bytes, chunks)
+    return await once(identity, (began) => readOnce(upload, body, began))
   } finally {
     // Another request may have done the work. Its client may still be sending this body.
     chunks.return?.().catch(() => undefined)
@@ -223,25 +226,6 @@ async function readOnce(
 
 /** Maximum size of an upload with an Idempotency-Key that is read as a whole, in bytes. */
 const MAX_WHOLE_BYTES = 1_048_576
-
-async function readStart(
-  chunks: AsyncIterator<Uint8Array>,
-): Promise<{ readonly bytes: Uint8Array; readonly isWhole: boolean }> {
-  const start = new Gathered()
-  while (start.size <= MAX_WHOLE_BYTES) {
-    const next = await chunks.next()
-    if (next.done === true) return { bytes: start.bytes, isWhole: true }
-    start.add(next.value)
-  }
-  return { bytes: start.bytes, isWhole: false }
-}
-
-async function* withFirst(
-  first: Uint8Array, chunks: AsyncIterator<Uint8Array>,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  yield first
-  yield* { [Symbol.asyncIterator]: () => chunks }
-}
 
 /** Responds with the report of all records, or with one line for each during the upload. */
 export function respondDirect(

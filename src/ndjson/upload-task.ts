@@ -1,27 +1,22 @@
-import type { HttpRequest } from '../http/exchange.js'
+import type { RecordTask } from '../records/background.js'
 import { positionOf } from '../records/position.js'
 import type { Report } from '../records/report.js'
 import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
 import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
 import type { SpooledBody } from '../tasks/http/spool-body.js'
-import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import type { ReadWork } from '../tasks/http/settings.js'
+import type { UploadItem, UploadResult } from '../wire/report.js'
 import type {
-  UploadBackgroundOptions, UploadItem, UploadResult, UploadSettings, UploadTask,
+  UploadAsked, UploadBackgroundOptions, UploadSettings, UploadTask,
 } from './upload-options.js'
 import { isLinePlace, messageOf, placeOf, readAll, reportSettings, writeLines } from './upload-run.js'
 
-export interface SpooledUpload {
-  readonly task: UploadTask
-  spool<C>(endpoints: TaskEndpoints<C>, request: HttpRequest<C>, coding: string): Promise<ReadWork>
-}
-
-export function spooledUpload<T>(
+/** Creates the task of an upload. */
+export function uploadTask<T>(
   settings: UploadSettings<T>, background: UploadBackgroundOptions,
-): SpooledUpload {
-  const { name, blobs, blobRetentionMs } = background
-  const { limits, resume, source } = settings
-  const spool = new Spool('ndjsonUpload', 'ndjson-upload/', blobs, blobRetentionMs)
+): RecordTask<UploadAsked, UploadTask> {
+  const where = 'ndjsonUpload'
+  const { limits, limits: { maxBodyBytes }, resume, source } = settings
+  const spool = new Spool({ where, prefix: 'ndjson-upload/', keepsReport: false, ...background })
 
   const run = async (spooled: SpooledBody, task: RecordTaskContext): Promise<UploadResult> => {
     const { size } = spooled
@@ -29,7 +24,7 @@ export function spooledUpload<T>(
     let done = 0
     const progress = (report: Report): void => { task.progress(done, size, messageOf(report), 'bytes') }
     const continuation = await TaskRun.open({
-      caller: 'ndjsonUpload', spool, spooled, task, resume, isPlace: isLinePlace, progress,
+      where, spool, spooled, task, resume, isPlace: isLinePlace, progress,
       report: reportSettings(settings), maxInlineBytes: Infinity,
       // The next attempt reads the lines of a lost report again.
       onError: (error) => { throw error },
@@ -43,10 +38,11 @@ export function spooledUpload<T>(
     })
     const call = { signal, owner, context, taskId }
     try {
-      const place = { taskId: taskId ?? 'direct', name, attempt: task.attempt }
+      const place = { taskId: taskId ?? 'direct', name: background.name, attempt: task.attempt }
       await readAll(writeLines(decoded, {
         settings, report, context: call, place, from, continuation,
       }))
+      await continuation.finish()
     } catch (error) {
       throw failedAfter(error, report.total, messageOf(report))
     }
@@ -58,10 +54,8 @@ export function spooledUpload<T>(
 
   return {
     task: spooledTask(spool, background, spool.input(), run, positionOf(isLinePlace)),
-    async spool(endpoints, request, coding) {
-      const { maxBodyBytes } = limits
-      const sent = { bytes: request.body.stream(), coding, maxBodyBytes }
-      const { spooled, sha256, discard } = await endpoints.spool(request, spool, sent)
+    async spool(open, request, { coding }, bytes = request.body.stream()) {
+      const { spooled, sha256, discard } = await open.spool(spool, { bytes, coding, maxBodyBytes })
       return { input: spooled, body: { coding, sha256 }, discard }
     },
   }

@@ -1,39 +1,28 @@
 import { bodyCoding } from '../http/body/decode.js'
 import { bodyTooLarge } from '../http/errors.js'
-import {
-  describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
-} from '../http/exchange.js'
-import { acknowledged, refuseIdempotencyKey } from '../http/respond.js'
-import { parsePrefer } from '../http/fields/prefer.js'
-import type { TaskEndpoints } from '../tasks/http/endpoints.js'
+import type { Handler, HttpRequest, Operation } from '../http/exchange.js'
 import { negotiate } from '../http/fields/accept.js'
 import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
 import { errorResponses, fields, requestFields } from '../openapi/responses.js'
 import {
   addResponseHeaders, body, type Fragment, operation, response, schemaObject,
 } from '../openapi/operation.js'
-import { checkEndpoints, reportSchema } from '../records/http.js'
+import {
+  backgroundEndpoint, recordHandler, type BackgroundEndpoint, type RecordWork,
+} from '../records/background.js'
+import { reportSchema } from '../records/http.js'
 import type { Schema } from '../schema/schema.js'
 import { accepted } from '../tasks/http/operations.js'
 import { checkMediaType } from './media-type.js'
 import {
-  readUploadOptions, type UploadBackgroundOptions, type UploadOptions, type UploadSettings,
-  type UploadTask,
+  readUploadOptions, type UploadAsked, type UploadBackgroundOptions, type UploadOptions,
+  type UploadSettings, type UploadTask,
 } from './upload-options.js'
 import { directUpload, JSON_TYPE, respondDirect, respondOnce } from './upload-run.js'
-import { spooledUpload, type SpooledUpload } from './upload-task.js'
+import { uploadTask } from './upload-task.js'
 
 /** An upload that can be read in the background. Returned by `ndjsonUpload`. */
-export interface BackgroundUpload {
-  /** Reads uploads in the background. Pass it to `createTasks` in `definitions`. */
-  readonly task: UploadTask
-  /**
-   * Creates the handler for POST.
-   * @param endpoints - the endpoints of the tasks that define `task`
-   * @throws {TypeError} `task` is not among the definitions of these tasks.
-   */
-  handler<C>(endpoints: TaskEndpoints<C>): Handler<C>
-}
+export type BackgroundUpload = BackgroundEndpoint<UploadTask>
 
 /**
  * Creates a handler for POST that reads records as NDJSON. Its memory does not grow with the number
@@ -78,48 +67,27 @@ export function ndjsonUpload<T = object>(
 ): BackgroundUpload
 export function ndjsonUpload<T>(options: UploadOptions<T>): BackgroundUpload | Handler {
   const settings = readUploadOptions(options)
-  if (options.background === undefined) return uploadHandler(settings)
-  const spooled = spooledUpload(settings, options.background)
-  return {
-    task: spooled.task,
-    handler<C>(endpoints: TaskEndpoints<C>): Handler<C> {
-      checkEndpoints('ndjsonUpload', spooled.task, endpoints)
-      return uploadHandler(settings, { endpoints, spooled })
+  const { background, schema, mediaTypes } = settings
+  const work: RecordWork<UploadAsked> = {
+    where: 'ndjsonUpload', method: 'POST',
+    ask: (request) => ({
+      coding: checkHead(request, settings),
+      resultType: negotiate(request.headers['accept'], OFFERS) ?? JSON_TYPE,
+    }),
+    respond: ({ request, asked, owner, context, once }) => {
+      const upload = directUpload(request, settings, asked, { owner, context })
+      if (once !== undefined) return respondOnce(upload, request, once)
+      return respondDirect(upload, request.body.stream(), request.signal)
     },
+    operation: (hasBackground) => uploadOperation(schema, hasBackground, mediaTypes),
   }
-}
-
-interface Background<C> {
-  readonly endpoints: TaskEndpoints<C>
-  readonly spooled: SpooledUpload
+  return background === undefined
+    ? recordHandler(work) : backgroundEndpoint(work, uploadTask(settings, background))
 }
 
 /** A client that accepts any text does not expect results before it has sent the body. */
 const LINES = NDJSON_TYPES.filter((type) => !type.startsWith('text/'))
 const OFFERS = [JSON_TYPE, ...LINES]
-
-function uploadHandler<T, C>(settings: UploadSettings<T>, background?: Background<C>): Handler<C> {
-  const handler = (request: HttpRequest<C>): Promise<HttpResponse> | HttpResponse | undefined => {
-    const { method, headers } = request
-    if (method !== 'POST') return undefined
-    if (!background) refuseIdempotencyKey(request)
-    const coding = checkHead(request, settings)
-    if (background && parsePrefer(headers['prefer']).respondAsync) {
-      const { endpoints, spooled } = background
-      return endpoints.accept(request, spooled.task, () => spooled.spool(endpoints, request, coding))
-    }
-    const origin = background
-      ? background.endpoints.originOf(request)
-      : { owner: undefined, context: request.context }
-    const resultType = negotiate(headers['accept'], OFFERS) ?? JSON_TYPE
-    const upload = directUpload(request, settings, coding, origin, resultType)
-    if (background && headers['idempotency-key'] !== undefined) {
-      return acknowledged(request, () => respondOnce(background.endpoints, request, upload))
-    }
-    return respondDirect(upload, request.body.stream(), request.signal)
-  }
-  return describe(handler, [uploadOperation(settings.schema, background !== undefined, settings.mediaTypes)])
-}
 
 function checkHead(
   request: HttpRequest<unknown>,
@@ -128,10 +96,7 @@ function checkHead(
   const { headers } = request
   checkMediaType(headers, mediaTypes)
   const coding = bodyCoding(request)
-  const length = headers['content-length']
-  if (typeof length === 'string' && Number(length) > maxBodyBytes) {
-    throw bodyTooLarge(maxBodyBytes)
-  }
+  if (Number(headers['content-length']) > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
   return coding
 }
 

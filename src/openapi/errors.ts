@@ -1,4 +1,5 @@
-import type { Fragment } from './fragment.js'
+import type { ErrorBody, ErrorDetail } from '../wire/errors.js'
+import type { Fragment, Properties } from './fragment.js'
 
 const text: Fragment = { type: 'string' }
 
@@ -25,7 +26,7 @@ const extras: Fragment = {
   'provided-offset': integer,
 }
 
-const properties: Fragment = {
+const properties: Properties<ErrorBody> = {
   error: { type: 'string', description: 'One sentence' },
   code: { type: 'string', description: 'Stable: branch on it' },
   details: {
@@ -36,7 +37,7 @@ const properties: Fragment = {
       properties: {
         pointer: { type: 'string', description: 'JSON pointer (RFC 6901) to what is wrong' },
         message: text,
-      },
+      } satisfies Properties<ErrorDetail>,
     },
   },
   ...extras,

@@ -4,6 +4,7 @@ import { describe, type Handler, type HttpRequest, type HttpResponse } from '../
 import { negotiate } from '../http/fields/accept.js'
 import { NDJSON_TYPE, NDJSON_TYPES } from '../http/fields/ndjson-types.js'
 import { empty, jsonText, respondAllow, stream } from '../http/respond.js'
+import type { Properties } from '../openapi/fragment.js'
 import { parameter, readOperations, response } from '../openapi/operation.js'
 import { errorResponses } from '../openapi/responses.js'
 import { setTimeout } from '../runtime/timers.js'
@@ -15,6 +16,7 @@ import {
 import { array, object, text } from '../tasks/http/formats.js'
 import type { Subscription, WaiterSlot } from '../tasks/record/subscriptions.js'
 import { coreOf } from '../tasks/tasks.js'
+import type { PartialLine, PartialResult } from '../wire/partial.js'
 import { hasLog, logKey, type TaskOfLog } from './partial-log.js'
 import { parsePosition, readAfter, toId, type Page, type Position } from './partial-reader.js'
 import { detailsOf } from '../tasks/record/details.js'
@@ -53,7 +55,7 @@ const LINE_WRITER: Writer = {
   begin: '', heartbeat: '\n',
   result: (id, text) => `{"id":"${id}","value":${text}}\n`,
   gap: (before) => `{"id":"${before}","gap":{}}\n`,
-  end: (id, status) => `${JSON.stringify({ id, end: { status } })}\n`,
+  end: (id, status) => `${JSON.stringify({ id, end: { status } } satisfies PartialLine)}\n`,
 }
 
 /** Creates the handler of `{status}/partial-results`. */
@@ -191,7 +193,7 @@ function operationsOf<C>({ status }: Endpoints<C>) {
         schema: object({
           status: text, last: text,
           gap: { const: true, description: 'Some before these results were dropped' },
-          results: array(object({ id: text, value: {} }, 'id', 'value')),
+          results: array(object({ id: text, value: {} } satisfies Properties<PartialResult>, 'id', 'value')),
         }, 'status', 'last', 'results'),
       }),
       204: response('An event stream that has nothing more to say'),

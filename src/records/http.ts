@@ -1,6 +1,5 @@
-import type { Fragment } from '../openapi/operation.js'
-import type { AnyTaskDefinition } from '../tasks/definition/define.js'
-import type { TaskEndpoints } from '../tasks/http/endpoints.js'
+import type { Fragment, Properties } from '../openapi/fragment.js'
+import type { RecordNumber, ReportItem, ReportSummary } from '../wire/report.js'
 import type { Report, ReportSink } from './report.js'
 
 const count: Fragment = { type: 'integer', minimum: 0 }
@@ -52,43 +51,33 @@ async function* piecesOf(
   yield end
 }
 
-/** Checks that a handler gets the endpoints of the tasks that its task is defined in. */
-export function checkEndpoints<C>(
-  caller: string, task: AnyTaskDefinition, endpoints: TaskEndpoints<C>,
-): void {
-  const tasks = endpoints?.tasks
-  if (!tasks) throw new TypeError(`${caller}: handler needs what taskEndpoints returned`)
-  if (tasks.definition(task.name) === task) return
-  throw new TypeError(`${caller}: the task ${task.name} is not among the definitions`
-    + ' of createTasks; add it there')
-}
-
-export function itemSchema(numbers: 'index' | 'line'): Fragment {
-  return {
-    type: 'object',
-    required: [numbers, 'status'],
-    properties: {
-      [numbers]: numbers === 'index' ? count : { type: 'integer', minimum: 1 },
-      status: { type: 'integer', description: 'An HTTP status for this item' },
-      id: { type: ['string', 'integer'] },
-      error: {
-        type: 'object',
-        required: ['code'],
-        properties: {
-          code: text,
-          message: text,
-          ...numbers === 'line' && { excerpt: text },
-          details: {
-            type: 'array',
-            items: { type: 'object', properties: { pointer: text, message: text } },
-          },
+export function itemSchema(numbers: RecordNumber): Fragment {
+  const properties = {
+    status: { type: 'integer', description: 'An HTTP status for this item' },
+    id: { type: ['string', 'integer'] },
+    error: {
+      type: 'object',
+      required: ['code'],
+      properties: {
+        code: text,
+        message: text,
+        ...numbers === 'line' && { excerpt: text },
+        details: {
+          type: 'array',
+          items: { type: 'object', properties: { pointer: text, message: text } },
         },
       },
     },
+  } satisfies Properties<ReportItem>
+  const number = numbers === 'index' ? count : { type: 'integer', minimum: 1 }
+  return {
+    type: 'object',
+    required: [numbers, 'status'],
+    properties: { [numbers]: number, ...properties },
   }
 }
 
-export function reportSchema(numbers: 'index' | 'line', description: string): Fragment {
+export function reportSchema(numbers: RecordNumber, description: string): Fragment {
   return {
     title: numbers === 'index' ? 'Batch report' : 'Upload report',
     type: 'object',
@@ -98,7 +87,9 @@ export function reportSchema(numbers: 'index' | 'line', description: string): Fr
       summary: {
         type: 'object',
         required: ['total', 'succeeded', 'failed'],
-        properties: { total: count, succeeded: count, failed: count },
+        properties: {
+          total: count, succeeded: count, failed: count,
+        } satisfies Properties<ReportSummary>,
       },
       items: { type: 'array', items: itemSchema(numbers), description },
     },

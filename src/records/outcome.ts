@@ -1,5 +1,6 @@
-import { ERROR_CODES, type ErrorCode, type ErrorDetail } from '../http/errors.js'
+import { ERROR_CODES, type ErrorCode } from '../http/errors.js'
 import { isForClient, readFailure } from '../http/failure.js'
+import type { ErrorDetail } from '../wire/errors.js'
 
 /** Reason why a record was not written. */
 export interface RecordFault {

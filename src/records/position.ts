@@ -1,6 +1,6 @@
 import { isJsonObject, isWholeNumber } from '../http/body/json.js'
 import type { Schema } from '../schema/schema.js'
-import { isPartList, type PartList } from './kept-parts.js'
+import type { PartList } from '../stores/parts.js'
 import type { ReportCounts } from './report.js'
 
 /** The text of a report: the parts in blobs, and the rest. */
@@ -38,6 +38,12 @@ export function positionCheck(
       && isJsonObject(report) && typeof report['rest'] === 'string'
       && (report['parts'] === null || isPartList(report['parts']))
   }
+}
+
+function isPartList(value: unknown): value is PartList {
+  return Array.isArray(value) && value.every((each) => (
+    Array.isArray(each) && each.length === 4 && each.every(isWholeNumber)
+  ))
 }
 
 export function positionOf(isPlace: (place: unknown) => boolean): Schema<RecordPosition> {

@@ -1,30 +1,9 @@
-import type { ErrorDetail } from '../http/errors.js'
 import { cutText } from '../runtime/text.js'
+import type { ReportSummary } from '../wire/report.js'
 import type { Batch } from './batch.js'
 import {
   NOT_APPLIED, UNKNOWN_OUTCOME, type FailedOutcome, type RecordFault, type RecordOutcome,
 } from './outcome.js'
-
-/** Numbers of records that succeeded and failed. */
-export interface ReportSummary {
-  readonly total: number
-  readonly succeeded: number
-  readonly failed: number
-}
-
-/** One record in a report. */
-export interface ReportItem {
-  /** An HTTP status. */
-  readonly status: number
-  readonly id?: string | number
-  readonly error?: {
-    readonly code: string
-    readonly message?: string
-    /** The first 80 UTF-16 units of a failed line. */
-    readonly excerpt?: string
-    readonly details?: readonly ErrorDetail[]
-  }
-}
 
 /** Records that a report lists. */
 export type ItemSelection = 'all' | 'failed' | 'none'

@@ -5,51 +5,76 @@ import { HttpError, httpError } from '../http/errors.js'
 import { readFailure } from '../http/failure.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { newId } from '../runtime/random-id.js'
+import { bytesBetween } from '../runtime/text.js'
 import type { Schema } from '../schema/schema.js'
 import type { Blobs } from '../stores/blobs.js'
-import type { Retry } from '../stores/calls.js'
+import { deleteParts, partBytes, renewParts } from '../stores/parts.js'
 import {
   REPEATABLE_ATTEMPTS, defineTask, type TaskDefinition, type TaskOptions,
 } from '../tasks/definition/define.js'
-import type { ExternalResource } from '../tasks/definition/external-resource.js'
+import type { EndedTask, ExternalResource } from '../tasks/definition/external-resource.js'
 import type { BodyStore, SpooledBody } from '../tasks/http/spool-body.js'
-import { KeptParts, deleteParts, renewParts } from './kept-parts.js'
+import { deleteTails } from './tails.js'
 
 type MemberChecks = Readonly<Record<string, (value: unknown) => boolean>>
 
+const HOUR_MS = 3_600_000
 const WEEK_MS = 604_800_000
 const CODINGS: readonly unknown[] = ['identity', ...REQUEST_CODINGS]
 
-/** Bodies of requests that wait in blobs for their tasks. */
-export class Spool implements BodyStore {
-  readonly external: Required<Omit<ExternalResource<SpooledBody>, 'remove'>>
+interface SpoolOptions extends Pick<SpooledTaskOptions, 'blobs' | 'blobRetentionMs' | 'timeoutMs'> {
+  /** Name of the public function, for error messages. */
+  readonly where: string
+  readonly prefix: string
+  /** True if the report is read from its parts once the task has ended. */
+  readonly keepsReport: boolean
+}
 
-  /** @throws {TypeError} `retentionMs` is less than a second. */
+/** Bodies of requests that wait in blobs for their tasks, and the parts of the reports. */
+export class Spool implements BodyStore {
+  readonly blobs: Blobs
+  readonly retentionMs: number
+  /** Lifetime of parts, which are written during a run. In milliseconds. */
+  readonly partsMs: number
+  readonly external: ExternalResource<SpooledBody>
+  private readonly prefix: string
+
+  /** @throws {TypeError} `blobRetentionMs` is less than a second. */
   constructor(
-    caller: string, private readonly prefix: string, readonly blobs: Blobs,
-    readonly retentionMs = WEEK_MS,
+    { where, prefix, keepsReport, blobs, blobRetentionMs = WEEK_MS, timeoutMs = HOUR_MS }: SpoolOptions,
   ) {
-    if (!blobs) throw new TypeError(`${caller}: background.blobs is required`)
+    if (!blobs) throw new TypeError(`${where}: background.blobs is required`)
     if (typeof blobs.put !== 'function') {
-      throw new TypeError(`${caller}: background.blobs must be blobs, such as those of memory()`)
+      throw new TypeError(`${where}: background.blobs must be blobs, such as those of memory()`)
     }
-    if (!(retentionMs >= 1000)) {
-      throw new TypeError(`${caller}: background.blobRetentionMs must be 1000 or more`)
+    if (!(blobRetentionMs >= 1000)) {
+      throw new TypeError(`${where}: background.blobRetentionMs must be 1000 or more`)
+    }
+    this.blobs = blobs
+    this.retentionMs = blobRetentionMs
+    this.partsMs = blobRetentionMs + timeoutMs
+    this.prefix = prefix
+    /** Deletes the body, and the parts unless clients read them. */
+    const release = async (blob: string, task: EndedTask | undefined, isGone: boolean) => {
+      await blobs.delete(blob)
+      if (task === undefined) return
+      const { attempt, status, parts = [] } = task
+      if (isGone || !keepsReport) await deleteParts(blobs, blob, parts)
+      // A run that completed has no tail, and then a task has one only if it ran before.
+      await deleteTails(blobs, blob, parts, status === 'completed' ? attempt - 1 : attempt)
     }
     this.external = {
       of: ({ blob }) => blob,
-      async release(blob) {
-        await deleteParts(blobs, blob)
-        await blobs.delete(blob)
-      },
-      async renew(blob, ttlMs) {
-        await renewParts(blobs, blob, ttlMs)
+      release: (blob, task) => release(blob, task, false),
+      remove: (blob, task) => release(blob, task, true),
+      async renew(blob, ttlMs, task) {
+        await renewParts(blobs, blob, task?.parts ?? [], ttlMs)
         return await blobs.renew(blob, ttlMs) !== undefined
       },
-      // A completed task keeps no body.
-      bytes: async (blob, { status }) => (
-        status === 'completed' ? 0 : (await blobs.stat(blob))?.size ?? 0
-      ),
+      async bytes(blob, { status, parts = [] }) {
+        if (status === 'completed') return keepsReport ? partBytes(parts) : 0
+        return partBytes(parts) + ((await blobs.stat(blob))?.size ?? 0)
+      },
     }
   }
 
@@ -85,11 +110,6 @@ export class Spool implements BodyStore {
     if (bytes !== undefined) return bytes
     throw httpError('gone', { message: 'The body no longer exists.' })
   }
-
-  /** Returns the parts of a text that the task of a body writes. */
-  parts({ blob }: SpooledBody, run: number, retry: Retry): KeptParts {
-    return new KeptParts(this.blobs, blob, run, this.retentionMs, retry)
-  }
 }
 
 /**
@@ -102,17 +122,7 @@ export async function decodedFrom(
 ): Promise<AsyncIterable<Uint8Array>> {
   if (coding === 'identity') return decodeBytes(await open(byte), coding, limits)
   const decoded = decodeBytes(await open(0), coding, limits, memory)
-  return byte === 0 ? decoded : skipped(decoded, byte)
-}
-
-async function* skipped(
-  source: AsyncIterable<Uint8Array>, count: number,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  let left = count
-  for await (const piece of source) {
-    if (left < piece.byteLength) yield left === 0 ? piece : piece.subarray(left)
-    left = Math.max(left - piece.byteLength, 0)
-  }
+  return byte === 0 ? decoded : bytesBetween(decoded, byte)
 }
 
 /** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
@@ -142,13 +152,10 @@ export const SPOOLED_TASK = {
   retentionMs: 0, maxPerOwner: 0, maxRunningPerOwner: 0, version: 0,
 } satisfies Record<keyof SpooledTaskOptions, 0>
 
-const HOUR_MS = 3_600_000
-
 export function spooledTask<I extends SpooledBody, R, P = never>(
   spool: Spool, options: SpooledTaskOptions, input: Schema<I, I>,
   run: TaskDefinition<I, R, unknown, I, string, P>['run'],
   checkpoint: NonNullable<TaskOptions<I, R, unknown, I, unknown, string, P>['checkpoint']>,
-  more: Pick<ExternalResource<I>, 'remove' | 'bytes'> = {},
 ): TaskDefinition<I, R, unknown, I, string, P> {
   const {
     blobs, blobRetentionMs, timeoutMs = HOUR_MS, attempts = REPEATABLE_ATTEMPTS, ...settings
@@ -157,7 +164,7 @@ export function spooledTask<I extends SpooledBody, R, P = never>(
     ...settings, timeoutMs, attempts, input, checkpoint,
     // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
     run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'],
-    shared: blobs.shared, external: { ...spool.external, ...more },
+    shared: blobs.shared, external: spool.external,
   })
 }
 

@@ -1,4 +1,11 @@
-import { textOf, type KeptParts } from './kept-parts.js'
+import { httpError } from '../http/errors.js'
+import { oneOf } from '../runtime/text.js'
+import { deleteBlobs } from '../stores/blob-rules.js'
+import type { Blobs } from '../stores/blobs.js'
+import type { Retry } from '../stores/calls.js'
+import {
+  partKey, partKeys, readParts, withPart, type PartList,
+} from '../stores/parts.js'
 import type { RecordPosition, ReportText } from './position.js'
 import type { ReportSink } from './report.js'
 
@@ -8,37 +15,62 @@ import type { ReportSink } from './report.js'
  */
 const PART_UNITS = 8192
 
+/** Settings of `StoredReport`. */
+export interface StoredReportSettings {
+  readonly blobs: Blobs
+  /** Key of the spooled body, beside which the parts are. */
+  readonly blob: string
+  /** Number of the run. It is the name of the writer of parts. */
+  readonly run: number
+  /** Lifetime of parts, in milliseconds. */
+  readonly ttlMs: number
+  /** Repeats a write while the blobs are unavailable. */
+  readonly retry: Retry
+  /** Maximum size of the items in the result of the task, in bytes. */
+  readonly maxInlineBytes: number
+  readonly onError: (error: unknown) => void
+}
+
 /**
  * Stores the items of a task's report as NDJSON, one item on each line: in parts beside the body of
  * the task, and the rest in its checkpoint. Keeps a short list in memory, too.
  */
 export class StoredReport implements ReportSink {
   readonly separator = '\n'
+  list: PartList = []
   /** NDJSON of all items; `undefined` if it is longer than `maxInlineBytes`. */
   private inline: string | undefined = ''
   /** NDJSON that is not in a part yet. */
   private text = ''
   /** A part could not be written. */
   private lost = false
+  /** Number of parts of this run. */
+  private written = 0
+  /** Keys of parts that were in the list. */
+  private dropped: readonly string[] = []
 
-  constructor(
-    private readonly parts: KeptParts, private readonly maxInlineBytes: number,
-    private readonly onError: (error: unknown) => void,
-  ) {}
+  constructor(private readonly settings: StoredReportSettings) {}
 
+  /** True if the parts are the whole report. */
   get isWhole(): boolean {
-    return !this.lost && (this.text !== '' || this.parts.list.length > 0)
+    return !this.lost && this.text === '' && this.list.length > 0
   }
 
   /** Continues the report of an earlier run. */
   async continueFrom({ report: { parts, rest }, length }: RecordPosition): Promise<void> {
     this.lost = parts === null
     this.text = rest
-    this.parts.list = parts ?? []
+    this.list = parts ?? []
     this.inline = undefined
-    if (this.lost || length > this.maxInlineBytes) return
+    if (this.lost || length > this.settings.maxInlineBytes) return
+    const { blobs, blob } = this.settings
+    const decoder = new TextDecoder()
     try {
-      this.inline = await textOf(this.bytes())
+      let text = ''
+      for await (const piece of readParts(blobs, partKeys(blob, this.list), reportGone)) {
+        text += decoder.decode(piece, { stream: true })
+      }
+      this.inline = text + rest
     } catch (error) {
       this.lose(error)
     }
@@ -48,31 +80,44 @@ export class StoredReport implements ReportSink {
     const lines = `${items}\n`
     if (!this.lost) this.text += lines
     if (this.inline === undefined) return
-    const fits = this.inline.length + lines.length <= this.maxInlineBytes
+    const fits = this.inline.length + lines.length <= this.settings.maxInlineBytes
     this.inline = fits ? this.inline + lines : undefined
   }
 
   restart(): void {
     this.inline = ''
     this.text = ''
-    this.parts.list = []
+    this.written = 0
+    this.drop()
   }
 
-  /** Stores the text as a part, unless it is short. */
-  async flush(): Promise<void> {
-    if (this.text.length < PART_UNITS) return
+  /** Stores the text as a part, unless it is short and `isEnd` is false. */
+  async flush(isEnd = false, retry = this.settings.retry): Promise<void> {
+    const { blobs, blob, run, ttlMs } = this.settings
+    if (this.text.length < (isEnd ? 1 : PART_UNITS)) return
+    const bytes = Buffer.from(this.text)
     try {
-      await this.parts.add(this.text)
+      await retry(() => blobs.put(partKey(blob, run, this.written), oneOf(bytes), { ttlMs }))
+      this.list = withPart(this.list, run, this.written++, bytes.byteLength)
       this.text = ''
     } catch (error) {
       this.lose(error)
     }
   }
 
+  /** Deletes the parts that are no longer in the list. Call it once the list is saved. */
+  async clean(): Promise<void> {
+    if (this.dropped.length === 0) return
+    const { blobs, blob } = this.settings
+    const kept = new Set(partKeys(blob, this.list))
+    await deleteBlobs(blobs, this.dropped.filter((key) => !kept.has(key)))
+    this.dropped = []
+  }
+
   textWith(items: string): ReportText {
-    const { lost, text, parts } = this
+    const { lost, text, list } = this
     if (lost) return { parts: null, rest: '' }
-    return { parts: parts.list, rest: items === '' ? text : `${text}${items}\n` }
+    return { parts: list, rest: items === '' ? text : `${text}${items}\n` }
   }
 
   /** Returns all items; `undefined` if they are longer than `maxInlineBytes`. */
@@ -82,16 +127,20 @@ export class StoredReport implements ReportSink {
     return JSON.parse(`[${inline.slice(0, -1).replaceAll('\n', ',')}]`) as I[]
   }
 
-  /** Yields all items as NDJSON. */
-  async* bytes(): AsyncGenerator<Uint8Array, void, undefined> {
-    yield* this.parts.read()
-    if (this.text !== '') yield Buffer.from(this.text)
-  }
-
   /** Continues without the items, because the blobs have failed. */
-  lose(error: unknown): void {
+  private lose(error: unknown): void {
     this.lost = true
     this.text = ''
-    this.onError(error)
+    this.drop()
+    this.settings.onError(error)
   }
+
+  private drop(): void {
+    this.dropped = [...this.dropped, ...partKeys(this.settings.blob, this.list)]
+    this.list = []
+  }
+}
+
+export function reportGone(): Error {
+  return httpError('gone', { message: 'Part of the report is gone.' })
 }

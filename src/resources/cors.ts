@@ -23,7 +23,7 @@ export interface CorsOptions<C = unknown> {
   readonly exposeHeaders?: readonly string[]
   /** If `true`, requests may carry cookies. Requires origins by name. Default: false. */
   readonly credentials?: boolean
-  /** Seconds for which browsers cache a preflight, up to 86,400. Default: theirs, about 5 s. */
+  /** Seconds for which browsers cache a preflight, up to 86,400. Default: that of the browser, about 5 s. */
   readonly maxAgeSeconds?: number
 }
 

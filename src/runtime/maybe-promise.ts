@@ -1,5 +1,6 @@
-/** A value, or a promise of it. */
-export type MaybePromise<T> = T | Promise<T>
+import type { MaybePromise } from '../wire/maybe-promise.js'
+
+export type { MaybePromise }
 
 export function isPending<T>(value: MaybePromise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | undefined)?.then === 'function'

@@ -10,6 +10,8 @@ export interface Option<T = unknown> {
   readonly accepts: (value: unknown) => boolean
   readonly default?: T
   readonly required?: boolean
+  /** Sentence for somebody who passed another value: what to write. Without its full stop. */
+  readonly hint?: string
 }
 
 export type OptionTable<O> = { readonly [N in keyof O]-?: Option<NonNullable<O[N]>> }
@@ -22,6 +24,7 @@ export type Filled<O, T> = O & {
 export interface Extra<T> {
   readonly default?: T
   readonly required?: boolean
+  readonly hint?: string
 }
 
 export interface Range<T = number> extends Extra<T> {
@@ -121,7 +124,8 @@ export function readOptions<O extends object, T extends OptionTable<O>>(
       if (option.required) throw new TypeError(`${where}: the option ${name} is missing; it must be ${option.expects}`)
       if (option.default !== undefined) filled[name] = option.default
     } else if (!option.accepts(each)) {
-      throw new TypeError(`${where}: ${name} must be ${option.expects}, not ${shown(each)}`)
+      const hint = option.hint === undefined ? '' : `. ${option.hint}`
+      throw new TypeError(`${where}: ${name} must be ${option.expects}, not ${shown(each)}${hint}`)
     }
   }
   return filled as Filled<O, T>

@@ -66,6 +66,40 @@ export async function gather(
   return gathered.bytes
 }
 
+/** Reads a source until it ends, or has more than `limit` bytes. */
+export async function readStart(
+  pieces: AsyncIterator<Uint8Array>, limit: number,
+): Promise<{ readonly bytes: Uint8Array, readonly isWhole: boolean }> {
+  const start = new Gathered()
+  while (start.size <= limit) {
+    const next = await pieces.next()
+    if (next.done === true) return { bytes: start.bytes, isWhole: true }
+    start.add(next.value)
+  }
+  return { bytes: start.bytes, isWhole: false }
+}
+
+/** Yields bytes that were read before, and the rest of their source. */
+export async function* withRest(
+  first: Uint8Array, rest: AsyncIterator<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  yield first
+  yield* { [Symbol.asyncIterator]: () => rest }
+}
+
+/** Yields the bytes from `start` to `end` of a source, which is read from its beginning. */
+export async function* bytesBetween(
+  source: AsyncIterable<Uint8Array>, start: number, end = Infinity,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let at = 0
+  for await (const piece of source) {
+    const part = piece.subarray(Math.max(start - at, 0), end - at)
+    at += piece.byteLength
+    if (part.byteLength > 0) yield part
+    if (at >= end) return
+  }
+}
+
 export const BLOCK_BYTES = 65_536
 
 /** Smaller pieces are copied into blocks. In bytes. */

@@ -1,5 +1,5 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
-import type { ErrorDetail } from '../http/errors.js'
+import type { ErrorDetail } from '../wire/errors.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { cutText } from '../runtime/text.js'
 import { toPointer } from './pointer.js'

@@ -1,6 +1,5 @@
-import {
-  HEAD_WAIT_MS, Source, closeUnread, isStreamed, wantsHeadAtOnce,
-} from '../http/body/source.js'
+import { OutgoingBody } from '../http/body/outgoing.js'
+import { closeUnread, isStreamed } from '../http/body/source.js'
 import { guard, type OnError } from '../http/boundary.js'
 import { plainRequest, cleanMountPath, pathUnder, splitTarget } from '../http/request.js'
 import type {
@@ -145,10 +144,10 @@ async function received(
     closeUnread(body)
     return new InjectedResponse(status, headers, NO_BODY, report)
   }
-  const source = new Source(body)
+  const source = new OutgoingBody(body, headers)
   request.signal.addEventListener('abort', () => { source.close() }, { once: true })
   try {
-    if (!wantsHeadAtOnce(headers) && await source.firstWithin(HEAD_WAIT_MS)) await source.peek()
+    await source.begin()
   } catch (error) {
     source.close()
     throw error
@@ -233,7 +232,8 @@ export class InjectedResponse {
    * @param headers - with lower-case names. A server sends each item of a list as a line
    */
   constructor(
-    readonly status: number, readonly headers: Headers, private readonly body: Uint8Array | Source,
+    readonly status: number, readonly headers: Headers,
+    private readonly body: Uint8Array | OutgoingBody,
     private readonly onFailure: (error: unknown) => void,
   ) {}
 
@@ -253,21 +253,21 @@ export class InjectedResponse {
    * @throws {Error} The stream failed midway, with its error as `cause`. A server would cut the connection.
    */
   async bytes(): Promise<Uint8Array> {
-    return this.#whole ??= this.body instanceof Source ? gather(this.stream()) as Promise<Uint8Array> : this.body
+    return this.#whole ??= this.body instanceof OutgoingBody ? gather(this.stream()) as Promise<Uint8Array> : this.body
   }
 
   /** Returns the chunks of the body, once. Stop early to close an event stream. */
   async* stream(): AsyncGenerator<Uint8Array, void, undefined> {
     const source = this.body
-    if (!(source instanceof Source)) {
+    if (!(source instanceof OutgoingBody)) {
       yield source
       return
     }
     if (this.#streamed) throw new Error('The body of this response was read before')
     this.#streamed = true
     try {
-      for (let step = await source.next(); step.done !== true; step = await source.next()) {
-        yield typeof step.value === 'string' ? Buffer.from(step.value) : step.value
+      for (let chunk = await source.next(); chunk !== undefined; chunk = await source.next()) {
+        yield typeof chunk === 'string' ? Buffer.from(chunk) : chunk
       }
     } catch (error) {
       this.onFailure(error)

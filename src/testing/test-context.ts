@@ -4,10 +4,11 @@ import type { AnyTaskDefinition, ContextOf } from '../tasks/definition/define.js
 import { readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import { digestField } from '../http/fields/digests.js'
 import { fileBytes, fileTypeOf, NO_FILES } from '../tasks/definition/file-content.js'
-import type { Question, TaskFile, TaskFiles } from '../tasks/definition/run-context.js'
+import type { Question, TaskFiles } from '../tasks/definition/run-context.js'
 import { checkedQuestion, NO_ASK } from '../tasks/definition/asks.js'
 import { httpError } from '../http/errors.js'
 import { validate } from '../schema/schema.js'
+import type { TaskFile } from '../wire/task.js'
 
 type RunContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
 

@@ -35,8 +35,6 @@ export class Finisher<C> {
   async respond(request: HttpRequest<C>, id: string, state: UploadState): Promise<HttpResponse> {
     const { records, owners, settings } = this.stores
     const { store, waitMs, retentionMs, maxResponseBytes } = settings
-    // Its response was removed early. The handler must not run again.
-    if (state.answered && !await this.hasResponded(id)) throw httpError('upload_not_found')
     // What the handler has done in this call, if it was called.
     const run = { hasBegun: false, isFinal: false }
     try {
@@ -44,6 +42,10 @@ export class Finisher<C> {
         store, key: answerKey(id), fingerprint: '', owner: state.countedAs, waitMs, retentionMs,
         maxBytes: maxResponseBytes,
       }, async (began) => {
+        // Its response was evicted, or it was deleted. The handler must not run again.
+        if (!await records.isWaiting(id)) {
+          return { response: errorResponse(httpError('upload_not_found'), request) }
+        }
         run.hasBegun = true
         // The handler may store the body again for the same owner.
         await owners.remove(state.countedAs, stateKey(id))
@@ -61,22 +63,19 @@ export class Finisher<C> {
           conclude(status, headers)
           throw error
         } finally {
-          if (!run.isFinal) await this.keep(id, state)
+          // Before the response is stored, because it may be evicted.
+          await (run.isFinal ? records.noteAnswered(id) : this.keep(id, state))
         }
       }) as HttpResponse
       const { status, body } = response
       const headers = {
         ...response.headers, ...uploadHeaders(state.offset, run.isFinal || !run.hasBegun),
       }
-      if (run.isFinal) await records.noteAnswered(id)
       const sent = run.isFinal ? this.deletingParts(id, state, body) : body
       return { status, headers, ...sent !== undefined && { body: sent } }
     } catch (error) {
       addFailureHeaders(error, uploadHeaders(state.offset, run.isFinal))
-      if (run.isFinal) {
-        await records.noteAnswered(id)
-        this.deletingParts(id, state, undefined)
-      }
+      if (run.isFinal) this.deletingParts(id, state, undefined)
       throw error
     }
   }
@@ -120,7 +119,7 @@ export class Finisher<C> {
   private async keep(id: string, state: UploadState): Promise<void> {
     const { records, owners, settings } = this.stores
     await owners.set(state.countedAs, stateKey(id), state.offset, reserveLimits(settings).ttlMs)
-    if (await records.exists(id).catch(() => true)) return
+    if (await records.isWaiting(id).catch(() => true)) return
     await owners.remove(state.countedAs, stateKey(id))
     await records.deleteParts(id, state.parts)
   }

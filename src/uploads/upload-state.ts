@@ -27,7 +27,10 @@ export interface UploadState {
   readonly final: boolean
   /** True if all bytes have arrived. The handler then gets them. */
   readonly received: boolean
-  /** `true` once the handler has responded. `request` then has no headers any more. */
+  /**
+   * `true` once the handler has responded, even if its response is not stored yet. `request` then has no
+   * headers any more.
+   */
   readonly answered?: true
 }
 
@@ -90,8 +93,10 @@ export class UploadRecords {
     throw new Error('A new upload has the id of another one')
   }
 
-  async exists(id: string): Promise<boolean> {
-    return await this.store.get(stateKey(id)) !== undefined
+  /** Returns whether an upload exists and its handler has not responded. */
+  async isWaiting(id: string): Promise<boolean> {
+    const state = await this.record(id).read()
+    return state !== undefined && !state.answered
   }
 
   /**
@@ -123,7 +128,7 @@ export class UploadRecords {
     return isAcquired ? new UploadWriter(id, record, this.record(id)) : undefined
   }
 
-  /** Deletes the stored headers and parts, once the handler has responded. Never rejects. */
+  /** Notes that the handler has responded. Deletes the stored headers and parts. Never rejects. */
   async noteAnswered(id: string): Promise<void> {
     const record = this.record(id)
     await repeated(() => record.change((state) => state === undefined ? UNCHANGED : {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
-import { type RedisClient } from 'longhaul/redis'
+import { redis as redisParts, type RedisClient } from 'longhaul/redis'
 import { RedisStore } from '../../adapters/redis/store.js'
 import { redisForFile } from '../servers/redis-server.js'
 import { eventually } from '../kit/wait.js'
@@ -64,6 +64,22 @@ test('each command loads its script again on a server that has lost it', async (
   assert.equal(await store.delete('scripts', made.revision), false)
   await redis.script('FLUSH')
   assert.equal(await store.delete('scripts', now.revision), true)
+})
+
+test('a server before Redis 6.0 is rejected at the first use, in one sentence', async () => {
+  const client = clientWith({ info: async () => '# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n' })
+  const expected = { name: 'TypeError', message: 'redis: the server has the version 5.0.14, and must have 6.0 or later' }
+  const { engine, store } = redisParts({ client, namespace: 'old' })
+  for (const _ of 'twice') {
+    await assert.rejects(store.get('a'), expected)
+    await assert.rejects(Promise.resolve(engine.now()), expected)
+  }
+  await engine.close({ drainMs: 0 })
+})
+
+test('a user without the right to INFO uses any server', async () => {
+  const store = new RedisStore({ client: clientWith({ info: () => Promise.reject(new Error('NOPERM')) }), namespace: 'no-info' })
+  assert.equal(await store.get('a'), undefined)
 })
 
 test('an error other than a missing script does not load the script again', async () => {

@@ -12,7 +12,7 @@ const url = await redisUrl()
 const cluster = await clusterForFile()
 /** By default a node that does not tell its slots within a second is none. */
 const PATIENT = { slotsRefreshTimeout: 20_000 }
-/** Many tests run at once, and the machine may have other work: a slow call is no failure here. */
+/** Two suites run at once, and the machine may have other work: a slow call is no failure here. */
 const OPTIONS = { maxEntriesPerOwner: 20, maxBytesPerOwner: 16_000, timeoutMs: 20_000 }
 const nodes = cluster.map(({ port }) => ({ host: '127.0.0.1', port }))
 
@@ -24,7 +24,7 @@ const clients: Readonly<Record<string, () => RedisClient>> = {
   'a cluster, ioredis 5 with auto-pipelining': () => new Cluster5(nodes, { ...PATIENT, enableAutoPipelining: true }),
 }
 
-describe('RedisStore', { concurrency: 8 }, () => {
+describe('RedisStore', { concurrency: 2 }, () => {
   for (const [title, make] of Object.entries(clients)) {
     const one = make()
     const other = make()

@@ -27,6 +27,13 @@ export function redisBinary(): RedisBinary {
   return found ??= onPath() ?? fetched() ?? fetchFromDebian()
 }
 
+/** Returns the version of the server, such as 7.2, to tell what an old one cannot do. */
+export function redisVersion(): number {
+  const binary = redisBinary()
+  const { stdout } = spawnSync(binary.file, ['--version'], { argv0: 'redis-server', env: redisEnvironment(binary), encoding: 'utf8' })
+  return Number(/v=(\d+\.\d+)/.exec(stdout)?.[1])
+}
+
 function onPath(): RedisBinary | undefined {
   for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
     for (const name of ['redis-server', 'valkey-server']) {

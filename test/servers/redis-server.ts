@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,25 +9,36 @@ import { after } from 'node:test'
 import { redisBinary, redisEnvironment } from './redis-binary.js'
 import { TIED } from './tied.js'
 
+const running = new Set<RedisServer>()
+process.once('exit', () => { for (const server of running) void server.kill() })
+
 /** One real server of a test's own, in a folder of its own. */
 export class RedisServer {
   readonly dir = mkdtempSync(join(tmpdir(), 'longhaul-redis-'))
   private child: ChildProcess | undefined
-  private readonly killed = () => { this.child?.kill('SIGKILL') }
 
   private constructor(readonly port: number, private readonly args: readonly string[]) {
-    process.once('exit', this.killed)
+    running.add(this)
   }
 
-  /** Starts a server on a free port, without persistence unless `args` say otherwise. */
-  static async start(args: readonly string[] = [], port?: number): Promise<RedisServer> {
-    const server = new RedisServer(port ?? await freePort(), args)
+  /**
+   * Starts a server on a free port, without persistence unless `args` say otherwise.
+   *
+   * @param config - text of a file of settings, which a sentinel needs
+   */
+  static async start(args: readonly string[] = [], config?: string): Promise<RedisServer> {
+    const server = new RedisServer(await freePort(), args)
+    if (config !== undefined) writeFileSync(server.config, config)
     await server.run()
     return server
   }
 
   get url(): string {
     return `redis://127.0.0.1:${String(this.port)}`
+  }
+
+  private get config(): string {
+    return join(this.dir, 'server.conf')
   }
 
   /** Starts it (again), on the same port and folder. Resolves when it answers. */
@@ -38,9 +49,8 @@ export class RedisServer {
     if (!existsSync(file)) symlinkSync(binary.file, file)
     const [command = file, ...rest] = [...TIED, file]
     const child = spawn(command, [
-      ...rest, ...(this.args[0]?.endsWith('.conf') === true ? [this.args[0]] : []),
-      '--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.dir, '--save', '', '--daemonize', 'no',
-      ...(this.args[0]?.endsWith('.conf') === true ? this.args.slice(1) : this.args),
+      ...rest, ...existsSync(this.config) ? [this.config] : [],
+      '--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.dir, '--save', '', '--daemonize', 'no', ...this.args,
     ], { env: redisEnvironment(binary), stdio: ['ignore', 'pipe', 'inherit'] })
     let log = ''
     child.stdout.on('data', (text) => { log = `${log}${String(text)}`.slice(-4000) })
@@ -72,7 +82,7 @@ export class RedisServer {
   }
 
   async stop(): Promise<void> {
-    process.off('exit', this.killed)
+    running.delete(this)
     await this.kill()
     rmSync(this.dir, { recursive: true, force: true })
   }

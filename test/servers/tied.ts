@@ -1,10 +1,13 @@
 import { spawnSync } from 'node:child_process'
 
+const isThere = spawnSync('setpriv', ['--pdeathsig', 'KILL', 'true']).status === 0
+
 /**
- * Start of a command line. The process ends when the test process ends, also if that is killed.
+ * Start of a command line. The process gets a signal when the test process ends, also if that is killed.
  * Empty where `setpriv` is missing.
  */
-export const TIED: readonly string[] =
-  spawnSync('setpriv', ['--pdeathsig', 'KILL', 'true']).status === 0
-    ? ['setpriv', '--pdeathsig', 'KILL']
-    : []
+export function tiedBy(signal: 'KILL' | 'TERM'): readonly string[] {
+  return isThere ? ['setpriv', '--pdeathsig', signal] : []
+}
+
+export const TIED = tiedBy('KILL')

@@ -26,6 +26,7 @@ const imports = (from: string) => `import { a } from '${from}'\nexport const b =
 describe('a wrong import is reported', () => {
   const wrong: [path: string, from: string, reason: string][] = [
     ['src/runtime/x.ts', '../http/errors.js', 'src/runtime must not import src/http'],
+    ['src/wire/x.ts', '../runtime/maybe-promise.js', 'src/wire must not import src/runtime'],
     ['src/http/x.ts', '../schema/schema.js', 'src/http must not import src/schema'],
     ['src/http/fields/x.ts', '../../stores/store.js', 'src/http must not import src/stores'],
     ['src/http/x.ts', '../tasks/tasks.js', 'src/http must not import src/tasks'],
@@ -70,7 +71,7 @@ describe('a wrong import is reported', () => {
     ['adapters/node/x.ts', 'longhaul/memory', 'adapters imports its own files by relative path'],
     ['adapters/node/x.ts', 'zod', 'adapters import only the (peer) dependencies in package.json, and zod is none'],
     ...['node:crypto', 'node:stream', 'standardwebhooks', '../http/errors.js', '../../adapters/node/index.js', '../clients/x.js']
-      .map((from): [string, string, string] => ['src/client/x.ts', from, 'src/client runs in browsers and imports its own files only']),
+      .map((from): [string, string, string] => ['src/client/x.ts', from, 'src/client runs in browsers and imports its own files and src/wire only']),
     ['conformance/x.ts', '../src/http/exchange.js', 'conformance must not import src/http'],
     ['conformance/engine/x.ts', '../../src/index.js', "conformance can't import the package's index"],
     ['conformance/x.ts', '../adapters/memory/index.js', 'conformance imports src and itself only'],
@@ -127,6 +128,7 @@ describe('a right import is not reported', () => {
     ['adapters/memory/x.ts', 'lru-cache'],
     ['adapters/node/x.ts', 'node:http'],
     ['src/client/x.ts', './errors.js'],
+    ['src/client/x.ts', '../wire/task.js'],
     ['src/client/deep/x.ts', '../errors.js'],
     ['conformance/x.ts', 'node:assert/strict'],
     ['conformance/engine/x.ts', '../../src/engine/task.js'],

@@ -1,7 +1,8 @@
 import {
   BACKSLASH, CLOSE_BRACE, CLOSE_BRACKET, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE,
 } from '../../runtime/text.js'
-import { httpError, type ErrorDetail } from '../errors.js'
+import type { ErrorDetail } from '../../wire/errors.js'
+import { httpError } from '../errors.js'
 
 // Many digits or a large exponent: without one, a number is kept as it was sent. One expression
 // for all of them takes twice as long.

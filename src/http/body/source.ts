@@ -2,7 +2,6 @@ import { types } from 'node:util'
 import { httpError, type HttpError } from '../errors.js'
 import type { BodySource, RequestHeaders } from '../exchange.js'
 import { ContentDigest } from '../fields/digests.js'
-import { settles } from '../../runtime/timers.js'
 
 export abstract class BindingBody implements BodySource {
   constructor(protected readonly left: unknown) {}
@@ -68,13 +67,9 @@ export function cutShort(): HttpError {
 
 export type Chunk = Uint8Array | string
 
-/** Maximum time that the head of a streamed response waits for the first chunk, in milliseconds. */
-export const HEAD_WAIT_MS = 1000
-
 /** Reads a streamed body once, and closes its source exactly once, even if it is not read. */
 export class Source {
   private readonly iterator: AsyncIterator<Chunk>
-  private first: Promise<IteratorResult<Chunk>> | undefined
   private over = false
 
   constructor(private readonly body: AsyncIterable<Chunk>) {
@@ -82,30 +77,14 @@ export class Source {
   }
 
   async next(): Promise<IteratorResult<Chunk>> {
-    const asked = this.first ?? this.iterator.next()
-    this.first = undefined
     try {
-      const step = await asked
+      const step = await this.iterator.next()
       if (step.done === true) this.over = true
       return step
     } catch (error) {
       this.over = true
       throw error
     }
-  }
-
-  /**
-   * Requests the first chunk, for `next`. Resolves to `false` if it does not arrive within `ms`.
-   */
-  firstWithin(ms: number): Promise<boolean> {
-    this.first = this.iterator.next()
-    return settles(this.first, ms)
-  }
-
-  async peek(): Promise<IteratorResult<Chunk>> {
-    const step = await this.next()
-    this.first = Promise.resolve(step)
-    return step
   }
 
   close(): void {

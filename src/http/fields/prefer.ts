@@ -1,4 +1,5 @@
 import { Memo } from '../../runtime/collections.js'
+import type { PreferenceName } from '../../wire/prefer.js'
 import { FieldReader, fieldText } from './reader.js'
 
 export interface Preference {
@@ -49,11 +50,12 @@ function parse(text: string): Preferences {
 }
 
 function preferences(all: ReadonlyMap<string, Preference>): Preferences {
-  const wait = all.get('wait')?.value
-  const returned = all.get('return')?.value
-  const handling = all.get('handling')?.value
+  const valueOf = (name: PreferenceName): string | undefined => all.get(name)?.value
+  const wait = valueOf('wait')
+  const returned = valueOf('return')
+  const handling = valueOf('handling')
   return Object.freeze({
-    respondAsync: all.get('respond-async')?.value === '',
+    respondAsync: valueOf('respond-async') === '',
     wait: wait !== undefined && DIGITS.test(wait) ? Math.min(Number(wait), MAX_WAIT) : undefined,
     return: returned === 'minimal' || returned === 'representation' ? returned : undefined,
     handling: handling === 'strict' || handling === 'lenient' ? handling : undefined,

@@ -166,12 +166,12 @@ async function create(
     case 'caller_full':
       throw tooManyTasks()
     case 'full':
-      if (external !== undefined) await releaseExternal(core.context, definition, external)
+      if (external !== undefined) await releaseExternal(core.context, definition, { name: external })
       throw queueFull()
     case 'exists':
       checkSame(created.task, task, submission)
       if (external !== undefined && detailsOf(created.task).external !== external) {
-        await releaseExternal(core.context, definition, external)
+        await releaseExternal(core.context, definition, { name: external })
       }
       return { task: created.task, created: false, replaced: false }
     case 'replaced':
@@ -251,7 +251,7 @@ async function renewForLater(
   core: TaskCore, definition: AnyTaskDefinition, external: string, start: Start,
 ): Promise<void> {
   const ttlMs = start.delayMs + core.settings.pendingMs + core.retentionMs(definition.name)
-  if (!await renewExternal(core.context, definition, external, ttlMs)) {
+  if (!await renewExternal(core.context, definition, { name: external }, ttlMs)) {
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
 }

@@ -91,8 +91,8 @@ async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Pro
   const { external, blobs: files = [], callback, inputs, ...details } = detailsOf(task)
   const { pendingMs, blobs } = core.settings
   const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
-  const isRenewed = await renewing(async () => (
-    renewExternal(core.context, core.definition(task.name), external, keptMs)
+  const isRenewed = external === undefined || await renewing(async () => (
+    renewExternal(core.context, core.definition(task.name), { name: external, task }, keptMs)
   ))
   if (!isRenewed) {
     // Another retry may have used it meanwhile, and released it at the end.

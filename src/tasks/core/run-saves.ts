@@ -2,14 +2,16 @@ import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
 import { Sequence } from '../../runtime/maybe-promise.js'
 import { validate, type Schema, type Validation } from '../../schema/schema.js'
-import type { Checkpoint } from '../definition/run-context.js'
+import type { PartsCheckpoint } from '../definition/run-context.js'
 import { checkpointText } from '../definition/json-values.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { publishStep, taskChannel } from '../record/diagnostics.js'
 import type { Stop } from '../run/run.js'
 import type { TaskCore } from './task-core.js'
 import { cutText } from '../../runtime/text.js'
-import type { TaskProgress } from '../record/details.js'
+import type { Details } from '../record/details.js'
+import type { PartList } from '../../stores/parts.js'
+import type { TaskProgress } from '../../wire/task.js'
 import { setGlobalTimeout } from '../../runtime/timers.js'
 
 /** Time for which a save of a checkpoint is retried, in milliseconds. */
@@ -23,9 +25,11 @@ interface CheckpointRun {
   readonly saved: string | undefined
   readonly stop: Stop
   readonly isOver: () => boolean
+  /** Returns the details of the task with another list of parts. */
+  readonly withParts: (parts: PartList) => Details
 }
 
-export async function openCheckpoint(run: CheckpointRun): Promise<Checkpoint> {
+export async function openCheckpoint(run: CheckpointRun): Promise<PartsCheckpoint<unknown>> {
   const { core, task, definition, saved, stop } = run
   let value: unknown
   try {
@@ -37,22 +41,26 @@ export async function openCheckpoint(run: CheckpointRun): Promise<Checkpoint> {
   const saves = new Sequence()
   return {
     value,
-    save: async (next) => {
+    save: async (next, parts) => {
       const text = checkpointText(definition.name, next)
-      await saves.run(() => save(run, text))
+      await saves.run(() => save(run, text, parts))
       if (stop.aborted) throw stop.reason
     },
   }
 }
 
 async function save(
-  { core, task, lease, definition: { version = '' }, stop, isOver }: CheckpointRun, text: string,
+  { core, task, lease, definition: { version = '' }, stop, isOver, withParts }: CheckpointRun,
+  text: string, parts: PartList | undefined,
 ): Promise<void> {
   const end = performance.now() + MAX_SAVE_MS
   for (let tries = 1; ; tries++) {
     if (isOver()) throw httpError('attempt_replaced')
     try {
-      const change = { checkpoint: `${JSON.stringify(version)}\n${text}` }
+      const change = {
+        checkpoint: `${JSON.stringify(version)}\n${text}`,
+        ...parts && { details: withParts(parts), isHidden: true },
+      }
       const { moved } = await core.change(task, { lease }, change)
       if (moved) return
       break

@@ -102,6 +102,7 @@ export class RunningTask implements OwnRun {
         ? UNDECLARED : await openCheckpoint({
           core, task: this.task, lease: run.lease, definition, stop: this.stop, saved: run.checkpoint,
           isOver: () => this.isOver,
+          withParts: (parts) => (this.details = { ...this.details, parts }),
         })
       const started = this.start(definition, input, checkpoint)
       const outcome = isPending(started) ? await started : started
@@ -353,9 +354,11 @@ export class RunningTask implements OwnRun {
 
   /** Renews what the task has outside of the engine, for a wait. Throws 410 `gone`. */
   private async renewOutside(definition: AnyTaskDefinition, keepMs: number): Promise<void> {
-    const { core, core: { settings: { blobs } }, task: { id, name }, details } = this
+    const { core, core: { settings: { blobs } }, task, task: { id, name }, details } = this
     const ttlMs = keepMs + core.retentionMs(name) + MARGIN_MS
-    if (!await renewExternal(core.context, definition, details.external, ttlMs)) {
+    const resource = details.external === undefined
+      ? undefined : { name: details.external, task: { ...task, details } }
+    if (resource && !await renewExternal(core.context, definition, resource, ttlMs)) {
       throw httpError('gone', { message: 'The input of this task is no longer stored.' })
     }
     const files = details.blobs ?? []

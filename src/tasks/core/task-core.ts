@@ -161,9 +161,10 @@ export class TaskCore {
     await deleteBlobs(this.settings.blobs, hiddenFileKeys({ id: task.id, blobs, fileRuns }))
     if (external === undefined) return
     const definition = this.definition(task.name)
-    if (task.status === 'completed') return releaseExternal(this.context, definition, external)
+    const resource = { name: external, task }
+    if (task.status === 'completed') return releaseExternal(this.context, definition, resource)
     const ttlMs = this.retentionMs(task.name) + MARGIN_MS
-    await renewExternal(this.context, definition, external, ttlMs).catch(() => undefined)
+    await renewExternal(this.context, definition, resource, ttlMs).catch(() => undefined)
   }
 
   /** Stops what the newest run of a task has started in another system. Never rejects. */
@@ -180,7 +181,7 @@ export class TaskCore {
     const { blobs, fileRuns, external } = detailsOf(task)
     await deleteBlobs(this.settings.blobs, allFileKeys({ id: task.id, blobs, fileRuns }))
     if (external === undefined) return true
-    await releaseExternal(this.context, this.definition(task.name), external, task)
+    await releaseExternal(this.context, this.definition(task.name), { name: external, task }, true)
     return true
   }
 
@@ -350,7 +351,8 @@ export function hasOutside({ external, blobs, fileRuns }: Details): boolean {
 
 /** Returns the bytes that a task keeps outside of the engine with this status. Never rejects. */
 export async function outsideFiles(
-  core: TaskCore, task: StoredTask, { external, files, blobs: kept = [] }: Details, status: TaskStatus,
+  core: TaskCore, task: StoredTask, { external, parts, files, blobs: kept = [] }: Details,
+  status: TaskStatus,
 ): Promise<FileShare | undefined> {
   const { blobs, maxFileBytesPerOwner: max } = core.settings
   const { id, name, attempt } = task
@@ -358,7 +360,7 @@ export async function outsideFiles(
   if (count === undefined && kept.length === 0) return undefined
   try {
     const outside = await core.context.run(() => (
-      count?.(external as string, { id, attempt, status })
+      count?.(external as string, { id, attempt, status, parts })
     )) ?? 0
     const sizes = status === 'completed' || !blobs
       ? files?.map(({ size }) => size) ?? []

@@ -121,10 +121,10 @@ export interface PoolOptions {
 const DAY_MS = 86_400_000
 const isCallbacks = hasMethod('open')
 
-const SPREAD = ', not all of memory(): write createTasks({ ...memory(), definitions })'
+const SPREAD = { hint: 'If it is what memory() returned, write createTasks({ ...memory(), definitions })' }
 
 const OPTIONS = {
-  engine: value(`a task engine${SPREAD}`, hasMethod('work')), store: value(`a store${SPREAD}`, hasMethod('increment')),
+  engine: value('a task engine', hasMethod('work'), SPREAD), store: value('a store', hasMethod('increment'), SPREAD),
   blobs: value('the blobs of memory() or postgres(), or those of longhaul/files', hasMethod('put')),
   definitions: value(), worker: value(), pools: value(),
   direct: oneOf(['request', 'task']),
@@ -136,9 +136,9 @@ const OPTIONS = {
   maxWaiters: whole({ infinity: true, default: 1000 }), maxWaitersPerOwner: whole({ infinity: true }),
   maxCrashes: whole({ min: 1, default: 3 }),
   unknownTaskMs: duration({ default: 3_600_000 }), progressIntervalMs: duration({ default: 200 }),
-  callbacks: value(
-    'what callbacks() of longhaul/callbacks returns: write callbacks: callbacks({ secrets, … })', isCallbacks,
-  ),
+  callbacks: value('what callbacks() of longhaul/callbacks returns', isCallbacks, {
+    hint: 'Write createTasks({ callbacks: callbacks({ secrets, … }), … })',
+  }),
   tracing: value('what taskTracing() of longhaul/opentelemetry returns', hasMethod('accept')),
   onError: func(),
 } satisfies OptionTable<TasksOptions>

@@ -1,6 +1,7 @@
 import type { TaskStatus } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { func, type OptionTable } from '../../runtime/options.js'
+import type { PartList } from '../../stores/parts.js'
 
 /**
  * Something outside of the engine that a task owns, such as an upload. A failed or cancelled task
@@ -13,14 +14,16 @@ export interface ExternalResource<I> {
   /**
    * Releases the resource. Called when the task is completed, or if there was no space for the task.
    * Without `remove`, also called when the task is gone. Errors are ignored.
+   * @param task - absent if there was no space for the task
    */
-  readonly release: (name: string) => unknown
+  readonly release: (name: string, task?: EndedTask) => unknown
   /**
    * Makes it live for at least `ttlMs` milliseconds from now. Called when the task ends failed or
    * cancelled, before a retry, and before a task for later is accepted. If it returns `false`, the
    * request gets a 410 `gone`; if it throws, that error. Default: the resource is not renewed.
+   * @param task - absent before the task is accepted
    */
-  readonly renew?: (name: string, ttlMs: number) => MaybePromise<boolean>
+  readonly renew?: (name: string, ttlMs: number, task?: EndedTask) => MaybePromise<boolean>
   /** Removes the rest when the task was deleted, has expired or was evicted. Default: `release`. */
   readonly remove?: (name: string, task: EndedTask) => unknown
   /**
@@ -37,6 +40,11 @@ export interface EndedTask {
   readonly attempt: number
   /** `queued` for a task that expired before it ever ran. */
   readonly status: TaskStatus
+  /**
+   * Parts that the runs of the task have written.
+   * @internal
+   */
+  readonly parts?: PartList | undefined
 }
 
 export const EXTERNAL = {

@@ -1,4 +1,6 @@
 import type { Schema } from '../../schema/schema.js'
+import type { PartList } from '../../stores/parts.js'
+import type { TaskFile } from '../../wire/task.js'
 
 /**
  * The second argument of `run`. A `run` that declares the type of `context`, as in
@@ -110,6 +112,12 @@ export interface Checkpoint<P = unknown> {
   save(value: P): Promise<void>
 }
 
+/** A checkpoint that saves the list of the parts of a task with the value, for `ExternalResource`. */
+export interface PartsCheckpoint<P> extends Checkpoint<P> {
+  /** @param parts - Default: the list stays */
+  save(value: P, parts?: PartList): Promise<void>
+}
+
 /** Content of a result file. Strings are written as UTF-8. */
 export type FileContent =
   | string | Uint8Array
@@ -119,17 +127,6 @@ export type FileContent =
 export interface WriteFileOptions {
   /** Media type, for `Content-Type`, of at most 255 characters. @default 'application/octet-stream' */
   readonly type?: string
-}
-
-/** A file that a task has written. */
-export interface TaskFile {
-  readonly name: string
-  /** Size in bytes. */
-  readonly size: number
-  /** Media type. */
-  readonly type: string
-  /** SHA-256 of the bytes, as in `Repr-Digest` (RFC 9530): `sha-256=:…:`. */
-  readonly digest: string
 }
 
 /** The property `files` of the context of `run`. */

@@ -1,4 +1,6 @@
+import type { Properties } from '../../openapi/fragment.js'
 import { body, parameter, response, type Fragment } from '../../openapi/operation.js'
+import type { CallbackBody } from '../../wire/task.js'
 import { members, object, text, time } from './formats.js'
 
 const signed = (name: string, description: string): Fragment => (
@@ -19,10 +21,11 @@ export function callbackOperations(property: string, result: Fragment): Record<s
       data: object({
         taskId: text,
         status: { enum: ['completed', 'failed', 'cancelled', 'input_required'] },
-        result, inputs: members.inputs,
-        error: object({ code: text, message: text }, 'code', 'message'),
-      }, 'taskId', 'status'),
-    }, 'type', 'timestamp', 'data'),
+        result,
+        inputs: members.inputs,
+        error: members.error,
+      } satisfies Properties<CallbackBody['data']>, 'taskId', 'status'),
+    } satisfies Properties<CallbackBody>, 'type', 'timestamp', 'data'),
   }
   const post = {
     summary: 'The task has ended, or asks',

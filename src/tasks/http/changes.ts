@@ -1,24 +1,21 @@
 import { isFinalStatus, type StoredTask } from '../../engine/task.js'
-import { countedAs } from '../../http/requester.js'
 import { httpError } from '../../http/errors.js'
 import {
-  describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
+  describe, type Handler, type HttpResponse, type Operation,
 } from '../../http/exchange.js'
-import { parsePrefer } from '../../http/fields/prefer.js'
 import { acknowledged, respondAllow } from '../../http/respond.js'
-import { claimKey, parseIdempotencyKey } from '../../idempotency/key.js'
+import { claimKey } from '../../idempotency/key.js'
 import { retryTask } from '../core/change-task.js'
 import { isIn, type Scope, detailsOf } from '../record/details.js'
 import { redeliverOperations, retryOperations, withOwner } from './operations.js'
-import { findIn, scopeOf, type EndpointSettings } from './settings.js'
+import { readHead, type RequestHead } from './request-head.js'
+import { findIn, type EndpointSettings } from './settings.js'
 import { readOptionalBody, respondAccepted, respondOnce } from './submit.js'
 
 export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
   const { core, path, format, maxWaitSeconds } = settings
-  return postBelow(settings, '/retry', retryOperations(path, format), async (request, id, of, began) => {
-    const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
-    const key = parseIdempotencyKey(request.headers['idempotency-key'])
-    const { owner } = of === 'all' ? settings.requester(request) : of
+  return postBelow(settings, '/retry', retryOperations(path, format), async (head, id, of, began) => {
+    const { request, owner, caller, prefer: { respondAsync, wait = 0 }, key } = head
     const task = await retryTask(core, id, of, {
       // An operator retries as the application does, so the limit for requests does not count.
       isRequest: of !== 'all',
@@ -27,7 +24,7 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
     if (!task) throw httpError(format.notFound)
     began()
     return respondAccepted(settings, {
-      request, owner, caller: countedAs(request, owner), isDirect: false, respondAsync,
+      request, owner, caller, isDirect: false, respondAsync,
       waitSeconds: Math.min(wait, maxWaitSeconds),
     }, { task, created: true })
   })
@@ -36,7 +33,7 @@ export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {
 export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {
   const { core, path, format } = settings
   const operations = redeliverOperations(path, format)
-  return postBelow(settings, '/callback', operations, async (request, id, of, began) => {
+  return postBelow(settings, '/callback', operations, async ({ request }, id, of, began) => {
     const task = await findFinal(settings, id, of)
     if (!core.settings.callbacks || detailsOf(task).callback === undefined) throw httpError('no_callback')
     if (!await core.redeliver(id, true)) {
@@ -66,7 +63,7 @@ async function findFinal<C>(
 function postBelow<C>(
   settings: EndpointSettings<C>, below: string, operations: readonly Operation[],
   work: (
-    request: HttpRequest<C>, id: string, of: Scope, began: () => void,
+    head: RequestHead<C>, id: string, of: Scope, began: () => void,
   ) => Promise<HttpResponse>,
 ): Handler<C> {
   const handler: Handler<C> = (request) => {
@@ -74,7 +71,9 @@ function postBelow<C>(
     if (id === undefined) return undefined
     if (request.method !== 'POST') return respondAllow(request, 'POST, OPTIONS')
     return acknowledged(request, async () => {
-      const of = await scopeOf(settings, request)
+      await settings.access?.admit(request)
+      const head = readHead(settings, request)
+      const of = settings.access ? 'all' : { owner: head.owner }
       // Some clients always send an empty object.
       const { value: body } = await readOptionalBody(request, settings.maxBodyBytes, {})
       if (JSON.stringify(body) !== '{}') {
@@ -82,8 +81,8 @@ function postBelow<C>(
           details: [{ pointer: '', message: 'must be empty, or an empty object' }],
         })
       }
-      return respondOnce(settings, request, {}, async (began) => (
-        { response: await work(request, id, of, began) }
+      return respondOnce(settings, head, {}, async (began) => (
+        { response: await work(head, id, of, began) }
       ))
     })
   }

@@ -1,4 +1,6 @@
 import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
+import type { Preferences } from '../../http/fields/prefer.js'
+import { acknowledged } from '../../http/respond.js'
 import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
@@ -13,11 +15,22 @@ import {
   type SubmitEndpoint, type SubmitEndpointOptions,
 } from './settings.js'
 import { spoolBody, type ArrivedBody, type ArrivingBody, type BodyStore } from './spool-body.js'
+import { readHead, type RequestHead } from './request-head.js'
 import { createStatus } from './status.js'
 import { acceptRead, respondOnce, createSubmit } from './submit.js'
 import type { StoredTask } from '../../engine/task.js'
 
 export type { KeptResponse }
+
+/** A request whose headers were read. Its functions respond as those of `TaskEndpoints`. */
+export interface OpenRequest extends Pick<RequestHead<unknown>, 'owner' | 'key'> {
+  /** Returns the context that a task of the request would have. */
+  context(): unknown
+  accept(definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>): Promise<HttpResponse>
+  respondOnce(body: unknown, work: OnceWork<KeptResponse>): Promise<HttpResponse>
+  /** Writes the body to blobs, and counts its bytes for `maxBytesPerOwner`. */
+  spool(spool: BodyStore, body: ArrivingBody): Promise<ArrivedBody>
+}
 
 /** The handlers of the 202 flow, and the way in for handlers of your own. */
 export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions> {
@@ -48,15 +61,10 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
     request: HttpRequest<C>, body: unknown, work: OnceWork<KeptResponse>,
   ): Promise<HttpResponse>
   /**
-   * Writes the body of a request to blobs, and counts its bytes for `maxBytesPerOwner`.
+   * Finds the owner of a request and reads its key, once. Throws 401 and 400.
    * @internal
    */
-  spool(request: HttpRequest<C>, spool: BodyStore, body: ArrivingBody): Promise<ArrivedBody>
-  /**
-   * Returns the owner and the context that a task of this request would have. Throws 401.
-   * @internal
-   */
-  originOf(request: HttpRequest<C>): { readonly owner: string | undefined, readonly context: unknown }
+  open(request: HttpRequest<C>, prefer: Preferences): OpenRequest
   /**
    * Returns the task of a request below its status path, such as `{status}/items` with `below`
    * `/items`; `undefined` for other paths. Throws the 404 of the status resource.
@@ -158,12 +166,26 @@ export function createEndpoints<C, D extends Definitions>(
     submit: (
       what: AnyTaskDefinition | Select<C>, submitOptions?: SubmitEndpointOptions<C>,
     ) => createSubmit(settings, what, submitOptions),
-    accept: (request, definition, read) => acceptRead(settings, request, definition, read),
-    respondOnce: (request, body, work) => respondOnce(settings, request, body, work),
-    spool: (request, spool, body) => spoolBody(settings, request, spool, body),
-    originOf: (request) => ({
-      owner: settings.requester(request).owner, context: settings.context?.(request),
-    }),
+    accept: (request, definition, read) => acknowledged(request, () => (
+      acceptRead(settings, readHead(settings, request), definition, read)
+    )),
+    respondOnce: (request, body, work) => acknowledged(request, async () => (
+      // Without a key, the work of an anonymous client is done too.
+      request.headers['idempotency-key'] === undefined
+        ? (await work(() => undefined)).response
+        : respondOnce(settings, readHead(settings, request), body, work)
+    )),
+    open(request, prefer) {
+      const head = readHead(settings, request, prefer)
+      const { owner, key } = head
+      return {
+        owner, key,
+        context: () => settings.context?.(request),
+        accept: (definition, read) => acceptRead(settings, head, definition, read),
+        respondOnce: (body, work) => respondOnce(settings, head, body, work),
+        spool: (spool, body) => spoolBody(settings, head, spool, body),
+      }
+    },
     find(request, below) {
       const id = settings.path.idBelow(request, below)
       return id === undefined ? undefined : findFor(settings, request, id)

@@ -3,8 +3,9 @@ import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import type { ErrorCode } from '../../http/errors.js'
 import type { ResponseHeaders } from '../../http/exchange.js'
 import { httpDate } from '../../http/fields/dates.js'
-import type { Fragment } from '../../openapi/operation.js'
+import type { Fragment, Properties } from '../../openapi/fragment.js'
 import { LISTED_STATUSES, type ListedStatus } from '../../engine/engine.js'
+import type * as wire from '../../wire/task.js'
 import { bodyOf, listedStatus, taskText } from '../record/view.js'
 import { fileLinks, withFileUrls } from '../record/outside.js'
 import { detailsOf } from '../record/details.js'
@@ -63,16 +64,18 @@ export const members = {
     additionalProperties: object({
       message: text, schema: { type: 'object', description: 'JSON Schema of the answer' },
       askedAt: time, expiresAt: time,
-    }, 'message', 'askedAt', 'expiresAt'),
+    } satisfies Properties<wire.TaskInput>, 'message', 'askedAt', 'expiresAt'),
   },
-  progress: object({ done: { type: 'number' }, total: { type: 'number' }, message: text, unit: text }, 'done'),
+  progress: object({
+    done: { type: 'number' }, total: { type: 'number' }, message: text, unit: text,
+  } satisfies Properties<wire.TaskProgress>, 'done'),
   result: { description: 'What the task returned' },
   files: {
     ...array(object({
       name: text, url: uri, size: count,
       type: { ...text, description: 'Media type' },
       digest: { ...text, description: 'SHA-256, as in Repr-Digest' },
-    }, 'name', 'url', 'size', 'type', 'digest')),
+    } satisfies Properties<wire.ServedFile>, 'name', 'url', 'size', 'type', 'digest')),
     description: 'The files of a completed task',
   },
   error: {
@@ -80,13 +83,13 @@ export const members = {
     ...object({
       code: text, message: text,
       details: array(object({ pointer: text, message: text }, 'pointer', 'message')),
-    }, 'code', 'message'),
+    } satisfies Properties<wire.TaskFailure>, 'code', 'message'),
   },
   attempts: {
     ...array(object({
       attempt: { type: 'integer', minimum: 1 }, startedAt: time, endedAt: time,
       error: object({ code: text, message: text }, 'code', 'message'),
-    }, 'attempt', 'startedAt', 'endedAt')),
+    } satisfies Properties<wire.PastAttempt>, 'attempt', 'startedAt', 'endedAt')),
     description: 'The last ten runs that have ended, if there was more than one',
   },
   callback: {
@@ -95,13 +98,13 @@ export const members = {
       state: { enum: ['waiting', 'pending', 'delivered', 'failed'] },
       attempts: { type: 'integer' }, lastStatus: { type: 'integer' },
       fault: text, nextAttemptAt: time, deliveredAt: time,
-    }, 'state', 'attempts'),
+    } satisfies Properties<wire.TaskCallback>, 'state', 'attempts'),
   },
   createdAt: time,
   startAt: { ...time, description: 'When the first run may begin, of a task for later' },
   startedAt: time,
   finishedAt: time,
-}
+} satisfies Properties<Omit<wire.TaskBody, 'taskId' | 'status'>>
 
 export const TASK_STATUSES = {
   processing: ['scheduled', 'queued', 'processing'], input_required: ['input_required'],

@@ -4,6 +4,8 @@ import {
   addResponseHeaders, addResponses, body, operation, parameter, readOperations, response,
   schemaObject, type Fragment, type OperationOptions,
 } from '../../openapi/operation.js'
+import type { Properties } from '../../openapi/fragment.js'
+import type { CursorPage } from '../../wire/pages.js'
 import { notModified } from '../../openapi/errors.js'
 import { errorResponses, fields, requestFields } from '../../openapi/responses.js'
 import { MAX_QUESTIONS } from '../definition/asks.js'
@@ -231,7 +233,7 @@ export function listOperations(
     ...object({
       items: array(schema),
       next: { ...text, description: 'The path of the next page; absent on the last one' },
-    }, 'items'),
+    } satisfies Properties<CursorPage<unknown>>, 'items'),
   }
   return readOperations({
     summary: forOperators ? 'List the tasks of all owners' : 'List own tasks',

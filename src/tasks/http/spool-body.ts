@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto'
 import { readContentLength } from '../../http/fields/digests.js'
-import { countedAs } from '../../http/requester.js'
 import { bodyTooLarge } from '../../http/errors.js'
-import type { HttpRequest } from '../../http/exchange.js'
 import { ownerBytesLimit, OwnerBytes } from '../record/owner-bytes.js'
 import type { Blobs } from '../../stores/blobs.js'
+import type { RequestHead } from './request-head.js'
 import type { EndpointSettings } from './settings.js'
 
 /** Reference to a request body that is kept in blobs until its task reads it. */
@@ -40,14 +39,15 @@ export interface ArrivedBody {
 
 /** Default of `maxBodyBytes` of uploads and of NDJSON: their limits are equal. */
 const LARGEST_BYTES = 2 ** 34
-/** Lifetime of a body that has not arrived completely, in milliseconds. */
+/** Maximum time for a body to arrive, in milliseconds. Its bytes count until then. */
 const DAY_MS = 86_400_000
 /** Minimum number of bytes that are reserved in advance for a body of unknown length. */
 const STEP_BYTES = 2 ** 20
 
 /** Writes a body to blobs. Reserves the bytes for the owner before they are written. */
 export async function spoolBody<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, spool: BodyStore, body: ArrivingBody,
+  settings: EndpointSettings<C>, { request, caller: owner }: RequestHead<C>, spool: BodyStore,
+  body: ArrivingBody,
 ): Promise<ArrivedBody> {
   const { blobs, retentionMs: ttlMs } = spool
   const { bytes, coding } = body
@@ -61,11 +61,8 @@ export async function spoolBody<C>(
     if (size > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
   }
   checkSize(length)
-  const owner = countedAs(request, settings.requester(request).owner)
   const owners = OwnerBytes.of(settings.core.settings.store, blobs)
   const blob = spool.newKey()
-  // Before its bytes are reserved, because the bytes of a blob that does not exist do not count.
-  await blobs.put(blob, nothing(), { ttlMs: DAY_MS })
   const discard = async (): Promise<void> => {
     try {
       await blobs.delete(blob)
@@ -76,7 +73,7 @@ export async function spoolBody<C>(
   }
   let reserved = 0
   const reserve = async (size: number, least: number): Promise<void> => {
-    reserved = await owners.reserve(owner, blob, size, { maxBytes, least, ttlMs })
+    reserved = await owners.reserve(owner, blob, size, { maxBytes, least, ttlMs, arrivalMs: DAY_MS })
   }
   const hash = createHash('sha256')
   const counted = async function* (): AsyncGenerator<Uint8Array, void, undefined> {
@@ -95,12 +92,10 @@ export async function spoolBody<C>(
   try {
     if (length > 0) await reserve(length, length)
     const { size } = await blobs.put(blob, counted(), { ttlMs, signal })
-    if (size < reserved) await owners.reduce(owner, blob, reserved, size)
+    await owners.set(owner, blob, size, ttlMs)
     return { spooled: { blob, coding, size }, sha256: hash.digest('hex'), discard }
   } catch (error) {
     await discard()
     throw error
   }
 }
-
-async function* nothing(): AsyncGenerator<Uint8Array, void, undefined> {}

@@ -8,10 +8,8 @@ import {
   describe, type Handler, type HttpRequest, type HttpResponse, type ResponseHeaders,
 } from '../../http/exchange.js'
 import { addFailureHeaders } from '../../http/failure.js'
-import { parsePrefer } from '../../http/fields/prefer.js'
-import { countedAs } from '../../http/requester.js'
 import { acknowledged, empty, errorResponse, jsonText } from '../../http/respond.js'
-import { claimKey, fingerprintOf, parseIdempotencyKey } from '../../idempotency/key.js'
+import { claimKey, fingerprintOf } from '../../idempotency/key.js'
 import { buffered, oncePerKey, type KeptResponse, type OnceWork } from '../../idempotency/once.js'
 import { Json } from '../../runtime/json.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
@@ -27,6 +25,7 @@ import {
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
 import { acceptedResponse } from './accepted-response.js'
 import { submitOperations, withOwner } from './operations.js'
+import { readHead, type RequestHead } from './request-head.js'
 import {
   CALLBACK, jsonContext, readCallback, type CallbackSource, type EndpointSettings,
   type FindStart, type ReadWork, type Select, type Selected, type SubmitEndpointOptions, type SubmitTransaction,
@@ -93,30 +92,31 @@ export function createSubmit<C>(
   })))
 }
 
+/** Accepts work that a handler has read. Responds as to `Prefer: respond-async`. */
 export function acceptRead<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, definition: AnyTaskDefinition,
+  settings: EndpointSettings<C>, head: RequestHead<C>, definition: AnyTaskDefinition,
   readWork: () => ReadWork | Promise<ReadWork>,
 ): Promise<HttpResponse> {
   const { core, callback, startAt } = settings
   core.mustHave(definition)
   const read = async (): Promise<SelectedWork> => ({ ...await readWork(), definition })
-  return submit(settings, request, { read, callback, startAt, mode: 'async' })
+  return readAndRespond(settings, head, { read, callback, startAt, mode: 'async' })
 }
 
 function submit<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
 ): Promise<HttpResponse> {
   return acknowledged(request, () => countingBody(request, (counted, body) => (
-    readAndRespond(settings, counted, source, body)
+    readAndRespond(settings, readHead(settings, counted), source, body)
   )))
 }
 
 /** Ends before a wait for the task begins, so that waiting requests keep no input. */
 async function readAndRespond<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
-  body: CountedBody | undefined,
+  settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionSource<C>,
+  body?: CountedBody,
 ): Promise<HttpResponse> {
-  const submission = await readSubmission(settings, request, source)
+  const submission = await readSubmission(settings, head, source)
   const { submitter, submitter: { isDirect: asksDirect }, definition: { pool } } = submission
   if (asksDirect && settings.core.hasForeignPauses(pool)) await settings.core.readPauses()
   const place = asksDirect ? acquireRunPlace(settings, submission) : undefined
@@ -138,13 +138,11 @@ async function readAndRespond<C>(
 }
 
 async function readSubmission<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>,
+  settings: EndpointSettings<C>, head: RequestHead<C>,
   { read, callback, startAt, mode, transaction }: SubmissionSource<C>,
 ): Promise<RequestSubmission<C>> {
   const { core, maxWaitSeconds, context, access } = settings
-  const { owner } = settings.requester(request)
-  const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
-  const key = parseIdempotencyKey(request.headers['idempotency-key'])
+  const { request, owner, caller, prefer: { respondAsync, wait = 0 }, key } = head
   const work = await read(request)
   const { definition, input, json, body, pointer = '' } = work
   const discard = async (): Promise<void> => {
@@ -170,7 +168,6 @@ async function readSubmission<C>(
     const asksDirect = mode === 'prefer' && !respondAsync && findStart === undefined
     if (asksDirect && callbackUrl !== undefined) throw httpError('callback_needs_async')
     const waitSeconds = mode === 'always' ? 0 : Math.min(wait, maxWaitSeconds)
-    const caller = countedAs(request, owner)
     return {
       submitter: { request, owner, caller, isDirect: asksDirect, respondAsync, waitSeconds },
       definition, input, json, owner, caller, isRequest: true, isDirect: asksDirect,
@@ -267,30 +264,27 @@ export async function respondAccepted<C>(
   return acceptedResponse(settings, request, now, { created, preference: respondAsync ? applied : undefined })
 }
 
-export function respondOnce<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptResponse>,
+/** Does work once for the key of a request, and repeats its response. */
+export async function respondOnce<C>(
+  settings: EndpointSettings<C>, head: RequestHead<C>, body: unknown, work: OnceWork<KeptResponse>,
 ): Promise<HttpResponse> {
-  return acknowledged(request, async () => {
-    const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-    if (idempotencyKey === undefined) return (await work(() => undefined)).response
-    const { owner } = settings.requester(request)
-    const caller = countedAs(request, owner)
-    const key = claimKey(request, owner, idempotencyKey)
-    const fingerprint = requestFingerprint(request, body)
-    let finding: ReturnType<typeof findTask> | undefined
-    const once = onceOptions(settings, key, fingerprint, caller)
-    const response = await oncePerKey(request, once, async (began) => {
-      // After the claim: a task that is created later finds the claim before its first run.
-      finding = findTask(settings.core, key, owner, fingerprint)
-      if (await finding.catch(() => true)) return undefined
-      const kept = await work(began)
-      return { ...kept, response: await buffered(kept.response, once.maxBytes) }
-    })
-    const earlier = await finding
-    if (earlier) {
-      const submitter = { request, owner, caller, isDirect: true, respondAsync: false, waitSeconds: 0 }
-      return respond(settings, submitter, earlier)
-    }
-    return response ?? empty(503)
+  const { request, owner, caller, key: idempotencyKey } = head
+  if (idempotencyKey === undefined) return (await work(() => undefined)).response
+  const key = claimKey(request, owner, idempotencyKey)
+  const fingerprint = requestFingerprint(request, body)
+  let finding: ReturnType<typeof findTask> | undefined
+  const once = onceOptions(settings, key, fingerprint, caller)
+  const response = await oncePerKey(request, once, async (began) => {
+    // After the claim: a task that is created later finds the claim before its first run.
+    finding = findTask(settings.core, key, owner, fingerprint)
+    if (await finding.catch(() => true)) return undefined
+    const kept = await work(began)
+    return { ...kept, response: await buffered(kept.response, once.maxBytes) }
   })
+  const earlier = await finding
+  if (earlier) {
+    const submitter = { request, owner, caller, isDirect: true, respondAsync: false, waitSeconds: 0 }
+    return respond(settings, submitter, earlier)
+  }
+  return response ?? empty(503)
 }

@@ -1,10 +1,14 @@
 import type { TaskQuery } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
-import { ERROR_CODES, type ErrorDetail } from '../../http/errors.js'
+import { ERROR_CODES } from '../../http/errors.js'
 import type { Inputs } from './inputs.js'
 import type { RecordFiles } from './outside.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { cutText } from '../../runtime/text.js'
+import type { PartList } from '../../stores/parts.js'
+import type {
+  CallbackFault, PastAttempt, TaskCallback, TaskFailure, TaskProgress,
+} from '../../wire/task.js'
 
 /**
  * Returns whether `id` can be a task's id. Such a string stands in paths and keys unescaped.
@@ -23,23 +27,6 @@ export function isIn(of: Scope, task: { readonly owner: string | undefined }): b
   return of === 'all' || task.owner === of.owner
 }
 
-/** Progress of the work. */
-export interface TaskProgress {
-  readonly done: number
-  readonly total?: number
-  readonly message?: string
-  /** The thing that is counted: `bytes`, `records` or `items` in tasks of this package. */
-  readonly unit?: string
-}
-
-/** Failure of a task, as clients see it. */
-export interface TaskFailure {
-  readonly code: string
-  readonly message: string
-  /** Each problem of the input by its JSON pointer, if `run` has listed them. */
-  readonly details?: readonly ErrorDetail[]
-}
-
 /** Headers of a stored error, with lower-case names. */
 export type ErrorFields = Readonly<Record<string, string>>
 
@@ -47,18 +34,6 @@ export interface Failure extends TaskFailure {
   readonly status: number
   readonly fields?: ErrorFields | undefined
 }
-
-/** One run of a task that has ended. Times are ISO 8601. */
-export interface AttemptView {
-  /** Number of the run over all retries, from 1. */
-  readonly attempt: number
-  readonly startedAt: string
-  readonly endedAt: string
-  /** Absent if the run completed. `task_cancelled` if the task was cancelled during the run. */
-  readonly error?: RunError
-}
-
-export type RunError = Pick<TaskFailure, 'code' | 'message'>
 
 /** Properties of a stored task that the engine does not read. All of them survive JSON. */
 export type Details = RecordFiles & {
@@ -74,12 +49,14 @@ export type Details = RecordFiles & {
   readonly context?: unknown
   readonly trace?: TraceHeaders | undefined
   readonly external?: string | undefined
+  /** Parts that the runs have written beside the external resource, up to the last checkpoint. */
+  readonly parts?: PartList | undefined
   /** Attempts that have failed since the submission or the last retry. */
   readonly failures?: number | undefined
   /** Time since which no process could run the task, in milliseconds since 1970. */
   readonly returnedSince?: number | undefined
   readonly retryKey?: string | undefined
-  readonly attempts?: readonly AttemptView[] | undefined
+  readonly attempts?: readonly PastAttempt[] | undefined
   readonly progress?: TaskProgress | undefined
   readonly error?: TaskFailure | undefined
   readonly errorStatus?: number | undefined
@@ -109,12 +86,10 @@ export function withFailure(details: Details, failure: Failure | undefined): Det
   return { ...details, error, errorStatus: status, errorFields: fields }
 }
 
-export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'interrupted'
-
 /** State of a callback. Times are milliseconds since 1970. */
 export interface CallbackDetails {
   readonly url: string
-  readonly state: CallbackView['state']
+  readonly state: TaskCallback['state']
   readonly attempts: number
   /** Number of the first attempt of this round. Default 1. */
   readonly first?: number | undefined
@@ -130,19 +105,6 @@ export function dueCallback({ url, attempts }: CallbackDetails): CallbackDetails
   return { url, state: 'pending', attempts, ...attempts > 0 && { first: attempts + 1 } }
 }
 
-/** State of a callback as clients see it. Times are ISO 8601. */
-export interface CallbackView {
-  /**
-   * `waiting`: the task has not ended. `pending`: the callback is neither delivered nor given up.
-   */
-  readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
-  readonly attempts: number
-  readonly lastStatus?: number
-  readonly fault?: CallbackFault
-  readonly nextAttemptAt?: string
-  readonly deliveredAt?: string
-}
-
 /** @param nextAt - time of the next attempt, if one is due */
 export function callbackText(
   { state, attempts, lastStatus, fault, deliveredAt }: CallbackDetails, nextAt: number | undefined,
@@ -151,7 +113,7 @@ export function callbackText(
   const nextAttemptAt = isRepeated ? toIso(nextAt) : undefined
   return JSON.stringify({
     state, attempts, lastStatus, fault, nextAttemptAt, deliveredAt: toIso(deliveredAt),
-  } satisfies Record<keyof CallbackView, unknown>)
+  } satisfies Record<keyof TaskCallback, unknown>)
 }
 
 function toIso(ms: number | undefined): string | undefined {
@@ -164,7 +126,8 @@ const MAX_MESSAGE_LENGTH = 500
 type Run = Pick<
   StoredTask, 'status' | 'attempt' | 'startedAt' | 'runStartedAt' | 'finishedAt' | 'details'
 >
-type Attempts = readonly AttemptView[] | undefined
+type RunError = NonNullable<PastAttempt['error']>
+type Attempts = readonly PastAttempt[] | undefined
 
 const INTERRUPTED: RunError = {
   code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.',
@@ -196,7 +159,7 @@ export function historyOfFinal(task: Run): Attempts {
 function withRun(
   { attempt, startedAt, runStartedAt, details }: Run,
   error: RunError | undefined, endedAt: number,
-): readonly AttemptView[] {
+): readonly PastAttempt[] {
   const { attempts = [] } = details as Details
   const run = {
     attempt,

@@ -16,15 +16,6 @@ export interface InputDetails {
 /** The questions of a task by their keys, in the order in which they were asked. */
 export type Inputs = Readonly<Record<string, InputDetails>>
 
-/** A question as clients see it. Times are ISO 8601. */
-export interface InputView {
-  readonly message: string
-  /** JSON Schema of the answer. Absent if the library of the schema cannot return it. */
-  readonly schema?: Readonly<Record<string, unknown>>
-  readonly askedAt: string
-  readonly expiresAt: string
-}
-
 /** Returns whether a client can still answer a question. */
 export function isOpen({ answer, isTimedOut }: InputDetails): boolean {
   return answer === undefined && isTimedOut !== true

@@ -1,8 +1,9 @@
 import type { StoredTask } from '../../engine/task.js'
 import type { OwnContext } from '../../runtime/own-context.js'
-import type { TaskFile } from '../definition/run-context.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { EndedTask } from '../definition/external-resource.js'
+import type { PartList } from '../../stores/parts.js'
+import type { ServedFile, TaskBody, TaskFile } from '../../wire/task.js'
 
 /** The blobs that one run may have. The task names them before they are written. */
 export type FileRun = readonly [run: string, slots: number]
@@ -65,32 +66,36 @@ export function allFileKeys(record: FileOwner): readonly string[] {
 }
 
 export function withFileUrls(text: string, statusPath: string): string {
-  const body = JSON.parse(text) as { files?: readonly TaskFile[] }
+  const body = JSON.parse(text) as TaskBody<TaskFile>
   return JSON.stringify({ ...body, ...body.files && { files: fileLinks(body.files, statusPath) } })
 }
 
 export function fileLinks(
   files: readonly TaskFile[], statusPath: string,
-): readonly (TaskFile & { readonly url: string })[] {
+): readonly ServedFile[] {
   return files.map(({ name, ...rest }) => (
     { name, url: `${statusPath}/files/${encodeURIComponent(name)}`, ...rest }
   ))
 }
 
-/**
- * Releases a resource, or removes it if its task is gone. Never rejects, because it expires.
- *
- * @param gone - the task, if it is gone
- */
+/** The external resource of a task. */
+interface Resource {
+  readonly name: string
+  /** Absent if the task was not created. */
+  readonly task?: StoredTask
+}
+
+/** Releases a resource, or removes it if its task is gone. Never rejects, because it expires. */
 export async function releaseExternal(
-  context: OwnContext, definition: AnyTaskDefinition | undefined, name: string, gone?: EndedTask,
+  context: OwnContext, definition: AnyTaskDefinition | undefined, { name, task }: Resource,
+  isGone = false,
 ): Promise<void> {
   const { external } = definition ?? {}
+  const ended = task && endedTask(task)
   try {
-    await context.run(() => {
-      if (gone === undefined || external?.remove === undefined) return external?.release(name)
-      return external.remove(name, { id: gone.id, attempt: gone.attempt, status: gone.status })
-    })
+    await context.run(() => (
+      isGone && ended && external?.remove ? external.remove(name, ended) : external?.release(name, ended)
+    ))
   } catch {
     // It expires.
   }
@@ -98,9 +103,16 @@ export async function releaseExternal(
 
 /** Resolves to `false` if the resource no longer exists. Rejects with what `renew` throws. */
 export async function renewExternal(
-  context: OwnContext, definition: AnyTaskDefinition | undefined, name: string | undefined,
+  context: OwnContext, definition: AnyTaskDefinition | undefined, { name, task }: Resource,
   ttlMs: number,
 ): Promise<boolean> {
-  if (name === undefined) return true
-  return await context.run(() => definition?.external?.renew?.(name, ttlMs)) !== false
+  return await context.run(() => (
+    definition?.external?.renew?.(name, ttlMs, task && endedTask(task))
+  )) !== false
+}
+
+/** Returns a task as the functions of its external resource see it. */
+function endedTask({ id, attempt, status, details }: StoredTask): EndedTask {
+  const { parts } = details as { readonly parts?: PartList }
+  return { id, attempt, status, parts }
 }

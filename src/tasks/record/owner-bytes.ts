@@ -6,8 +6,11 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Store } from '../../stores/store.js'
 import { StoredRecord, UNCHANGED, type RecordKind } from '../../stores/stored-record.js'
 
-/** Reserved bytes and their lifetime, by key in the store or the blobs. */
-type Reserved = Map<string, readonly [bytes: number, ttlMs: number]>
+/**
+ * Reserved bytes and their lifetime, by key in the store or the blobs. Those of a body that arrives
+ * count until `arrivesBy`, in milliseconds since 1970, because its blob does not exist yet.
+ */
+type Reserved = Map<string, readonly [bytes: number, ttlMs: number, arrivesBy?: number]>
 
 /** Changes a list. Returns `false` if the list is unchanged. */
 type Edit = (list: Reserved) => MaybePromise<unknown>
@@ -19,6 +22,11 @@ export interface ReserveLimits {
   /** Minimum number of bytes to reserve. Default: all. */
   readonly least?: number
   readonly ttlMs: number
+  /**
+   * Maximum time until the body has arrived and `set` is called, in milliseconds. Default: what
+   * `key` names exists already.
+   */
+  readonly arrivalMs?: number
 }
 
 /** Compare-and-sets that may fail in a row. */
@@ -52,7 +60,7 @@ export class OwnerBytes {
 
   /** Reserves `bytes`, or at least `least`, and returns their number. */
   async reserve(owner: string, key: string, bytes: number, limits: ReserveLimits): Promise<number> {
-    const { maxBytes, maxUploads = Infinity, least = bytes, ttlMs } = limits
+    const { maxBytes, maxUploads = Infinity, least = bytes, ttlMs, arrivalMs } = limits
     let granted = 0
     await this.change(owner, async (list) => {
       list.delete(key)
@@ -63,7 +71,7 @@ export class OwnerBytes {
       if (uploadsOf(list) >= maxUploads) throw refusal('too_many_uploads')
       granted = Math.min(bytes, maxBytes - bytesOf(list))
       if (granted < least) throw refusal('too_many_bytes')
-      list.set(key, [granted, ttlMs])
+      list.set(key, arrivalMs === undefined ? [granted, ttlMs] : [granted, ttlMs, Date.now() + arrivalMs])
     })
     return granted
   }
@@ -109,7 +117,8 @@ export class OwnerBytes {
   private async check(list: Reserved, keys: readonly string[]): Promise<void> {
     await changeEach(keys, async (key) => {
       const entry = list.get(key)
-      const isKept = await this.isKept(key)
+      const [, , arrivesBy = 0] = entry ?? []
+      const isKept = arrivesBy > Date.now() || await this.isKept(key)
       list.delete(key)
       if (entry && isKept) list.set(key, entry)
     })

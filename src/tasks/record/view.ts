@@ -1,14 +1,11 @@
 import { HttpError, httpError } from '../../http/errors.js'
 import type { AnyTaskDefinition, NameOf, ResultOf } from '../definition/define.js'
-import type { TaskFile } from '../definition/run-context.js'
-import {
-  callbackText, type AttemptView, type CallbackView, type TaskFailure, type TaskProgress,
-  type Details,
-} from './details.js'
-import { openInputsText, type InputView } from './inputs.js'
+import { callbackText, type Details } from './details.js'
+import { openInputsText } from './inputs.js'
 import type { ListedStatus } from '../../engine/engine.js'
 import type { StoredTask, TaskStatus } from '../../engine/task.js'
 import { SecondTexts } from '../../runtime/text.js'
+import type * as wire from '../../wire/task.js'
 
 /** Statuses of tasks for later as they were first shown, so that entity tag and body agree. */
 const shownLater = new WeakMap<StoredTask, ListedStatus>()
@@ -73,13 +70,13 @@ function toIso(ms: number): string {
 }
 
 /** State of the callback of a task. */
-export interface TaskCallback extends Omit<CallbackView, 'nextAttemptAt' | 'deliveredAt'> {
+export interface TaskCallback extends Omit<wire.TaskCallback, 'nextAttemptAt' | 'deliveredAt'> {
   readonly nextAttemptAt?: Date
   readonly deliveredAt?: Date
 }
 
 /** One run of a task that has ended. */
-export interface PastAttempt extends Omit<AttemptView, 'startedAt' | 'endedAt'> {
+export interface PastAttempt extends Omit<wire.PastAttempt, 'startedAt' | 'endedAt'> {
   readonly startedAt: Date
   readonly endedAt: Date
 }
@@ -92,7 +89,7 @@ interface AnyStatus<T extends AnyTaskDefinition> {
   readonly attempt?: number
   /** The last ten ended runs, the oldest first, if there is more than one run. */
   readonly attempts?: readonly PastAttempt[]
-  readonly progress?: TaskProgress
+  readonly progress?: wire.TaskProgress
   readonly callback?: TaskCallback
   readonly createdAt: Date
   readonly startAt?: Date
@@ -131,7 +128,7 @@ export interface InputRequiredTask<T extends AnyTaskDefinition> extends AnyStatu
 }
 
 /** A question that a task has asked. */
-export interface TaskInput extends Omit<InputView, 'askedAt' | 'expiresAt'> {
+export interface TaskInput extends Omit<wire.TaskInput, 'askedAt' | 'expiresAt'> {
   readonly askedAt: Date
   /** Time at which the task no longer waits for the answer. */
   readonly expiresAt: Date
@@ -142,7 +139,7 @@ export interface CompletedTask<T extends AnyTaskDefinition> extends AnyStatus<T>
   readonly status: 'completed'
   readonly result: ResultOf<T>
   /** Files that the run has written, in the order of the calls. */
-  readonly files?: readonly TaskFile[]
+  readonly files?: readonly wire.TaskFile[]
   readonly error?: never
   readonly finishedAt: Date
 }
@@ -150,7 +147,7 @@ export interface CompletedTask<T extends AnyTaskDefinition> extends AnyStatus<T>
 /** A task whose last attempt failed. */
 export interface FailedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
   readonly status: 'failed'
-  readonly error: TaskFailure
+  readonly error: wire.TaskFailure
   readonly result?: never
   readonly files?: never
   readonly finishedAt: Date
@@ -177,28 +174,9 @@ type InEachStatus<T extends AnyTaskDefinition> =
 export type Task<T extends AnyTaskDefinition = AnyTaskDefinition> =
   T extends AnyTaskDefinition ? InEachStatus<T> : never
 
-export interface TaskBody {
-  readonly taskId: string
-  readonly status: 'processing' | 'input_required' | 'completed' | 'failed' | 'cancelled'
-  readonly message: string
-  readonly task: string
-  readonly inputs?: Readonly<Record<string, InputView>>
-  readonly attempt?: number
-  readonly progress?: TaskProgress
-  readonly result?: unknown
-  readonly files?: readonly TaskFile[]
-  readonly error?: TaskFailure
-  readonly attempts?: readonly AttemptView[]
-  readonly callback?: CallbackView
-  readonly createdAt: string
-  readonly startAt?: string
-  readonly startedAt?: string
-  readonly finishedAt?: string
-}
-
-/** Returns a copy of what clients see of a task. */
-export function bodyOf(task: StoredTask): TaskBody {
-  return JSON.parse(taskText(task)) as TaskBody
+/** Returns a copy of what clients see of a task, without the URLs of its files. */
+export function bodyOf(task: StoredTask): wire.TaskBody<wire.TaskFile> {
+  return JSON.parse(taskText(task)) as wire.TaskBody<wire.TaskFile>
 }
 
 export function toTask(stored: StoredTask): Task {

@@ -5,11 +5,12 @@ import { Sequence } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import { fileBytes, fileTypeOf } from '../definition/file-content.js'
 import type {
-  FileContent, KeepableFiles, KeptFile, TaskFile, TaskFiles, WriteFileOptions,
+  FileContent, KeepableFiles, KeptFile, TaskFiles, WriteFileOptions,
 } from '../definition/run-context.js'
 import { blobName, fileKey, withFileRun, type RecordFiles } from '../record/outside.js'
 import { permanent } from './failure.js'
 import { failedOutcome, type Outcome, type Stop } from './run.js'
+import type { TaskFile } from '../../wire/task.js'
 import { deleteBlobs, renewBlobs } from '../../stores/blob-rules.js'
 
 const MAX_FILES = 1000

@@ -2,7 +2,9 @@
 // KILLS=20 LINES=200000 LONGHAUL_TEST_FILE_TIMEOUT_MS=900000.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import type { BulkItem, BulkTaskResult } from '../../../src/bulk/index.js'
+import { taskEndpoints } from 'longhaul'
+import { bulkItems, type BulkItem, type BulkTaskResult } from 'longhaul/bulk'
+import { inject } from 'longhaul/testing'
 import { stopAfterwards } from '../../http/kit/process.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
@@ -45,29 +47,26 @@ describe(`a bulk task whose worker is killed ${KILLS} times`, { concurrency: tru
     return web.site.rows.of(taskId)
   }
 
-  async function* report(web: Web, taskId: string, only: 'all' | 'failed'): AsyncGenerator<BulkItem> {
-    const bytes = await web.site.blobs.open(`bulk-report/${taskId}/${KILLS + 1}/${only}`)
-    assert.ok(bytes, `the report of ${only} items is stored`)
-    const decoder = new TextDecoder()
-    let rest = ''
-    for await (const piece of bytes) {
-      const lines = (rest + decoder.decode(piece, { stream: true })).split('\n')
-      rest = lines.pop() ?? ''
-      for (const line of lines) yield JSON.parse(line) as BulkItem
-    }
+  /** Reads the report as a client does. */
+  async function report(web: Web, taskId: string, query = ''): Promise<BulkItem[]> {
+    const endpoints = taskEndpoints(web.tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+    const items = bulkItems({ endpoints, blobs: web.site.blobs })
+    const response = await inject(items, { path: `/tasks/${taskId}/items${query}` })
+    const text = await response.text()
+    assert.equal(response.status, 200, text)
+    return text.split('\n').slice(0, -1).map((line) => JSON.parse(line) as BulkItem)
   }
 
   async function checkReport(web: Web, taskId: string, { summary }: BulkTaskResult): Promise<void> {
     assert.deepEqual(summary, { total: ITEMS, succeeded: expected.length, failed: ITEMS - expected.length })
     let next = 0
-    for await (const { index, status, id, error } of report(web, taskId, 'all')) {
+    for (const { index, status, id, error } of await report(web, taskId)) {
       assert.deepEqual([index, status, id], [next, statusOf(next), status === 201 ? next : undefined])
       if (status === 400) assert.equal(error?.details?.[0]?.pointer, `/data/rows/${next}/n`)
       next++
     }
     assert.equal(next, ITEMS)
-    const failed: number[] = []
-    for await (const { index } of report(web, taskId, 'failed')) failed.push(index)
+    const failed = (await report(web, taskId, '?only=failed')).map(({ index }) => index)
     assert.deepEqual(failed, numbers.filter((n) => statusOf(n) !== 201))
   }
 

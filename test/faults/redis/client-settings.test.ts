@@ -8,10 +8,13 @@ import { createTasks, defineTask } from 'longhaul'
 import { redis, type RedisClient } from 'longhaul/redis'
 import { isStoreUnavailable } from 'longhaul/stores'
 import { clusterForFile } from '../../servers/redis-cluster.js'
+import { redisVersion } from '../../servers/redis-binary.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { eventually } from '../../kit/wait.js'
 
 const server = await redisForFile()
+/** Rights to channels came with Redis 6.2. Before, users have all of them. */
+const hasChannelRights = redisVersion() >= 6.2
 
 function clientOf(t: TestContext, options: RedisOptions = {}, make = Redis): Redis {
   const client = new make(server.url, options as object)
@@ -150,11 +153,14 @@ describe('Redis with settings of the client', () => {
     test(`a user with the rights of the guide works with ${major}`, async (t) => {
       const admin = clientOf(t)
       const namespace = `acl-${major.slice(-1)}`
-      const patterns = [`~{${namespace}}:*`, `~${namespace}:*`, `&{${namespace}}:*`, `&${namespace}:*`]
+      const patterns = [`~{${namespace}}:*`, `~${namespace}:*`]
+      if (hasChannelRights) patterns.push('resetchannels', `&{${namespace}}:*`, `&${namespace}:*`)
       await admin.acl('SETUSER', 'app', 'reset', 'on', '>secret', ...patterns, '+@all', '-@dangerous', '+info')
       await admin.acl('LOG', 'RESET')
       await expectAllWorks(t, clientOf(t, { username: 'app', password: 'secret' }, make), namespace)
-      assert.deepEqual(await admin.acl('LOG'), [])
+      const log = await admin.acl('LOG') as unknown[][]
+      // ioredis tells its name. Before Redis 7, that needs the right to all of CLIENT, and ioredis works without.
+      assert.deepEqual(log.filter((entry) => !entry.includes('client')), [])
     })
   }
 
@@ -179,13 +185,13 @@ describe('Redis with settings of the client', () => {
 
   test('a user without INFO runs tasks', async (t) => {
     const admin = clientOf(t)
-    await admin.acl('SETUSER', 'noinfo', 'reset', 'on', '>secret', '~*', '&*', '+@all', '-@dangerous')
+    await admin.acl('SETUSER', 'noinfo', 'reset', 'on', '>secret', '~*', ...hasChannelRights ? ['&*'] : [], '+@all', '-@dangerous')
     await expectAllWorks(t, clientOf(t, { username: 'noinfo', password: 'secret', enableReadyCheck: false }), 'noinfo')
   })
 
   test('a user who may not access the keys of the store makes it unavailable, with the error of Redis', async (t) => {
     const admin = clientOf(t)
-    await admin.acl('SETUSER', 'half', 'reset', 'on', '>secret', '~{half}:*', '&{half}:*', '+@all')
+    await admin.acl('SETUSER', 'half', 'reset', 'on', '>secret', '~{half}:*', ...hasChannelRights ? ['resetchannels', '&{half}:*'] : [], '+@all')
     const { engine, store } = redis({ client: clientOf(t, { username: 'half', password: 'secret' }), namespace: 'half' })
     t.after(async () => {
       await engine.close({ drainMs: 0 })

@@ -9,6 +9,7 @@ import { redis as parts, type RedisClient } from 'longhaul/redis'
 import { isStoreUnavailable } from 'longhaul/stores'
 import { RedisStore } from '../../../adapters/redis/store.js'
 import { clusterForFile } from '../../servers/redis-cluster.js'
+import { redisVersion } from '../../servers/redis-binary.js'
 import { RedisServer, say } from '../../servers/redis-server.js'
 import { TcpProxy } from '../../servers/tcp-proxy.js'
 import { eventually } from '../../kit/wait.js'
@@ -121,13 +122,16 @@ describe('after the Redis behind an address has become a replica', () => {
     t.after(() => store.close())
     assert.equal(await say(primary.port, 'SET mine 1'), '+OK\r\n')
     await eventually(async () => await client.get('mine') === '1', HEALED_MS, 'the replica has it')
+    const connections = async (): Promise<number> => (
+      Number(/total_connections_received:(\d+)/.exec(await say(replica.port, 'INFO stats') ?? '')?.[1])
+    )
+    const before = await connections()
     for (let n = 0; n < 200; n++) {
       await assert.rejects(store.increment('count', 1, { ttlMs: 60_000 }), { name: 'StoreUnavailableError' })
       assert.equal(await client.get('mine'), '1')
     }
-    const clients = await say(replica.port, 'INFO stats')
-    const [, connections = ''] = /total_connections_received:(\d+)/.exec(clients ?? '') ?? []
-    assert.ok(Number(connections) < 100, `${connections} connections for 200 errors`)
+    const opened = await connections() - before
+    assert.ok(opened < 100, `${String(opened)} connections for 200 errors`)
   })
 
   test('a client that does not reconnect keeps its connection', async (t) => {
@@ -173,7 +177,8 @@ describe('tasks.health on Redis', () => {
     assert.ok(left > 0, 'the key of the probe expires')
   })
 
-  test('is not ok without the replicas that a write needs', async (t) => {
+  // Before Redis 7, scripts write without them.
+  if (redisVersion() >= 7) test('is not ok without the replicas that a write needs', async (t) => {
     const { port } = await serverFor(t)
     await reports(t, port, /NOREPLICAS/, {
       fault: () => command(port, 'CONFIG SET min-replicas-to-write 1'), end: () => command(port, 'CONFIG SET min-replicas-to-write 0'),
@@ -201,7 +206,8 @@ describe('tasks.health on Redis', () => {
     })
   })
 
-  test('is not ok while Redis loads the data of a primary', async (t) => {
+  // Before Redis 7, a server that loads so few bytes is silent until the end, as a frozen one.
+  if (redisVersion() >= 7) test('is not ok while Redis loads the data of a primary', async (t) => {
     const [{ port }, primary] = await Promise.all([serverFor(t, ['--loading-process-events-interval-bytes', '1024']), serverFor(t)])
     assert.match(await say(primary.port, 'EVAL "for n = 1, 20000 do redis.call(\'SET\', n, n) end" 0') ?? '', /^\$-1/)
     await reports(t, port, /LOADING|has not responded/, {

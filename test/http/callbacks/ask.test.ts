@@ -1,9 +1,8 @@
 // Callbacks of tasks that ask, to a receiver on a real socket.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { callbacks, httpSender } from 'longhaul/callbacks'
+import { callbacks, httpSender, verifyCallback } from 'longhaul/callbacks'
 import { createTasks, defineTask, jsonSchema } from 'longhaul'
-import { verifyCallback } from 'longhaul/client'
 import { memory } from 'longhaul/memory'
 import { eventually, keepAlive } from '../../kit/wait.js'
 import { receiver, SECRET, type Receiver } from '../kit/callbacks.js'

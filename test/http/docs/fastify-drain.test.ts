@@ -1,4 +1,4 @@
-// What docs/guide/production.md says of Fastify: tasks are drained in `preClose`.
+// What docs/guide/deploy.md says of Fastify: tasks are drained in `preClose`.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fastify } from 'fastify'

@@ -1,4 +1,4 @@
-// The recipes of docs/guide/transactions.md: the page takes the regions from here.
+// The recipes of docs/guide/transactions.md and query-builders.md: the pages take the regions from here.
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { sql } from 'drizzle-orm'

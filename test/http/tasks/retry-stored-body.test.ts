@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { createTasks, defineTask, httpError, router, taskEndpoints, type AnyTaskDefinition } from 'longhaul'
-import { bulkCreate, type BulkTaskResult } from 'longhaul/bulk'
+import { bulkCreate, bulkItems, type BulkTaskResult } from 'longhaul/bulk'
 import { exportTask } from 'longhaul/export'
 import { FolderBlobs } from 'longhaul/files'
 import { memory, MemoryBlobs } from 'longhaul/memory'
@@ -47,6 +47,9 @@ function inFolder(t: TestContext): Clocked {
   }
 }
 
+/** True for the key of a part of a report. */
+const isPart = (key: string): boolean => /\/\d+\/\d+$/.test(key)
+
 /** The keys of all blobs that are written from now on. */
 function keysOf(blobs: Blobs): string[] {
   const keys: string[] = []
@@ -64,7 +67,7 @@ function renewalsOf(blobs: Blobs): (count: number) => Promise<void> {
   const renew = blobs.renew.bind(blobs)
   blobs.renew = async (key, ttlMs) => {
     const info = await renew(key, ttlMs)
-    if (info !== undefined && !key.includes('.part')) renewals++
+    if (info !== undefined && !isPart(key)) renewals++
     return info
   }
   return (count) => eventually(() => renewals >= count)
@@ -78,12 +81,6 @@ async function* broken(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
     read += piece.byteLength
     if (read > 2 ** 20) throw new Error('the disk is gone')
   }
-}
-
-async function textOf(bytes: AsyncIterable<Uint8Array> | undefined): Promise<string> {
-  const pieces: Buffer[] = []
-  for await (const piece of bytes ?? []) pieces.push(Buffer.from(piece))
-  return Buffer.concat(pieces).toString()
 }
 
 /** A server with background tasks. `post` returns the path of a task, after its end or `until`. */
@@ -117,7 +114,8 @@ async function site(
     return location
   }
   const retry = (path: string) => ask(port, 'POST', `${path}/retry`)
-  return { tasks, post, retry, ended }
+  const get = (path: string) => ask(port, 'GET', path)
+  return { tasks, post, retry, ended, get }
 }
 
 for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as const) {
@@ -177,7 +175,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
     test('is renewed with the errors that are stored beside it', async (t) => {
       const { fail, retry, ended, advance, state, keys } = await failedUpload(t)
       const path = await fail(`${'wrong\n'.repeat(900)}{"id":1}\n{"id":-1}\n`)
-      assert.ok(keys.some((key) => key.endsWith('.part.1.0')), keys.join())
+      assert.ok(keys.some((key) => key.endsWith('/1/0')), keys.join())
       await advance(DAY)
       state.mended = true
       assert.equal((await retry(path)).status, 202)
@@ -238,28 +236,28 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
         },
         background: { name: 'create', blobs, attempts: 1, blobRetentionMs: 1000, maxInlineBytes: 100 },
       })
-      const { post, retry, ended } = await site(t, [create.task], blobs, (endpoints) => ({
-        'POST /users': create.handler(endpoints),
+      const { post, retry, ended, get } = await site(t, [create.task], blobs, (endpoints) => ({
+        'POST /users': create.handler(endpoints), '/status/{id}/items': bulkItems({ endpoints, blobs }),
       }))
       const items = Array.from({ length: 20_000 }, (_, n) => ({ n, text: 'x'.repeat(90) }))
-      // The stored body fails in the middle of the work, after the check of the body.
+      // The stored body fails in the middle of the work.
       let opened = 0
       const openBlob = blobs.open.bind(blobs)
       blobs.open = async (key, range) => {
         const bytes = await openBlob(key, range)
-        return key.includes('.') || ++opened !== 2 || bytes === undefined ? bytes : broken(bytes)
+        return isPart(key) || ++opened !== 1 || bytes === undefined ? bytes : broken(bytes)
       }
       const path = await post('/users', JSON.stringify(items), 'application/json')
       await renewed(1)
       assert.ok(written.length > 1000 && written.length < 20_000, `${written.length} items were written`)
-      assert.ok(keys.some((key) => key.endsWith('.part.1.0')), keys.join())
+      assert.ok(keys.some((key) => key.endsWith('/1/0')), keys.join())
       await advance(DAY)
       assert.equal((await retry(path)).status, 202)
       const end = await ended(path)
       assert.equal(end?.status, 'completed')
       assert.deepEqual(end.result && (end.result as unknown as BulkTaskResult).summary, { total: 20_000, succeeded: 20_000, failed: 0 })
       assert.deepEqual(written, items.map(({ n }) => n), 'each item is written once')
-      const report = await textOf(await openBlob(`bulk-report/${path.split('/').at(-1)}/2/all`))
+      const { body: report } = await get(`${path}/items`)
       assert.deepEqual(report.split('\n').slice(0, -1).map((line) => JSON.parse(line).id), written)
     })
 

@@ -5,11 +5,15 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { z } from 'zod'
 import { MemoryBlobs } from '../../../adapters/memory/index.js'
-import { bulkCreate, type BulkTask, type BulkTaskResult, type SpooledBatch } from '../../../src/bulk/index.js'
+import { bulkCreate, bulkItems, type BulkTask, type BulkTaskResult, type SpooledBatch } from '../../../src/bulk/index.js'
 import { httpError, isHttpError, type HttpError } from '../../../src/http/errors.js'
 import type { Call } from '../../../src/repositories/repository.js'
+import type { RecordPosition } from '../../../src/records/position.js'
 import type { Blobs } from '../../../src/stores/blobs.js'
-import { testContext } from '../../../src/testing/index.js'
+import { partKeys, type PartList } from '../../../src/stores/parts.js'
+import type { PartsCheckpoint } from '../../../src/tasks/definition/run-context.js'
+import type { TaskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { inject, testContext } from '../../../src/testing/index.js'
 
 interface Row { readonly n: number, readonly text?: string | undefined }
 interface Written { readonly id: string }
@@ -40,6 +44,7 @@ interface Bulk {
   readonly rows: readonly number[]
   readonly runs: number
   readonly blobs: MemoryBlobs
+  readonly parts: PartList
   readonly release: () => unknown
 }
 
@@ -52,16 +57,19 @@ async function bulkOf(values: readonly unknown[], way: Way = {}): Promise<Bulk> 
   const database: Database = { rows: [], cursor: undefined }
   const spooled: SpooledBatch = { blob: BLOB, coding, size: body.length, items: values.length, list: 'all' }
   let saved: unknown
+  let parts: PartList = []
   let left = kills
   for (let attempt = 1; ; attempt++) {
     const life = new Life(left)
     const task = taskOf(way, database, life, life.watch(blobs))
     const context = { ...testContext(task, { attempt, ...saved !== undefined && { checkpoint: saved as never } }), taskId: TASK }
     const { save } = context.checkpoint
-    context.checkpoint.save = async (value) => {
+    const checkpoint: PartsCheckpoint<RecordPosition> = context.checkpoint
+    checkpoint.save = async (value, list) => {
       await life.point()
       await save(value)
       saved = JSON.parse(JSON.stringify(value))
+      parts = list ?? parts
       assert.ok(Buffer.byteLength(JSON.stringify(value)) <= 65_536)
       await life.point()
     }
@@ -69,8 +77,9 @@ async function bulkOf(values: readonly unknown[], way: Way = {}): Promise<Bulk> 
     left = life.left
     if (result === undefined) continue
     return {
-      result, rows: database.rows, runs: attempt, blobs, release: () => task.external?.release(BLOB),
-      all: await textOf(blobs, attempt, 'all'), failed: await textOf(blobs, attempt, 'failed'),
+      result, rows: database.rows, runs: attempt, blobs, parts,
+      release: () => task.external?.release(BLOB, { id: TASK, attempt, status: 'completed', parts }),
+      all: await reportOf(blobs, parts, ''), failed: await reportOf(blobs, parts, 'only=failed'),
     }
   }
 }
@@ -179,10 +188,12 @@ function outcomeOf({ n }: Row): Written | HttpError {
   return httpError('conflict', { message: `The number ${n} is taken: ${'very '.repeat(n % 5)}`, details })
 }
 
-async function textOf(blobs: MemoryBlobs, run: number, only: string): Promise<string> {
-  let text = ''
-  for await (const piece of await blobs.open(`bulk-report/${TASK}/${run}/${only}`) ?? []) text += Buffer.from(piece).toString()
-  return text
+/** Reads the items of the completed task as a client does. */
+async function reportOf(blobs: MemoryBlobs, parts: PartList, query: string): Promise<string> {
+  const task = { status: 'completed', attempt: 1, details: { external: BLOB, parts } }
+  const endpoints = { find: () => task } as unknown as TaskEndpoints
+  const response = await inject(bulkItems({ endpoints, blobs }), { path: `/items?${query}` })
+  return response.status === 200 ? response.text() : ''
 }
 
 async function* inPieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
@@ -259,9 +270,11 @@ describe('a bulk task that is killed at any point', () => {
       const killed = await bulkOf(values, { ...way, kills: [500, 200, 10, 3, 100, 100] })
       assert.equal(killed.runs, 7)
       assert.deepEqual(seen(killed), seen(calm))
-      assert.ok(killed.blobs.usage().blobs > 5, 'the body, the two reports, and parts')
+      const parts = partKeys(BLOB, killed.parts).length
+      assert.ok(parts > 5)
+      assert.ok(killed.blobs.usage().blobs > parts, 'the body, and the parts')
       await killed.release()
-      assert.equal(killed.blobs.usage().blobs, 2, 'the two reports')
+      assert.equal(killed.blobs.usage().blobs, parts, 'the parts are the report')
     }
   })
 })

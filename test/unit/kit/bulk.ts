@@ -3,7 +3,7 @@ import { httpError, isHttpError, type HttpError } from '../../../src/http/errors
 import type { Handler, HttpResponse } from '../../../src/http/exchange.js'
 import { errorResponse } from '../../../src/http/respond.js'
 import type { BulkItem } from '../../../src/bulk/index.js'
-import type { ReportSummary } from '../../../src/records/report.js'
+import type { ReportSummary } from '../../../src/wire/report.js'
 import type { Call, Update } from '../../../src/repositories/repository.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { fakeRequest, type Fake } from './request.js'

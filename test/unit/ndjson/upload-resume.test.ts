@@ -7,6 +7,9 @@ import { z } from 'zod'
 import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { ndjsonUpload, type RecordOutcome, type UploadResult } from '../../../src/ndjson/index.js'
 import type { UploadOptions } from '../../../src/ndjson/upload-options.js'
+import type { RecordPosition } from '../../../src/records/position.js'
+import type { PartList } from '../../../src/stores/parts.js'
+import type { PartsCheckpoint } from '../../../src/tasks/definition/run-context.js'
 import { testContext } from '../../../src/testing/index.js'
 
 interface Row { readonly n: number }
@@ -222,9 +225,17 @@ describe('an import that is killed at any point', () => {
     const body = Buffer.from([...lines, '{"n":1}'].join('\n'))
     await blobs.put(BLOB, inPieces(body, 1000), { ttlMs: 60_000 })
     const { task } = ndjsonUpload({ write: () => undefined, maxErrors: 2000, background: { name: 'up', blobs } })
-    await task.run({ blob: BLOB, coding: 'identity', size: body.length }, testContext(task, {}))
+    const context = testContext(task, {})
+    let parts: PartList | undefined
+    const { save } = context.checkpoint
+    const checkpoint: PartsCheckpoint<RecordPosition> = context.checkpoint
+    checkpoint.save = async (value, list = parts) => {
+      parts = list
+      await save(value)
+    }
+    await task.run({ blob: BLOB, coding: 'identity', size: body.length }, context)
     assert.ok(blobs.usage().blobs > 1, 'errors are stored')
-    await task.external?.release(BLOB)
+    await task.external?.release(BLOB, { id: 'test', attempt: 1, status: 'completed', parts })
     assert.equal(blobs.usage().blobs, 0)
   })
 })

@@ -5,11 +5,14 @@ import { isHttpError } from '../../../src/http/errors.js'
 import { PartialLine } from '../../../src/ndjson/line-text.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
 import { readUploadOptions, type UploadBackgroundOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
-import { spooledUpload } from '../../../src/ndjson/upload-task.js'
+import { uploadTask } from '../../../src/ndjson/upload-task.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { testContext } from '../../../src/testing/index.js'
+import { parsePrefer } from '../../../src/http/fields/prefer.js'
 import { fakeRequest } from '../kit/request.js'
+
+const ASKED = { coding: 'identity', resultType: 'application/json' }
 
 const BLOB = `ndjson-upload/${'a'.repeat(22)}`
 const PIECES = ['{"id":1}\n', '{"id":2}\n{"id":3}\n', '{"id":4}\n'].map((text) => Buffer.from(text))
@@ -25,7 +28,7 @@ async function spooled({ signal = new AbortController().signal, write = () => un
   await blobs.put(BLOB, given(PIECES), { ttlMs: 60_000 })
   const told: [number, number | undefined][] = []
   const options = readUploadOptions<{ id: number }>({ write, batchSize: 1, maxBodyBytes: 1000 })
-  const upload = spooledUpload(options, { name: 'up', blobs })
+  const upload = uploadTask(options, { name: 'up', blobs })
   const progress = (done: number, total?: number): void => { told.push([done, total]) }
   const context = { ...testContext(upload.task, { owner: 'ann' }), signal, progress }
   return { blobs, upload, told, run: () => upload.task.run({ blob: BLOB, coding: 'identity', size: SIZE }, context) }
@@ -100,7 +103,10 @@ describe('the run of a spooled upload', () => {
     const { upload, blobs } = await spooled()
     const tasks = createTasks({ ...memory(), definitions: [upload.task] })
     const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-    const spool = (text: string) => upload.spool(endpoints, fakeRequest({ body: text }), 'identity')
+    const spool = (text: string) => {
+      const request = fakeRequest({ body: text })
+      return upload.spool(endpoints.open(request, parsePrefer(undefined)), request, ASKED)
+    }
     const [one, same, other] = [await spool('{"id":1}'), await spool('{"id":1}'), await spool('{"id":2}')]
     assert.deepEqual(one.body, same.body)
     assert.notDeepEqual(one.body, other.body)

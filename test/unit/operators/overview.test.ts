@@ -36,7 +36,10 @@ describe('the overview of operators', () => {
     const ask = async () => (await inject(overview, root)).json<Overview>()
     const none = { count: 0, more: false }
     assert.deepEqual(await ask(), {
-      counts: { scheduled: none, queued: none, processing: none, completed: none, failed: none, cancelled: none }, callbacks: { examined: 0, failed: [] },
+      counts: {
+        scheduled: none, queued: none, processing: none, input_required: none, completed: none, failed: none, cancelled: none,
+      },
+      callbacks: { examined: 0, failed: [] },
     })
     const done = await tasks.ownedBy('ann').submit(report, {}, { callbackUrl: 'https://example.com/' })
     await eventually(async () => (await done.get())?.callback?.state === 'failed')
@@ -54,7 +57,8 @@ describe('the overview of operators', () => {
     await eventually(async () => (await ask()).counts['processing']?.count === 1)
     const { counts, oldestQueued, callbacks: { examined, failed } } = await ask()
     assert.deepEqual(counts, {
-      scheduled: one, queued: { count: 2, more: false }, processing: one, completed: { count: 2, more: false }, failed: none, cancelled: one,
+      scheduled: one, queued: { count: 2, more: false }, processing: one, input_required: none, completed: { count: 2, more: false },
+      failed: none, cancelled: one,
     })
     assert.deepEqual(
       [oldestQueued?.taskId, oldestQueued?.owner, oldestQueued?.task, oldestQueued?.pool],
@@ -101,7 +105,7 @@ describe('the overview of operators', () => {
       return tasks
     })
     assert.equal((await inject(overview, root)).status, 200)
-    assert.equal(pages.length, 8)
+    assert.equal(pages.length, 9)
     for (const { query: { limit, order }, tasks } of pages) {
       assert.deepEqual(tasks.map(({ result }) => result).filter(Boolean), [])
       assert.ok(limit <= 1000, 'the maximum of the contract')

@@ -157,6 +157,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/client: TaskHandle#status': (options) => handle.status(options),
   'longhaul/client: TypedTask#run': (options) => typed.run({}, options),
   'longhaul/client: TypedTask#submit': (options) => typed.submit({}, options),
+  'longhaul/callbacks: verifyCallback': (options) => verifyCallback('{}', {}, 'c2VjcmV0', options),
   'longhaul/client: verifyCallback': (options) => verifyCallback('{}', {}, 'c2VjcmV0', options),
   'longhaul/conformance: blobsConformance': (options) => blobsConformance(runner, handler as never, options),
   'longhaul/conformance: engineConformance': (options) => engineConformance(runner, handler as never, options),

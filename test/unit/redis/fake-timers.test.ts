@@ -22,7 +22,6 @@ function underFakes(t: TestContext, work: () => void): void {
 describe('after fake timers', () => {
   test('calls without a reply still end', async (t) => {
     const connection = new Connection({} as RedisClient, 20, 'base')
-    connection.silence.close()
     const silent = () => connection.call('get', () => new Promise(() => undefined), () => undefined)
     let first: Promise<unknown> = Promise.resolve()
     underFakes(t, () => { first = silent() })
@@ -48,7 +47,8 @@ describe('after fake timers', () => {
 
   test('a missing connection is opened', async (t) => {
     const asked = new EventEmitter()
-    const watches = new Watches({ nodes: () => { asked.emit('asked'); return [] } } as unknown as RedisClient)
+    const client = { nodes: () => { asked.emit('asked'); return [] } } as unknown as RedisClient
+    const watches = new Watches(client, () => undefined)
     t.after(() => { watches.clear(); watches.release() })
     underFakes(t, () => { watches.add('a', () => undefined) })
     await within(new Promise<void>((resolve) => { asked.once('asked', () => { resolve() }) }))

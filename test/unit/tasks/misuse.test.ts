@@ -41,15 +41,15 @@ describe('createTasks', () => {
   const create = (options?: unknown) => () => make.createTasks(options)
   const given = (options: object) => create({ ...memory(), definitions: [echo], ...options })
   const missing = (what: string) => `createTasks: ${what} missing; for one process: createTasks({ ...memory(), definitions })`
-  const spread = 'not all of memory(): write createTasks({ ...memory(), definitions })'
+  const spread = 'If it is what memory() returned, write createTasks({ ...memory(), definitions })'
   const list = 'createTasks: definitions must be a list of what defineTask returned'
   refuses([
     ['nothing', create(), 'createTasks: pass options, such as { engine }'],
     ['no store and no engine', create({ definitions: [echo] }), missing('engine and store are')],
     ['no engine', create({ store: memory().store, definitions: [echo] }), missing('engine is')],
     ['no store', create({ engine: memory().engine, definitions: [echo] }), missing('store is')],
-    ['memory() as the engine', given({ engine: memory() }), `createTasks: engine must be a task engine, ${spread}, not an object`],
-    ['memory() as the store', given({ store: memory() }), `createTasks: store must be a store, ${spread}, not an object`],
+    ['memory() as the engine', given({ engine: memory() }), `createTasks: engine must be a task engine, not an object. ${spread}`],
+    ['memory() as the store', given({ store: memory() }), `createTasks: store must be a store, not an object. ${spread}`],
     ['memory() as the blobs', given({ blobs: memory() }), 'createTasks: blobs must be the blobs of memory() or postgres(), or those of longhaul/files, not an object'],
     ['no definitions', create(memory()), list],
     ['definitions that are no list', given({ definitions: { echo } }), list],

@@ -7,6 +7,7 @@ import { httpError } from '../../../src/http/errors.js'
 import { json } from '../../../src/http/respond.js'
 import type { BlobPutOptions } from '../../../src/stores/blobs.js'
 import { deferred, eventually } from '../../kit/wait.js'
+import { Spy, SpyStore } from '../kit/tasks.js'
 import { broken, digestField, setUp, sha256 } from '../kit/uploads.js'
 
 const text = 'The quick brown fox jumps over the lazy dog'
@@ -197,5 +198,56 @@ describe('an upload with all its bytes', () => {
     assert.equal((await last).status, 404)
     assert.equal(blobs.usage().blobs, 0)
     assert.equal(seen.length, 0)
+  })
+})
+
+describe('the response to an upload is evicted', () => {
+  const answerKey = (path: string): string => path.replace('/uploads/', 'upload-answer:')
+
+  test('its handler does not run again, even if its process froze right after it had stored the response', async () => {
+    const [store, blobs, freezing] = [new MemoryStore(), new MemoryBlobs(), new Spy()]
+    let isFrozen = false
+    class Freezing extends SpyStore {
+      override async get(key: string) {
+        return isFrozen ? new Promise<undefined>(() => undefined) : super.get(key)
+      }
+
+      override async replace(...all: Parameters<SpyStore['replace']>) {
+        const outcome = await super.replace(...all)
+        if (all[1].includes('"response"')) isFrozen = true
+        return outcome
+      }
+    }
+    const own = setUp({ store: new Freezing(store, freezing), blobs })
+    const path = await own.create(LENGTH)
+    void own.patch(path, 0, bytes, true)
+    await eventually(() => isFrozen)
+    const other = setUp({ store, blobs })
+    assert.deepEqual(await (await other.patch(path, 43, undefined, true)).json(), whole)
+    assert.equal(await store.delete(answerKey(path)), true)
+    assert.equal((await other.patch(path, 43, undefined, true)).status, 404)
+    assert.equal(own.seen.length + other.seen.length, 1)
+  })
+
+  test('a request that has read the upload before its handler responded does not call it again', async () => {
+    const [store, blobs] = [new MemoryStore(), new MemoryBlobs()]
+    const own = setUp({ store, blobs })
+    const path = await own.create(LENGTH)
+    const claim = store.create.bind(store)
+    const evicted = deferred<void>()
+    // Of the two requests that have found all bytes, the first to claim the handler is slow.
+    let claims = 0
+    store.create = (async (...all: Parameters<typeof claim>) => {
+      if (all[0] === answerKey(path) && ++claims === 1) await evicted.promise
+      return claim(...all)
+    })
+    const slow = own.patch(path, 0, bytes, true)
+    await stateHas(store, path, '"received":true')
+    await eventually(() => claims === 1)
+    assert.deepEqual(await (await own.patch(path, 43, undefined, true)).json(), whole)
+    assert.equal(await store.delete(answerKey(path)), true)
+    evicted.resolve()
+    assert.equal((await slow).status, 404, 'not the 410 of a handler whose bytes are gone')
+    assert.equal(own.seen.length, 1)
   })
 })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, mock, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
+import { OutgoingBody } from '../../../../src/http/body/outgoing.js'
 import { closeUnread, Source, type Chunk } from '../../../../src/http/body/source.js'
 import { deferred } from '../../../kit/wait.js'
 
@@ -52,49 +53,80 @@ describe('a body source', () => {
 
   test('causes no unhandled rejection if it fails late, without a reader', async () => {
     const { promise, reject } = deferred<IteratorResult<Chunk>>()
-    const source = new Source(bodyOf(() => promise).body)
-    void source.firstWithin(1000)
+    const source = new OutgoingBody(bodyOf(() => promise).body, {})
+    assert.equal(await source.begin(), false)
     source.close()
     reject(new Error('gone'))
     await setImmediate()
   })
 })
 
-describe('the first chunk of a body source', () => {
+describe('the first chunk of an outgoing body', () => {
   test('arrives in time, and is returned again by the next call', async () => {
-    const source = new Source(bodyOf(async () => ({ done: false, value: 'a' })).body)
-    assert.equal(await source.firstWithin(1000), true)
-    assert.deepEqual(await source.next(), { done: false, value: 'a' })
+    const source = new OutgoingBody(bodyOf(async () => ({ done: false, value: 'a' })).body, {})
+    assert.equal(await source.begin(), true)
+    assert.equal(await source.next(), 'a')
   })
 
-  test('rejects the next call if it fails in time', async () => {
-    const source = new Source(bodyOf(async () => { throw new Error('gone') }).body)
-    assert.equal(await source.firstWithin(1000), true)
-    await assert.rejects(source.peek(), /gone/)
-    await assert.rejects(source.next(), /gone/)
+  test('rejects the wait if it fails in time', async () => {
+    const source = new OutgoingBody(bodyOf(async () => { throw new Error('gone') }).body, {})
+    await assert.rejects(source.begin(), /gone/)
+  })
+
+  test('is not awaited by an event stream', async () => {
+    const source = new OutgoingBody(bodyOf(() => new Promise(() => {})).body, { 'content-type': 'text/event-stream' })
+    assert.equal(await source.begin(), false)
   })
 
   test('may be late: the wait ends after its time, and the chunk can still be awaited', async () => {
     mock.timers.enable({ apis: ['setTimeout'] })
     try {
       const { promise, resolve } = deferred<IteratorResult<Chunk>>()
-      const source = new Source(bodyOf(() => promise).body)
-      const seen: (string | boolean)[] = []
-      const inTime = source.firstWithin(1000).then((told) => { seen.push(told) })
+      const source = new OutgoingBody(bodyOf(() => promise).body, {})
+      const seen: (string | boolean | undefined)[] = []
+      const inTime = source.begin().then((told) => { seen.push(told) })
       mock.timers.tick(999)
       await Promise.resolve()
       assert.equal(seen.length, 0)
       mock.timers.tick(1)
       await inTime
       assert.equal(String(seen), 'false')
-      const settled = source.peek().then(() => { seen.push('settled') })
+      const settled = source.next().then((chunk) => { seen.push(String(chunk)) })
       await setImmediate()
       assert.equal(String(seen), 'false')
       resolve({ done: false, value: 'a' })
       await settled
-      assert.deepEqual(await source.next(), { done: false, value: 'a' })
+      assert.equal(String(seen), 'false,a')
     } finally {
       mock.timers.reset()
     }
+  })
+})
+
+describe('an outgoing body', () => {
+  const chunksOf = (...chunks: unknown[]) => new OutgoingBody(
+    (async function* () { yield* chunks as Chunk[] })(), { 'content-length': '3' },
+  )
+
+  test('passes chunks on that are not empty, up to the promised length', async () => {
+    const source = chunksOf('', 'é', new Uint8Array(0), Uint8Array.of(1))
+    assert.equal(await source.begin(), true)
+    assert.deepEqual([await source.next(), await source.next(), await source.next()], ['é', Uint8Array.of(1), undefined])
+  })
+
+  test('rejects a chunk beyond the promised length', async () => {
+    const source = chunksOf('ab', 'cd')
+    assert.equal(await source.next(), 'ab')
+    await assert.rejects(source.next(), /longer than its Content-Length of 3/)
+  })
+
+  test('rejects an end before the promised length', async () => {
+    const source = chunksOf('ab')
+    await source.next()
+    await assert.rejects(source.next(), /2 bytes long, and its Content-Length is 3/)
+  })
+
+  test('rejects a chunk that is no bytes', async () => {
+    await assert.rejects(chunksOf(7).begin(), { name: 'TypeError', message: /not number/ })
   })
 })

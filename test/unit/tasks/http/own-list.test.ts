@@ -136,7 +136,7 @@ describe('endpoints.list', () => {
       ['stat=failed', /"stat".*"status", "task", "from", "to", "order", "limit", "cursor"/], ['owner=bob', /"owner"/], [`${'x'.repeat(500)}=1`, /"x{63}…"/],
       ['__proto__=1', /"__proto__"/], ['constructor=1', /"constructor"/],
       ['status=failed&status=completed', /^"status" must occur once/], ['limit=1&limit=1', /^"limit"/], ['cursor=a&cursor=b', /^"cursor"/],
-      ['status=', /^"status"/], ['status=queued', /^"status" must be one or several of "processing", "completed", "failed", "cancelled"/],
+      ['status=', /^"status"/], ['status=queued', /^"status" must be one or several of "processing", "input_required", "completed", "failed", "cancelled"/],
       ['status=failed,', /^"status"/], ['status=toString', /^"status"/], ['status=Failed', /^"status"/],
       ['task=unknown', /^"task": .*"unknown"/], ['task=report,', /^"task": .*""/], ['task=report%00', /^"task"/],
       ['from=yesterday', /^"from"/], ['to=2026-02-30T00:00:00Z', /^"to"/], ['from=2026-01-01', /^"from"/],

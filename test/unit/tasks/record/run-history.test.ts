@@ -1,19 +1,18 @@
 // The history of runs.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import {
-  historyAfter, historyOfFinal, type AttemptView,
-} from '../../../../src/tasks/record/details.js'
+import { historyAfter, historyOfFinal } from '../../../../src/tasks/record/details.js'
+import type { PastAttempt } from '../../../../src/wire/task.js'
 
 const CREATED = 1_700_000_000_000
 type Run = Parameters<typeof historyAfter>[0]
 
 const error = { code: 'broken', message: 'It broke.' }
-const processing = (attempt: number, attempts?: readonly AttemptView[]): Run => ({
+const processing = (attempt: number, attempts?: readonly PastAttempt[]): Run => ({
   status: 'processing', attempt, startedAt: CREATED + 1, runStartedAt: CREATED + attempt, finishedAt: undefined,
   details: { attempts },
 })
-const numbers = (attempts: readonly AttemptView[] | undefined) => attempts?.map(({ attempt }) => attempt)
+const numbers = (attempts: readonly PastAttempt[] | undefined) => attempts?.map(({ attempt }) => attempt)
 const end = (status: 'completed' | 'failed' | 'cancelled', attempt: number) => ({ status, attempt, finishedAt: CREATED + 9 })
 const waits = (attempt: number) => ({ status: 'queued' as const, attempt, finishedAt: undefined })
 
@@ -46,7 +45,7 @@ describe('the history of runs', () => {
   })
 
   test('keeps the last ten runs, and 500 characters of each message', () => {
-    let attempts: readonly AttemptView[] | undefined
+    let attempts: readonly PastAttempt[] | undefined
     for (let n = 1; n <= 15; n++) {
       attempts = historyAfter(processing(n, attempts), waits(n), { code: 'x', message: 'y'.repeat(2000) })
     }
@@ -56,7 +55,7 @@ describe('the history of runs', () => {
 })
 
 describe('the history of a task that is retried', () => {
-  const failed = (attempt: number, attempts?: readonly AttemptView[]): Run => ({
+  const failed = (attempt: number, attempts?: readonly PastAttempt[]): Run => ({
     ...processing(attempt), status: 'failed', finishedAt: CREATED + 9, details: { attempts, error },
   })
 
