@@ -43,14 +43,14 @@ export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
     return
   }
   if (isStreamed(body) && !hasNoContent(req, response.status)) {
-    void sendStream(reply, call, response, body, rescue)
+    void sendStream(call, response, body, rescue)
     return
   }
   closeUnread(body)
   try {
     sendWhole(reply, call, response)
   } catch (error) {
-    sendFailure(reply, call, response, error, rescue)
+    sendFailure(call, response, error, rescue)
   }
 }
 
@@ -77,9 +77,8 @@ function sendWhole(reply: FastifyReply, call: Call, response: HttpResponse): voi
   dropRest(call)
 }
 
-function sendFailure(
-  reply: FastifyReply, call: Call, response: HttpResponse, error: unknown, rescue: Rescue,
-): void {
+function sendFailure(call: Call, response: HttpResponse, error: unknown, rescue: Rescue): void {
+  const reply = replyOf(call.req)
   copyHeadersToError(error, response)
   void rescue(error).then((failure) => {
     if (!reply.sent && !call.res.headersSent && !isGone(call.req, call.res)) sendWhole(reply, call, failure)
@@ -87,8 +86,7 @@ function sendFailure(
 }
 
 async function sendStream(
-  reply: FastifyReply, call: Call, response: HttpResponse, body: AsyncIterable<Chunk>,
-  rescue: Rescue,
+  call: Call, response: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue,
 ): Promise<void> {
   const { req, res } = call
   let source: OutgoingBody | undefined
@@ -101,12 +99,12 @@ async function sendStream(
       close()
       return
     }
-    setHead(reply, response, false)
+    setHead(replyOf(req), response, false)
     const chunks = chunksOf(source, call, rescue, isLate)
-    reply.send(Readable.from(chunks, { highWaterMark: 1 }))
+    replyOf(req).send(Readable.from(chunks, { highWaterMark: 1 }))
   } catch (error) {
     close()
-    if (!isGone(req, res)) sendFailure(reply, call, response, error, rescue)
+    if (!isGone(req, res)) sendFailure(call, response, error, rescue)
   }
 }
 

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { httpError } from '../http/errors.js'
-import { clearTimeout, setTimeout } from '../runtime/timers.js'
+import { PacedWrites } from '../runtime/paced-writes.js'
 import { StoreRetry } from '../stores/calls.js'
 import type { Store, WriteOptions } from '../stores/store.js'
 import type { StoredRecord } from '../stores/stored-record.js'
@@ -15,7 +15,7 @@ const PART_BYTES = 16_384
 const MAX_RESULT_BYTES = 65_536
 /** Bytes that may wait to be written. Beyond them `emit` waits. */
 const MAX_WAITING_BYTES = 65_536
-/** Time for which partial results are gathered before they are written, in milliseconds. */
+/** Time for which partial results are gathered after a write, in milliseconds. */
 const GATHER_MS = 20
 /** Maximum number of runs that a log knows. A reader that has results of older ones is told of a gap. */
 const MAX_WRITINGS = 100
@@ -61,11 +61,7 @@ export class PartialWriter {
   /** Number of calls of `emit` and `clear`. `done` counts those that are complete. */
   private calls = 0
   private done = 0
-  /** Number of callers that wait until all results are stored. */
-  private waiters = 0
-  private writing: Promise<void> | undefined
-  /** Ends the wait for more results. */
-  private hurry: (() => void) | undefined
+  private readonly writes = new PacedWrites(() => this.writeSome(), GATHER_MS)
   private failure: { readonly error: unknown } | undefined
 
   private constructor(
@@ -100,7 +96,7 @@ export class PartialWriter {
     this.calls++
     this.waiting.push(text)
     this.waitingBytes += text.length
-    this.writing ??= this.writeSome()
+    this.requestWrite()
     if (this.waitingBytes > MAX_WAITING_BYTES) await this.settled()
   }
 
@@ -111,7 +107,7 @@ export class PartialWriter {
     this.dropping += this.waiting.length + 1
     this.waiting = []
     this.waitingBytes = 0
-    this.writing ??= this.writeSome()
+    this.requestWrite()
     await this.settled()
   }
 
@@ -131,12 +127,7 @@ export class PartialWriter {
   /** Resolves when all results so far are stored. Rejects if one was not. */
   async settled(): Promise<void> {
     const { calls } = this
-    this.waiters++
-    while (this.done < calls && this.writing) {
-      this.hurry?.()
-      await this.writing
-    }
-    this.waiters--
+    await this.writes.flush(() => this.done >= calls)
     if (this.failure) throw this.failure.error
   }
 
@@ -145,9 +136,13 @@ export class PartialWriter {
     this.failure ??= { error }
   }
 
-  /** Makes one write, and begins the next one if there is more. Never rejects: the next call throws the error. */
+  /** Writes at once if there is enough for a part. */
+  private requestWrite(): void {
+    this.writes.request(this.waitingBytes >= PART_BYTES || this.waiting.length >= this.partCount)
+  }
+
+  /** Makes one write. Never rejects: the next call throws the error. */
   private async writeSome(): Promise<void> {
-    await this.gather()
     try {
       const { dropping } = this
       if (dropping > 0) {
@@ -164,22 +159,7 @@ export class PartialWriter {
       this.waiting = []
       this.dropping = 0
     }
-    const isMore = this.dropping > 0 || this.waiting.length > 0
-    this.writing = isMore ? this.writeSome() : undefined
-  }
-
-  /** Waits a moment for more results, unless there is enough for a part, or somebody waits. */
-  private async gather(): Promise<void> {
-    const isEnough = this.waitingBytes >= PART_BYTES || this.waiting.length >= this.partCount
-    if (isEnough || this.waiters > 0) return
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, GATHER_MS)
-      this.hurry = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
-    this.hurry = undefined
+    if (this.dropping > 0 || this.waiting.length > 0) this.requestWrite()
   }
 
   /** Takes as many of the waiting results as a part may have. */

@@ -1,6 +1,6 @@
-import { setTimeout } from './timers.js'
+import { PacedWrites } from './paced-writes.js'
 
-/** Minimum time between two messages, in milliseconds. */
+/** Pause after a message, in milliseconds. */
 const GATHER_MS = 5
 /** Maximum number of notices in one message. */
 const MAX_BATCH = 500
@@ -13,30 +13,26 @@ const MAX_WAITING = 10_000
  */
 export class Notices {
   private readonly waiting = new Set<string>()
-  private sending: Promise<void> | undefined
+  private readonly messages = new PacedWrites(() => this.sendSome(), GATHER_MS)
 
   /** @param send - sends notices. Its failures are ignored, because watchers also read at intervals. */
   constructor(private readonly send: (names: readonly string[]) => Promise<unknown>) {}
 
   add(name: string): void {
     if (this.waiting.size < MAX_WAITING) this.waiting.add(name)
-    this.sending ??= this.sendAll()
+    this.messages.request()
   }
 
   /** Resolves when all notices so far were sent. */
-  async flush(): Promise<void> {
-    await this.sending
+  flush(): Promise<void> {
+    return this.messages.flush()
   }
 
-  private async sendAll(): Promise<void> {
-    while (this.waiting.size > 0) {
-      const names = [...this.waiting].slice(0, MAX_BATCH)
-      for (const name of names) this.waiting.delete(name)
-      const pause = new Promise((resolve) => { setTimeout(resolve, GATHER_MS) })
-      await this.send(names).catch(() => undefined)
-      await pause
-    }
-    this.sending = undefined
+  private async sendSome(): Promise<void> {
+    const names = [...this.waiting].slice(0, MAX_BATCH)
+    for (const name of names) this.waiting.delete(name)
+    await this.send(names).catch(() => undefined)
+    if (this.waiting.size > 0) this.messages.request()
   }
 }
 

@@ -15,11 +15,18 @@ export interface UploadStores<C> {
   readonly owners: OwnerBytes
 }
 
+/** Facts of the request, beside its body. */
+interface AppendOptions {
+  /** `true` if the upload ends with this body. */
+  readonly complete: boolean
+  /** Bytes that are reserved for the upload; `undefined` if its owner has no limit. */
+  readonly reserved: number | undefined
+}
+
 export async function appendBody<C>(
-  stores: UploadStores<C>, request: HttpRequest<C>, writer: UploadWriter, complete: boolean,
-  reserved: number | undefined,
+  stores: UploadStores<C>, request: HttpRequest<C>, writer: UploadWriter, options: AppendOptions,
 ): Promise<void> {
-  const append = new Append(stores, request, writer, complete, reserved)
+  const append = new Append(stores, request, writer, options)
   let unwatch = (): void => undefined
   try {
     unwatch = await writer.watch(request.body, () => { append.body.stop() })
@@ -44,12 +51,15 @@ class Append<C> {
   private isFull = false
   /** True if the body has a digest: its bytes count only once all of them have arrived. */
   private readonly isDeferred: boolean
+  private readonly complete: boolean
+  private reserved: number | undefined
 
   constructor(
     private readonly stores: UploadStores<C>, private readonly request: HttpRequest<C>,
-    private readonly writer: UploadWriter, private readonly complete: boolean,
-    private reserved: number | undefined,
+    private readonly writer: UploadWriter, { complete, reserved }: AppendOptions,
   ) {
+    this.complete = complete
+    this.reserved = reserved
     const { limits } = stores.settings
     this.left = (writer.state.length ?? limits.maxBodyBytes) - writer.state.offset
     this.isDeferred = request.headers['content-digest'] !== undefined

@@ -154,7 +154,7 @@ class CreateUpload<C> {
       await store.increment(ageKey(id), 0, { ttlMs: limits.maxAgeMs })
       isUseless = !canAnnounce(request)
       announce(request, { location, 'upload-limit': limitHeader(limits) })
-      await appendBody(this.stores, request, writer, complete, reserved)
+      await appendBody(this.stores, request, writer, { complete, reserved })
     } catch (error) {
       if (isUseless) await this.drop(id, state)
       throw error
@@ -268,7 +268,7 @@ class UploadResource<C> {
       const next = { length: length ?? state.length, final: complete }
       const writer = await records.acquire(id, record, next)
       if (writer === undefined) continue
-      await appendBody(this.stores, request, writer, complete, reserved)
+      await appendBody(this.stores, request, writer, { complete, reserved })
       if (complete) return this.finisher.respond(request, id, writer.state)
       const version = interopVersion(headers) ?? Infinity
       return empty(version > CREATED_UNTIL ? 204 : 201, uploadHeaders(writer.state.offset))

@@ -119,31 +119,10 @@ export function versions<C = unknown>(
   const best = (text: string): string | undefined => known.get(text).name
   const typed = vendorTypes(select)
 
-  const serve = (request: HttpRequest<C>, chosen: Chosen): MaybePromise<HttpResponse | undefined> => {
-    const { handler, deprecation } = table.get(chosen.name) as Served<C>
-    if (uses.hasSubscribers) {
-      const { name: version, way } = chosen
-      const { method, path } = request
-      uses.publish({
-        version, way, deprecated: deprecation !== undefined, principal: principalOf(request)?.subject, method,
-        path,
-      } satisfies VersionUse)
-    }
-    if (deprecation === undefined && chosen.mediaType === undefined) {
-      return handler(inner(request, chosen.name))
-    }
-    const next: Handler<C> = (own) => {
-      if (deprecation && afterSunset === 'gone' && Date.now() >= deprecation.sunsetAt) {
-        throw httpError('version_gone')
-      }
-      return handler(own)
-    }
-    return withHeaders(next, inner(request, chosen.name), (headers) => {
-      if (chosen.mediaType !== undefined && headers['content-type'] === 'application/json') {
-        headers['content-type'] = chosen.mediaType
-      }
-      if (deprecation) addDeprecation(headers, deprecation)
-    })
+  const serve = (request: HttpRequest<C>, { name, way, mediaType }: Chosen): MaybePromise<HttpResponse | undefined> => {
+    const version = table.get(name) as Served<C>
+    if (uses.hasSubscribers) publishUse(request, { version: name, way, deprecated: version.deprecation !== undefined })
+    return serveVersion(version, inner(request, name), mediaType, afterSunset)
   }
   const finish = (headers: ResponseHeaders): void => {
     if (vary.length > 0) headers['vary'] = varied.get(String(headers['vary'] ?? '')).text
@@ -165,6 +144,33 @@ export function versions<C = unknown>(
     isRequired: fallback === undefined, canBeGone: afterSunset === 'gone',
   }, select, advertise))
   return operations.length > 0 ? Object.assign(handler, { operations }) : handler
+}
+
+/** Calls the handler of a version, and adds the headers of its deprecation. */
+function serveVersion<C>(
+  { handler, deprecation }: Served<C>, request: HttpRequest<C>, mediaType: string | undefined,
+  afterSunset: 'serve' | 'gone',
+): MaybePromise<HttpResponse | undefined> {
+  if (deprecation === undefined && mediaType === undefined) return handler(request)
+  const next: Handler<C> = (own) => {
+    if (deprecation && afterSunset === 'gone' && Date.now() >= deprecation.sunsetAt) {
+      throw httpError('version_gone')
+    }
+    return handler(own)
+  }
+  return withHeaders(next, request, (headers) => {
+    if (mediaType !== undefined && headers['content-type'] === 'application/json') {
+      headers['content-type'] = mediaType
+    }
+    if (deprecation) addDeprecation(headers, deprecation)
+  })
+}
+
+function publishUse(
+  request: HttpRequest, use: Pick<VersionUse, 'version' | 'way' | 'deprecated'>,
+): void {
+  const { method, path } = request
+  uses.publish({ ...use, principal: principalOf(request)?.subject, method, path } satisfies VersionUse)
 }
 
 /** Returns a function that finds the media type for a client that prefers any version of the vendor's type. */

@@ -1,6 +1,7 @@
 import type { StoredTask } from '../../engine/task.js'
 import { httpError } from '../../http/errors.js'
 import { Sequence } from '../../runtime/maybe-promise.js'
+import { PacedWrites } from '../../runtime/paced-writes.js'
 import { validate, type Schema, type Validation } from '../../schema/schema.js'
 import type { PartsCheckpoint } from '../definition/run-context.js'
 import { checkpointText } from '../definition/json-values.js'
@@ -12,7 +13,6 @@ import { cutText } from '../../runtime/text.js'
 import type { Details } from '../record/details.js'
 import type { PartList } from '../../stores/parts.js'
 import type { TaskProgress } from '../../wire/task.js'
-import { setGlobalTimeout } from '../../runtime/timers.js'
 
 /** Time for which a save of a checkpoint is retried, in milliseconds. */
 const MAX_SAVE_MS = 30_000
@@ -103,49 +103,32 @@ const MAX_UNIT_LENGTH = 50
 /** Writes the newest report at once, then at most every `intervalMs`. */
 export class ProgressWriter {
   private latest: TaskProgress | undefined
-  private timer: NodeJS.Timeout | undefined
-  private writing: Promise<void> | undefined
-  private closed = false
+  private readonly writes: PacedWrites
 
-  constructor(
-    private readonly write: (progress: TaskProgress) => Promise<void>,
-    private readonly intervalMs: number,
-  ) {}
+  constructor(write: (progress: TaskProgress) => Promise<void>, intervalMs: number) {
+    this.writes = new PacedWrites(async () => {
+      const progress = this.latest as TaskProgress
+      this.latest = undefined
+      // A failed write does no harm: the end of the run writes the task too.
+      await write(progress).catch(() => undefined)
+    }, intervalMs)
+  }
 
   /** Ignores numbers that are not finite, such as `done / 0`. */
   report(done: number, total?: number, message?: string, unit?: string): void {
-    if (this.closed || !Number.isFinite(done)) return
+    if (!Number.isFinite(done)) return
     this.latest = {
       done,
       ...(total !== undefined && Number.isFinite(total) ? { total } : {}),
       ...(typeof message === 'string' ? { message: cutText(message, MAX_MESSAGE_LENGTH) } : {}),
       ...(typeof unit === 'string' ? { unit: cutText(unit, MAX_UNIT_LENGTH) } : {}),
     }
-    if (!this.timer && !this.writing) this.flush()
+    this.writes.request()
   }
 
-  /** Accepts no more reports. Returns the one that is not yet written. */
+  /** Makes no more writes. Returns the report that is not yet written. */
   async close(): Promise<TaskProgress | undefined> {
-    this.closed = true
-    clearTimeout(this.timer)
-    await this.writing
+    await this.writes.close()
     return this.latest
-  }
-
-  private flush(): void {
-    const progress = this.latest
-    this.timer = undefined
-    if (!progress || this.closed) return
-    this.latest = undefined
-    this.writing = this.writeOnce(progress)
-  }
-
-  private async writeOnce(progress: TaskProgress): Promise<void> {
-    // A failed write does no harm: the end of the run writes the task too.
-    await this.write(progress).catch(() => undefined)
-    this.writing = undefined
-    if (this.closed) return
-    this.timer = setGlobalTimeout(() => { this.flush() }, this.intervalMs)
-    this.timer.unref()
   }
 }

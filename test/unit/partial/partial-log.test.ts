@@ -4,7 +4,9 @@ import { after, describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import { WorkerClosingError } from '../../../src/engine/runs.js'
 import { isHttpError } from '../../../src/http/errors.js'
-import { logKey, removeAll } from '../../../src/partial/partial-log.js'
+import {
+  logKey, logRecord, removeAll, type Log, type Part,
+} from '../../../src/partial/partial-log.js'
 import { parsePosition, readAfter, toId, type Page, type Position } from '../../../src/partial/partial-reader.js'
 import { PartialWriter, resultText, type Limits } from '../../../src/partial/partial-writer.js'
 import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
@@ -233,14 +235,16 @@ describe('readers of partial results', () => {
     const { store } = memory()
     const writer = await open(store, 1)
     await emit(writer, ...numbers(1, 35))
-    const { parts } = JSON.parse((await store.get(KEY))?.value.split('\n')[0] ?? '') as { parts: { id: string }[] }
-    assert.equal(await store.delete(`${KEY}/${String(parts[1]?.id)}`), true)
+    const { parts } = await logRecord(store, task).read() as Log
+    const [first, evicted] = parts as [Part, Part]
+    const last = evicted.first + evicted.count - 1
+    assert.equal(await store.delete(`${KEY}/${evicted.id}`), true)
     const { position, isMore } = await readAfter(store, task, undefined, false)
-    assert.deepEqual([position.last, isMore], [10, true])
+    assert.deepEqual([position.last, isMore], [first.count, true])
     const { gap, results } = await readAfter(store, task, position, false)
-    assert.deepEqual([gap, results[0]?.text], [{ ...position, last: 20 }, '21'])
+    assert.deepEqual([gap, results[0]?.text], [{ ...position, last }, String(last + 1)])
     assert.equal((await readAfter(store, task, { ...position, last: 25 }, false)).gap, undefined)
-    assert.deepEqual(await writer.stored(), { count: 35, texts: numbers(21, 35) })
+    assert.deepEqual(await writer.stored(), { count: 35, texts: numbers(last + 1, 35) })
   })
 
   test('have positions of this store alone', () => {
