@@ -2,6 +2,7 @@ import { isFinalStatus, type StoredTask } from '../../src/engine/task.js'
 import { isHttpError } from '../../src/http/errors.js'
 import { readFailure } from '../../src/http/failure.js'
 import { countedAsOwner, countedWithoutOwner } from '../../src/http/requester.js'
+import { telling } from '../../src/runtime/warning.js'
 import { submitTask } from '../../src/tasks/core/accept-task.js'
 import { answerTask } from '../../src/tasks/core/answer-task.js'
 import { cancelTask } from '../../src/tasks/core/change-task.js'
@@ -119,7 +120,7 @@ export class ToolCalls {
       }
       seen = task.version
       const { progress }: Details = detailsOf(task)
-      if (progress !== undefined) onProgress?.(progress)
+      if (progress !== undefined && onProgress) telling(() => onProgress(progress))
     }
   }
 

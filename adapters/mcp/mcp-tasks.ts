@@ -83,6 +83,8 @@ export interface McpTasks {
    * const mcp = mcpTasks(tasks, { tools: [mcpTool(report)], owner: 'anyone' })
    * const server = new McpServer({ name: 'reports', version: '1.0.0' })
    * mcp.register(server)
+   *
+   * @throws {TypeError} It is a server of another SDK.
    */
   register(server: McpServerLike): void
 }

@@ -42,14 +42,19 @@ interface Methods {
 
 /** Registers the tools and the methods of the extension. Calls public methods of the SDK only. */
 export function registerOn(server: McpServerLike, { tools, call, methods }: Methods): void {
+  try {
+    for (const [method, run] of Object.entries(methods)) {
+      const handler = (params: unknown, context: SdkContext) => run(sdkRequest(params, context))
+      server.server.setRequestHandler(method as never, { params: passing({ type: 'object' }) } as never, handler as never)
+    }
+  } catch (cause) {
+    throw new TypeError('mcp.register: pass an McpServer of @modelcontextprotocol/server 2; '
+      + 'for another SDK, call mcp.handle with each message', { cause })
+  }
+  server.server.registerCapabilities({ extensions: { [TASKS_EXTENSION]: {} } } as never)
   for (const { name, inputSchema, ...config } of tools) {
     const handler = (args: unknown, context: SdkContext) => call(name, sdkRequest({ arguments: args }, context))
     server.registerTool(name, { ...config, inputSchema: passing(inputSchema) } as never, handler as never)
-  }
-  server.server.registerCapabilities({ extensions: { [TASKS_EXTENSION]: {} } } as never)
-  for (const [method, run] of Object.entries(methods)) {
-    const handler = (params: unknown, context: SdkContext) => run(sdkRequest(params, context))
-    server.server.setRequestHandler(method as never, { params: passing({ type: 'object' }) } as never, handler as never)
   }
 }
 
@@ -73,18 +78,21 @@ function sdkRequest(given: unknown, { mcpReq, http }: SdkContext): SdkRequest {
     ...inputResponses !== undefined && { inputResponses }, ...requestState !== undefined && { requestState },
   }
   const progressToken = _meta?.progressToken
+  let sent = -Infinity
   return {
     params, authInfo: http?.authInfo, signal,
     // With an earlier protocol the SDK asks the client itself.
     mayAsk: envelope === undefined || declaresForms(params),
     ...progressToken !== undefined && {
-      onProgress: ({ done, total, message }: TaskProgress) => mcpReq.notify({
-        method: 'notifications/progress',
-        params: {
-          progressToken, progress: done, ...total !== undefined && { total },
-          ...message !== undefined && { message },
-        },
-      }),
+      onProgress: async ({ done, total, message }: TaskProgress) => {
+        // Each value must be larger than the one before. A new attempt begins again.
+        if (done <= sent) return
+        sent = done
+        const shown = { ...total !== undefined && { total }, ...message !== undefined && { message } }
+        const params = { progressToken, progress: done, ...shown }
+        // It fails if the client has gone, which the signal says too.
+        await mcpReq.notify({ method: 'notifications/progress', params }).catch(() => undefined)
+      },
     },
   }
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
+import { McpServer as OldServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { createTasks, defineTask, jsonSchema } from 'longhaul'
 import { mcpTasks, mcpTool, type McpTasksOptions } from 'longhaul/mcp'
 import { memory } from 'longhaul/memory'
@@ -111,6 +112,11 @@ describe('mcpTool and mcpTasks', () => {
     assert.throws(() => make(mcpTool(add), mcpTool(add, { name: 'sum' })), /the definition add is there twice/)
     assert.throws(() => make(mcpTool(add, { name: 'x' }), mcpTool(whoami, { name: 'x' })), /the name x is there twice/)
     assert.throws(() => make(mcpTool(defineTask({ name: 'other', run: () => 1 }))), /other is not among the definitions/)
+  })
+
+  test('throw for a server of version 1 of the official SDK', (t) => {
+    const { mcp } = setUp(t)
+    assert.throws(() => { mcp.register(new OldServer({ name: 'old', version: '1.0.0' })) }, /pass an McpServer of @modelcontextprotocol\/server 2/)
   })
 
   test('throw without an owner', (t) => {
