@@ -4,7 +4,7 @@ import type { AnyTaskDefinition, ContextOf } from '../tasks/definition/define.js
 import { readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import { digestField } from '../http/fields/digests.js'
 import { fileBytes, fileTypeOf, NO_FILES } from '../tasks/definition/file-content.js'
-import type { Question, TaskFiles } from '../tasks/definition/run-context.js'
+import type { AnyQuestion, TaskFiles } from '../tasks/definition/run-context.js'
 import { checkedQuestion, NO_ASK } from '../tasks/definition/asks.js'
 import { httpError } from '../http/errors.js'
 import { validate } from '../schema/schema.js'
@@ -44,7 +44,7 @@ export interface ProgressReport {
 }
 
 /** One call of `ask`. */
-export interface AskedQuestion extends Question {
+export interface AskedQuestion extends AnyQuestion {
   readonly key: string
 }
 
@@ -110,7 +110,7 @@ export function testContext<D extends AnyTaskDefinition>(
       },
     },
     files: definition.files === true ? files : NO_FILES,
-    ask: definition.asks === undefined ? NO_ASK : async (key: string, question: Question) => {
+    ask: definition.asks === undefined ? NO_ASK : async (key: string, question: AnyQuestion) => {
       const { answers: schema } = checkedQuestion(definition, key, question)
       asked.push({ key, ...question })
       if (!Object.hasOwn(answers, key)) {

@@ -5,7 +5,7 @@ import {
   checkedQuestion, MAX_INPUTS_LENGTH, MAX_QUESTIONS, type CheckedQuestion,
 } from '../definition/asks.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { Question } from '../definition/run-context.js'
+import type { AnyQuestion } from '../definition/run-context.js'
 import type { InputDetails, Inputs } from '../record/inputs.js'
 import type { Stop } from '../run/run.js'
 import type { TaskCore } from './task-core.js'
@@ -38,7 +38,7 @@ export class RunAsks {
     this.inputs = run.inputs
   }
 
-  async ask(key: string, question: Question): Promise<never> {
+  async ask(key: string, question: AnyQuestion): Promise<never> {
     const { definition, stop, isOver } = this.run
     const checked = checkedQuestion(definition, key, question)
     if (isOver()) throw httpError('attempt_replaced')

@@ -1,6 +1,6 @@
 import { duration, readOptions, text, type OptionTable } from '../../runtime/options.js'
 import { isSchema, toDocumentSchema, type Schema } from '../../schema/schema.js'
-import type { Ask, Question } from './run-context.js'
+import type { Ask, AnyQuestion } from './run-context.js'
 
 /** Schemas of answers by their names. */
 export type Asks = Readonly<Record<string, Schema>>
@@ -20,7 +20,7 @@ const QUESTION = {
   message: text({ pattern: /^[^]{1,2000}$/, expects: 'a string of 1 to 2000 characters', required: true }),
   timeoutMs: duration({ min: 1, default: WEEK_MS }),
   schema: text(),
-} satisfies OptionTable<Question>
+} satisfies OptionTable<AnyQuestion>
 
 /** Returns whether a value is an object of schemas by their names. */
 export function isAsks(given: unknown): boolean {
@@ -42,7 +42,7 @@ export interface CheckedQuestion {
 
 /** @throws {TypeError} The key or an option is not valid, or there is no such schema. */
 export function checkedQuestion(
-  { name, asks = {} }: { readonly name: string, readonly asks?: Asks }, key: string, question: Question,
+  { name, asks = {} }: { readonly name: string, readonly asks?: Asks }, key: string, question: AnyQuestion,
 ): CheckedQuestion {
   if (!KEY.accepts(key)) throw new TypeError(`ask: the key must be ${KEY.expects}, not ${JSON.stringify(key)}`)
   const where = `ask(${JSON.stringify(key)})`

@@ -88,6 +88,10 @@ export interface Question {
   readonly message: string
   /** Maximum time to wait for the answer, in milliseconds, from 1 to 100 years. @default 604_800_000 */
   readonly timeoutMs?: number
+}
+
+/** A question with any schema. */
+export interface AnyQuestion extends Question {
   /** Name of the schema of the answer, among `asks`. @default the key */
   readonly schema?: string
 }
