@@ -44,7 +44,8 @@ const GUIDE = {
   'longhaul/opentelemetry': 'logging.md',
   'longhaul/nestjs': 'nestjs.md',
   'longhaul/sqlite': 'sqlite.md',
-  'longhaul/bullmq': 'bullmq.md'
+  'longhaul/bullmq': 'bullmq.md',
+  'longhaul/mcp': 'mcp.md'
 }
 
 const HEAD = `# Options

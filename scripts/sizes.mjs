@@ -34,6 +34,7 @@ const PARTS = [
   ['*', 'longhaul/files', 'lru-cache'],
   ['*', 'longhaul/redis'],
   ['*', 'longhaul/bullmq'],
+  ['*', 'longhaul/mcp', 'ipaddr.js', 'secure-json-parse'],
   ['*', 'longhaul/callbacks', 'ipaddr.js', 'standardwebhooks'],
   ['createClient', 'longhaul/client'],
   ['*', 'longhaul/client'],

@@ -113,7 +113,7 @@ export interface AcceptedTask {
 /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
 export async function submitTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown,
-  options: OwnedSubmitOptions & Pick<Submission, 'owner' | 'caller'>,
+  options: OwnedSubmitOptions & Pick<Submission, 'owner' | 'caller' | 'isRequest'>,
 ): Promise<AcceptedTask> {
   // A copy, so that later changes by the caller have no effect. What does not survive JSON shows
   // at once.

@@ -40,6 +40,7 @@ import { S3Blobs } from 'longhaul/s3'
 import { partialResults } from 'longhaul/partial'
 import { sqlite } from 'longhaul/sqlite'
 import { bullmqTask } from 'longhaul/bullmq'
+import { mcpTasks, mcpTool } from 'longhaul/mcp'
 import { taskMetrics, taskTracing } from 'longhaul/opentelemetry'
 import { inject, testClock, testContext } from 'longhaul/testing'
 
@@ -127,7 +128,7 @@ async function main(): Promise<void> {
   const onRedis = (client: RedisClient): Store => redis({ client }).store
   const onPostgres = (pool: PostgresPool): Store => postgres({ pool }).store
   const redisEngine = (options: RedisOptions): TaskEngine => redis(options).engine
-  for (const each of [onRedis, onPostgres, redisEngine, sqlite, bullmqTask, S3Blobs, storeConformance, engineConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
+  for (const each of [onRedis, onPostgres, redisEngine, sqlite, bullmqTask, mcpTasks, mcpTool, S3Blobs, storeConformance, engineConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
   assert.equal(isWorkerClosing(new Error('no')), false)
   assert.equal(parsePrefer('wait=5').wait, 5)
 

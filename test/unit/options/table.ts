@@ -20,6 +20,7 @@ import { migrate, postgres } from '../../../adapters/postgres/index.js'
 import { redis } from '../../../adapters/redis/index.js'
 import { sqlite } from '../../../adapters/sqlite/index.js'
 import { bullmqTask } from '../../../adapters/bullmq/index.js'
+import { mcpTasks, mcpTool } from '../../../adapters/mcp/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
 import { exportTask } from '../../../src/export/index.js'
@@ -70,6 +71,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/policies: basic': (options) => api.basic(options),
   'longhaul/policies: bearer': (options) => api.bearer(options),
   'longhaul/bullmq: bullmqTask': (options) => bullmqTask({ name: 'a', queue: jobQueue, events: jobQueue, ...options as object }),
+  'longhaul/mcp: mcpTool': (options) => mcpTool(report, options),
+  'longhaul/mcp: mcpTasks': (options) => mcpTasks(tasks, { tools: [mcpTool(report)], owner: 'anyone', ...options as object }),
   'longhaul/content: blobSource': (options) => api.blobSource(engine.blobs, 'key', options),
   'longhaul/openapi: body': (options) => api.body({}, options),
   'longhaul/bulk: bulkCreate': (options) => api.bulkCreate(options),

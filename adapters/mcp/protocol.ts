@@ -1,0 +1,58 @@
+/** Identifier of the Tasks extension of the Model Context Protocol (SEP-2663). */
+export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
+const CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
+
+/** Codes of JSON-RPC 2.0, and the one that revision 2026-07-28 has added. */
+export const CODES = { invalidParams: -32_602, internal: -32_603, missingCapability: -32_021 } as const
+
+/** An object of which nothing is known. */
+export type Fields = Readonly<Record<string, unknown>>
+
+/** A JSON-RPC error. The official SDK sends `code`, `message` and `data` of what a handler throws. */
+export class McpError extends Error {
+  override readonly name = 'McpError'
+
+  constructor(readonly code: number, message: string, readonly data?: Fields) {
+    super(message)
+  }
+}
+
+export function invalidParams(message: string): McpError {
+  return new McpError(CODES.invalidParams, message)
+}
+
+/** The same for a task that is unknown, expired, another owner's, or of no tool. */
+export function unknownTask(): McpError {
+  return invalidParams('Task not found')
+}
+
+export function missingExtension(): McpError {
+  return new McpError(CODES.missingCapability, 'Missing required client capability', {
+    requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } },
+  })
+}
+
+export function isFields(given: unknown): given is Fields {
+  return typeof given === 'object' && given !== null && !Array.isArray(given)
+}
+
+/** Returns an object in an object; `undefined` if it is none. */
+export function inner(given: unknown, name: string): Fields | undefined {
+  const found = isFields(given) && Object.hasOwn(given, name) ? given[name] : undefined
+  return isFields(found) ? found : undefined
+}
+
+/** Returns whether this request declares the extension. What an earlier one declared does not count. */
+export function declaresTasks(params: Fields): boolean {
+  return inner(inner(capabilitiesOf(params), 'extensions'), TASKS_EXTENSION) !== undefined
+}
+
+/** Returns whether this request declares that its client shows forms, which is the default mode. */
+export function declaresForms(params: Fields): boolean {
+  const elicitation = inner(capabilitiesOf(params), 'elicitation')
+  return elicitation !== undefined && (!('url' in elicitation) || 'form' in elicitation)
+}
+
+function capabilitiesOf(params: Fields): Fields | undefined {
+  return inner(inner(params, '_meta'), CLIENT_CAPABILITIES)
+}
