@@ -246,11 +246,10 @@ export class RunningTask implements OwnRun {
 
   /** Adds the real error of this run to the details. Without `cause`, that is the failure itself. */
   private noteError({ code: name, message }: Failure, cause: unknown): void {
-    const { core: { settings: { storeErrors } }, details, run, task: { attempt } } = this
+    const { core: { settings: { storeErrors } }, details, task: { attempt } } = this
     if (!storeErrors) return
     const error = cause === undefined ? { name, message } : toStoredError(cause)
-    const failure = withInput(withError(details.failure, attempt, error), run.input.text)
-    this.details = { ...details, failure }
+    this.details = { ...details, failure: withError(details.failure, attempt, error) }
   }
 
   private end(
@@ -259,7 +258,8 @@ export class RunningTask implements OwnRun {
     const { core, files, task } = this
     const status = failure === undefined ? 'completed' : 'failed'
     if (failure !== undefined) this.noteError(failure, cause)
-    else if (this.details.failure) this.details = { ...this.details, failure: undefined }
+    const { failure: errors } = this.details
+    if (errors) this.details = { ...this.details, failure: failure && withInput(errors, this.run.input.text) }
     const recorded = failure === undefined ? files?.recorded(this.details) : undefined
     const ended = withFailure(this.history(status, failure), failure)
     const { callback } = ended

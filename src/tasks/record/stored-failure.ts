@@ -24,7 +24,7 @@ export interface RunFailure {
 export interface FailureDetails extends RunFailure {
   /** Errors of up to four runs before that, the oldest first, as far as there is space for them. */
   readonly earlier?: readonly RunFailure[]
-  /** The input. If its JSON has more than 8 KiB: the beginning of the JSON, as a string. */
+  /** The input, once the task has failed. If its JSON has more than 8 KiB: the beginning of the JSON, as a string. */
   readonly input?: unknown
   /** The context of the submission, if there is one. */
   readonly context?: unknown
@@ -33,7 +33,7 @@ export interface FailureDetails extends RunFailure {
 /** Failures as the details of a task keep them: the newest one last. */
 export interface StoredFailures {
   readonly runs: readonly RunFailure[]
-  /** Input as JSON, cut to `MAX_BYTES`. */
+  /** Input of a failed task as JSON, cut to `MAX_BYTES`. */
   readonly input?: string
 }
 

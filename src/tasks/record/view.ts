@@ -92,7 +92,7 @@ interface AnyStatus<T extends AnyTaskDefinition> {
   readonly attempts?: readonly PastAttempt[]
   readonly progress?: wire.TaskProgress
   /**
-   * The real error of the last failed run, with the input, until the task is completed. Only calls of
+   * The real error of the last failed run, until the task is completed. Only calls of
    * `tasks` have it, those of `ownedBy` do not. Not enumerable, like the stack of an `Error`: copies and
    * JSON of the task lack it, so that no response shows it by mistake.
    */
