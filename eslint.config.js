@@ -64,6 +64,13 @@ export default defineConfig(
       '@typescript-eslint/require-await': 'off'
     }
   },
+  {
+    files: ['src/**', 'adapters/**', 'conformance/**'],
+    rules: {
+      'max-params': ['error', 4],
+      'max-lines-per-function': ['error', { max: 60, skipBlankLines: true, skipComments: true }],
+    }
+  },
   { files: ['src/**', 'adapters/**', 'conformance/**'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar, noTimers], 'no-restricted-globals': ['error', { name: 'setTimeout', message: noTimers.message }], 'no-console': ['error', { allow: ['error'] }] } },
   { files: ['src/runtime/timers.ts'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar] } },
   {

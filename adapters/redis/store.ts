@@ -49,7 +49,7 @@ export class RedisStore implements Store {
   }
 
   create(key: string, value: string, options: WriteOptions): Promise<Created | Existing> {
-    return this.write('create', key, value, NONE, options, (revision, entry) => (
+    return this.write('create', { key, value, expected: NONE, options }, (revision, entry) => (
       revision === undefined ? { created: false, entry: entry as Entry } : { created: true, revision }
     ))
   }
@@ -57,7 +57,7 @@ export class RedisStore implements Store {
   replace(
     key: string, value: string, revision: Revision, options: ReplaceOptions,
   ): Promise<Replaced | Conflict> {
-    return this.write('replace', key, value, revision, options, (next, entry) => (
+    return this.write('replace', { key, value, expected: revision, options }, (next, entry) => (
       next === undefined ? { replaced: false, entry } : { replaced: true, revision: next }
     ))
   }
@@ -94,10 +94,9 @@ export class RedisStore implements Store {
 
   /** Writes an entry. `read` gets the new revision, or else the current entry. */
   private write<T>(
-    verb: 'create' | 'replace', key: string, value: string, expected: Revision,
-    options: ReplaceOptions, read: (revision: Revision | undefined, entry: Entry | undefined) => T,
+    verb: 'create' | 'replace', { key, value, expected, options: { ttlMs, evictable, owner } }: NewEntry,
+    read: (revision: Revision | undefined, entry: Entry | undefined) => T,
   ): Promise<T> {
-    const { ttlMs, evictable, owner } = options
     const fault = entryFault(key, value, owner)
     if (fault) return Promise.reject(fault)
     const revision = owner !== undefined && evictable === true ? `${newId()}:${shareOf(owner)}` : newId()
@@ -155,6 +154,14 @@ export class RedisStore implements Store {
   ): Promise<T> {
     return this.closed ? closedError() : this.connection.call(verb, work, read)
   }
+}
+
+interface NewEntry {
+  readonly key: string
+  readonly value: string
+  /** Revision of the entry that it replaces; `NONE` if there must be no entry. */
+  readonly expected: Revision
+  readonly options: ReplaceOptions
 }
 
 /** Returns the name of the share of an owner. */

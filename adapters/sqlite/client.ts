@@ -17,7 +17,15 @@ export interface SqliteStatement {
   /** Runs a statement that returns rows. */
   all(...values: SqliteValue[]): unknown[]
   /** Runs a statement that returns no rows. */
-  run(...values: SqliteValue[]): unknown
+  run(...values: SqliteValue[]): SqliteChanges
+}
+
+/** Outcome of a statement that writes. */
+export interface SqliteChanges {
+  /** Number of rows that were inserted, updated or deleted. */
+  readonly changes: number | bigint
+  /** `rowid` of the last row that was inserted. */
+  readonly lastInsertRowid: number | bigint
 }
 
 /** A value of a parameter. */

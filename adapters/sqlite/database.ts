@@ -2,8 +2,8 @@ import { clearInterval, setImmediate, setInterval, setTimeout } from '../../src/
 import { observed, reasonOf, type StoreEvent } from '../../src/stores/calls.js'
 import { isStoreUnavailable, StoreUnavailableError } from '../../src/stores/store.js'
 import {
-  faultOf, isBusy, isOfOneCall, withPlainRows, type SqliteDatabase, type SqliteStatement,
-  type SqliteValue,
+  faultOf, isBusy, isOfOneCall, withPlainRows, type SqliteChanges, type SqliteDatabase,
+  type SqliteStatement, type SqliteValue,
 } from './client.js'
 import { SCHEMA, SCHEMA_VERSION } from './schema.js'
 
@@ -31,6 +31,7 @@ interface Call {
 
 /** Step at the end of a transaction, inside of it. `failed` gets an error that no call has caused. */
 interface LastStep {
+  readonly isWanted: () => boolean
   readonly run: () => void
   readonly failed: (error: Error) => void
 }
@@ -53,9 +54,12 @@ export interface DatabaseOptions {
 export class Database {
   private calls: Call[] = []
   private readonly statements = new Map<string, SqliteStatement>()
-  private lastStep: LastStep = { run: () => undefined, failed: () => undefined }
+  private lastStep: LastStep | undefined
   /** Effects of the transaction, once it is committed or rolled back. */
   private effects: { readonly done: () => void, readonly undone?: () => void }[] = []
+  /** Last writes of the transaction. */
+  private lastWrites: (() => void)[] = []
+  private readonly forgetters: (() => void)[] = []
   private readonly expirers: Expirer[] = []
   private expiredAt = -Infinity
   private readonly foreign = new Set<() => void>()
@@ -66,7 +70,6 @@ export class Database {
   private version = ''
   /** Version of the last transaction. */
   private written = ''
-  private forget: () => void = () => undefined
   private isOpen = false
   private isScheduled = false
 
@@ -138,8 +141,8 @@ export class Database {
     return this.prepared(sql).all(...values)[0] as Row | undefined
   }
 
-  run(sql: string, ...values: SqliteValue[]): void {
-    this.prepared(sql).run(...values)
+  run(sql: string, ...values: SqliteValue[]): SqliteChanges {
+    return this.prepared(sql).run(...values)
   }
 
   /** Calls `done` once the current transaction is committed, or `undone` if it is rolled back. */
@@ -152,9 +155,14 @@ export class Database {
     this.lastStep = step
   }
 
-  /** Sets what runs when rows that were read before may be others: after a rollback or a foreign change. */
-  setForget(forget: () => void): void {
-    this.forget = forget
+  /** Calls `write` before the commit of the current transaction. */
+  beforeCommit(write: () => void): void {
+    this.lastWrites.push(write)
+  }
+
+  /** Adds what runs when rows that were read before may be others: after a rollback or a foreign change. */
+  onForget(forget: () => void): void {
+    this.forgetters.push(forget)
   }
 
   /** Adds a removal of what has expired, which some of the transactions call. */
@@ -222,11 +230,12 @@ export class Database {
   /** Runs work in a transaction, without waiting for the lock. */
   private alone(work: () => void): void {
     const { database } = this.options
-    const [row] = database.prepare('PRAGMA busy_timeout').all() as { timeout: number }[]
+    const [row] = this.all<{ readonly timeout: number }>('PRAGMA busy_timeout')
     // The event loop must not wait. The application's own statements wait as before.
     const wait = Number(row?.timeout ?? 0)
     if (wait > 0) database.exec('PRAGMA busy_timeout = 0')
     try {
+      // A prepared statement of libsql that finds a lock is not reset, and keeps later reads at an old state.
       database.exec('BEGIN IMMEDIATE')
       try {
         work()
@@ -261,14 +270,17 @@ export class Database {
   private transact(calls: readonly Call[], isLast: boolean): void {
     const outcomes: unknown[] = []
     this.effects = []
+    this.lastWrites = []
     try {
       this.open()
       this.alone(() => {
         this.forgetForeign()
         for (const { work } of calls) outcomes.push(work())
-        if (!isLast) return
-        this.lastStep.run()
-        this.expire()
+        if (isLast) {
+          if (this.lastStep?.isWanted()) this.lastStep.run()
+          this.expire()
+        }
+        for (const write of this.lastWrites) write()
       })
     } catch (error) {
       this.forget()
@@ -306,13 +318,13 @@ export class Database {
       if (call.until < now) call.reject(toStoreError(error))
       else this.calls.push(call)
     }
-    this.schedule(AGAIN_MS)
+    if (this.calls.length > 0 || this.lastStep?.isWanted()) this.schedule(AGAIN_MS)
   }
 
   private fail(calls: readonly Call[], error: unknown): void {
     const failure = toStoreError(error)
     for (const { reject } of calls) reject(failure)
-    if (calls.length === 0) this.lastStep.failed(failure)
+    if (calls.length === 0) this.lastStep?.failed(failure)
   }
 
   /** Removes some of what has expired: once a second, or in each transaction while more is left. */
@@ -331,6 +343,10 @@ export class Database {
     const version = this.readVersion()
     if (version !== this.written) this.forget()
     this.written = version
+  }
+
+  private forget(): void {
+    for (const forget of this.forgetters) forget()
   }
 
   private lookForForeign(): void {

@@ -28,7 +28,7 @@ export function findDue(
     const waits = places.freeIn(pool) > 0 && database.first(WAITING, pool) !== undefined
     if (waits) times.push(now + limiter.delay(pool))
   }
-  const hasExpired = at('SELECT min(expiresAt) AS at FROM longhaul_tasks') <= now
+  const hasExpired = Math.min(at(EXPIRY), at(RUN_EXPIRY)) <= now
   const hasHeld = limiter.hasHeld()
   const next = Math.min(...times)
   return {
@@ -42,4 +42,7 @@ const DELAYED = `SELECT min(dueAt) AS at FROM longhaul_tasks
 WHERE pool = ? AND turn IS NULL AND held IS NULL AND status = 0`
 const LEASED = `SELECT min(leaseUntil) AS at FROM longhaul_tasks
 WHERE pool = ? AND status = 1 AND turn IS NULL AND held IS NULL`
+const EXPIRY = 'SELECT min(expiresAt) AS at FROM longhaul_tasks WHERE status <> 1'
+const RUN_EXPIRY = `SELECT min(expiresAt) AS at FROM longhaul_tasks INDEXED BY longhaul_tasks_lease
+WHERE status = 1`
 const CALLBACK = 'SELECT min(callbackAt) AS at FROM longhaul_tasks WHERE callbackAt IS NOT NULL'

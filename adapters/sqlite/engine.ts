@@ -3,8 +3,9 @@ import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
 import { nameFault } from '../../src/engine/names.js'
-import type {
-  Changed, Created, Expected, NewTask, StoredTask, TaskChange, TaskRef,
+import {
+  createdTask, type Changed, type Created, type Expected, type NewTask, type StoredTask,
+  type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
 import { Json } from '../../src/runtime/json.js'
 import { newId } from '../../src/runtime/random-id.js'
@@ -77,7 +78,7 @@ export class SqliteTaskEngine implements TaskEngine {
 
   /** @throws {Error} `work` was called before. */
   work(options: WorkOptions, handlers: WorkHandlers): void {
-    this.worker.begin(options, handlers)
+    this.worker.start(options, handlers)
   }
 
   watch(id: string, listener: () => void): Promise<() => void> {
@@ -110,7 +111,9 @@ export class SqliteTaskEngine implements TaskEngine {
     return this.database.write('probe', () => {
       const input = Json.of(randomBytes(PROBE_BYTES).toString('base64url'))
       const task = { id: newId(), birth: newId(), name: '', pool: '', priority: 0, details: {}, keepMs: 0 }
-      this.tasks.remove(this.tasks.insert(newRow({ ...task, input }, 0, undefined), input.text))
+      const row = newRow({ ...task, input }, 0, undefined)
+      this.tasks.insert(row, input.text)
+      this.tasks.remove(row)
     })
   }
 
@@ -121,29 +124,47 @@ export class SqliteTaskEngine implements TaskEngine {
 
   private createNow(task: NewTask): Created {
     const { tasks, database: { now } } = this
-    const { id, key, caller = '', limit, start, unique } = task
-    const named = tasks.named(task)
+    const { caller = '', limit, start } = task
+    const at = start === undefined ? now : 'at' in start ? start.at : now + start.delayMs
+    const hasRoom = tasks.takeRoom(caller, limit)
+    const insert = (): Created | undefined => hasRoom ? this.insert(task, at) : undefined
+    // The second insert is made if the task that had a name has expired: `meet` has removed it.
+    return insert() ?? this.meet(task, at) ?? insert() ?? { outcome: 'caller_full' }
+  }
+
+  /** Inserts a new task. Returns `undefined` if a task has one of its names. */
+  private insert(task: NewTask, at: number): Created | undefined {
+    const { tasks, worker, database: { now } } = this
+    const startAt = at > now ? at : undefined
+    const row = newRow(task, now, startAt)
+    const created: Created = {
+      outcome: 'created', task: createdTask(task, now, startAt, row.expiresAt),
+    }
+    const { text } = task.input
+    if (at <= now && worker.canBegin(row.pool)) return worker.begin(row, text) ? created : undefined
+    if (at <= now) row.turn = tasks.turnOf(row)
+    if (!tasks.insert(row, text)) return undefined
+    if (at <= now) worker.noteReady()
+    else worker.noteDue(at - now)
+    return created
+  }
+
+  /** Finds the task that has a name of a new one, and returns the outcome. `undefined`: there is none. */
+  private meet(task: NewTask, at: number): Created | undefined {
+    const named = this.tasks.named(task)
+    const { id, key, birth, unique } = task
     const other = named.find((row) => row.id === id)
       ?? (key === undefined ? undefined : named.find((row) => row.key === key))
-    if (other) return { outcome: other.birth === task.birth ? 'created' : 'exists', task: toTask(other) }
-    const at = start === undefined ? now : 'at' in start ? start.at : now + start.delayMs
+    if (other) return { outcome: other.birth === birth ? 'created' : 'exists', task: toTask(other) }
     const holder = unique && named.find((row) => row.uniqueKey === unique.key)
-    if (holder) return this.meet(holder, task, at)
-    if (!tasks.hasRoom(caller, limit)) return { outcome: 'caller_full' }
-    const row = newRow(task, now, at > now ? at : undefined)
-    const created: Created = { outcome: 'created', task: toTask(row) }
-    if (at <= now && this.worker.tryBegin(row, task.input.text)) return created
-    if (at <= now) row.turn = tasks.turnOf(row)
-    tasks.insert(row, task.input.text)
-    this.worker.noteDue(at - now)
-    return created
+    return holder && this.meetHolder(holder, task, at)
   }
 
   /**
    * Handles a new task with the business key of an unfinished task: returns that task or replaces
    * its work.
    */
-  private meet(before: TaskRow, task: NewTask, at: number): Created {
+  private meetHolder(before: TaskRow, task: NewTask, at: number): Created {
     const { tasks, database: { now } } = this
     if (task.unique?.ifExists === 'return' || Number(before.run) > 0) {
       return { outcome: 'exists', task: toTask(before) }
@@ -162,8 +183,9 @@ export class SqliteTaskEngine implements TaskEngine {
     } else if (at <= now) {
       row.turn = tasks.turnOf(row)
     }
-    tasks.replace(row, task.input.text)
-    this.worker.noteDue(at - now)
+    tasks.replace(before, row, task.input.text)
+    if (at <= now) this.worker.noteReady()
+    else this.worker.noteDue(at - now)
     return { outcome: 'replaced', task: toTask(row) }
   }
 
@@ -173,7 +195,7 @@ export class SqliteTaskEngine implements TaskEngine {
     if (before?.birth !== birth) return { outcome: 'conflict', task: undefined }
     if (!holds(before, expected, change)) return { outcome: 'conflict', task: toTask(before) }
     const { status, delayMs = 0, callbackMs, limit } = change
-    if (status === 'queued' && isFinal(before) && !tasks.hasRoom(before.caller, limit)) {
+    if (status === 'queued' && isFinal(before) && !tasks.takeRoom(before.caller, limit)) {
       return { outcome: 'caller_full' }
     }
     const row = { ...before }
@@ -186,11 +208,11 @@ export class SqliteTaskEngine implements TaskEngine {
       row.turn = tasks.turnOf(row)
       row.held = null
     }
-    tasks.updateChanged(row, before, change)
+    tasks.updateChanged(before, row, change)
     const task = toTask(row)
     if (status !== undefined) worker.noteStatus(task, 'lease' in expected)
-    if (status !== undefined && isQueued(row)) worker.noteDue(delayMs)
-    else if (isReady) worker.noteDue(0)
+    if (isReady) worker.noteReady()
+    else if (status !== undefined && isQueued(row)) worker.noteDue(delayMs)
     if (typeof callbackMs === 'number') worker.noteDue(callbackMs)
     return { outcome: 'changed', task }
   }

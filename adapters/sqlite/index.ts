@@ -8,7 +8,7 @@ import { SqliteTaskEngine } from './engine.js'
 import { SqliteStore } from './store.js'
 
 export type { SqliteStore, SqliteTaskEngine }
-export type { SqliteDatabase, SqliteStatement, SqliteValue } from './client.js'
+export type { SqliteChanges, SqliteDatabase, SqliteStatement, SqliteValue } from './client.js'
 
 /** Options of `sqlite`. */
 export interface SqliteOptions {

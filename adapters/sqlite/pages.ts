@@ -6,21 +6,22 @@ import type { SqliteValue } from './client.js'
 import type { Database } from './database.js'
 import { STATUSES, toTask, type TaskRow } from './rows.js'
 
-/** Conditions on the rows of one list, which has all unfinished tasks, or those of one final status. */
+/** Conditions on the rows of one list. */
 interface List {
-  readonly listed: number
-  readonly condition: string
+  readonly condition: Condition
+  /** Index of the list, if SQLite has to be told. */
+  readonly index?: string
+  /** Default: all names. */
+  readonly names: readonly string[] | undefined
 }
+
+type Condition = readonly [sql: string, ...values: number[]]
 
 /** Reads one page. Each list is read from an index, and the lists are merged. */
 export function readPage(database: Database, query: TaskQuery): readonly StoredTask[] {
   const { order, limit, omit = [] } = query
   const direction = order === 'newest' ? -1 : 1
-  const names = query.names ?? allNames(database)
-  const lists = listsOf(query.statuses ?? LISTED_STATUSES, database.now)
-  const positions = names.flatMap((name) => lists.flatMap((list) => (
-    readList(database, query, name, list)
-  )))
+  const positions = listsOf(database, query).flatMap((list) => readList(database, query, list))
   positions.sort((one, other) => direction * comparePositions(one, other))
   const columns = ['details', 'result'].filter((name) => !omit.includes(name as 'details'))
   const sql = omit.length === 0 ? '*' : [...WITHOUT_TEXTS, ...columns].join(', ')
@@ -35,50 +36,57 @@ const WITHOUT_TEXTS = [
   'expiresAt', 'callbackRun', 'callbackAt',
 ]
 
-/** Finds the names by jumping through the index. */
+/** Finds the names of tasks that do not run, by jumping through the index. */
 function allNames(database: Database): string[] {
   const names: string[] = []
   const next = (): string | undefined => database.first<{ readonly name: string }>(
-    'SELECT name FROM longhaul_tasks WHERE name > ? ORDER BY name LIMIT 1', names.at(-1) ?? '',
+    'SELECT name FROM longhaul_tasks WHERE status <> 1 AND name > ? ORDER BY name LIMIT 1', names.at(-1) ?? '',
   )?.name
   for (let name = next(); name !== undefined; name = next()) names.push(name)
   return names
 }
 
-function listsOf(statuses: readonly string[], now: number): List[] {
-  const lists: List[] = STATUSES.flatMap((status, listed) => (
-    listed >= 2 && statuses.includes(status) ? { listed, condition: 'true' } : []
+/** Returns a list of what runs, which is little, and lists for each other status and name. */
+function listsOf(database: Database, { statuses = LISTED_STATUSES, names }: TaskQuery): List[] {
+  const conditions: Condition[] = STATUSES.flatMap((name, listed) => (
+    listed >= 2 && statuses.includes(name) ? [[`listed = ${String(listed)}`]] : []
   ))
-  const isScheduled = `(status = 0 AND attempt = 0 AND coalesce(startAt, 0) > ${String(now)})`
-  const kinds = [
-    ...statuses.includes('scheduled') ? [isScheduled] : [],
-    ...statuses.includes('queued') ? [`(status = 0 AND NOT ${isScheduled})`] : [],
-    ...statuses.includes('processing') ? ['status = 1'] : [],
-  ]
-  if (kinds.length > 0) lists.push({ listed: 0, condition: `(${kinds.join(' OR ')})` })
+  const [isScheduled, isQueued] = [statuses.includes('scheduled'), statuses.includes('queued')]
+  if (isScheduled && isQueued) conditions.push(['listed = 0'])
+  else if (isScheduled) conditions.push([`listed = 0 AND ${IS_SCHEDULED}`, database.now])
+  else if (isQueued) conditions.push([`listed = 0 AND NOT ${IS_SCHEDULED}`, database.now])
+  const named = names ?? (conditions.length > 0 ? allNames(database) : [])
+  const lists: List[] = named.flatMap((name) => conditions.map(([condition, ...values]) => (
+    { condition: [`status <> 1 AND ${condition}`, ...values], names: [name] }
+  )))
+  if (statuses.includes('processing')) {
+    lists.push({ condition: ['status = 1'], index: 'longhaul_tasks_lease', names })
+  }
   return lists
 }
+
+const IS_SCHEDULED = '(attempt = 0 AND coalesce(startAt, 0) > ?)'
 
 type Position = ListPosition & { readonly rowid: number }
 
 function readList(
-  database: Database, { of, from, to, order, limit, after }: TaskQuery, name: string,
-  { listed, condition }: List,
+  database: Database, { of, from, to, order, limit, after }: TaskQuery, { condition, index, names }: List,
 ): Position[] {
   const isNewest = order === 'newest'
-  const conditions = ['name = ?', 'listed = ?', 'expiresAt > ?', condition]
-  const values: SqliteValue[] = [name, listed, database.now]
+  const [first, ...bound] = condition
+  const conditions = [first, 'expiresAt > ?']
+  const values: SqliteValue[] = [...bound, database.now]
   const add = (sql: string, ...more: SqliteValue[]): void => {
     conditions.push(sql)
     values.push(...more)
   }
+  if (names) add(`name IN (${names.map(() => '?').join(', ')})`, ...names)
   if (of !== 'all') add('owner = ?', of.owner ?? '')
   // After the first page, the position bounds the index. The plus keeps SQLite from another bound.
   if (from !== undefined) add(`${after && !isNewest ? '+' : ''}createdAt >= ?`, from)
   if (to !== undefined) add(`${after && isNewest ? '+' : ''}createdAt < ?`, to)
   if (after) add(`(createdAt, id) ${isNewest ? '<' : '>'} (?, ?)`, after.createdAt, after.id)
-  // What runs is few, and has an index of its own.
-  const source = condition === '(status = 1)' ? 'INDEXED BY longhaul_tasks_lease' : ''
+  const source = index === undefined ? '' : `INDEXED BY ${index}`
   const direction = isNewest ? 'DESC' : 'ASC'
   return database.all<Position>(
     `SELECT rowid, createdAt, id FROM longhaul_tasks ${source} WHERE ${conditions.join(' AND ')}
@@ -116,7 +124,9 @@ WHERE pool = ? AND ${condition} ${more}`, pool, ...values, ...bounds,
     return { count: Number(row?.count), since: row?.since ?? Infinity }
   }
   const all = read(index, '')
-  // What has expired is removed soon, so it is little.
-  const expired = read('longhaul_tasks_expiry', 'AND expiresAt <= ?', database.now)
-  return { count: all.count - expired.count, since: all.since }
+  // What has expired is removed soon, so it is little. What runs is little, too.
+  const { now } = database
+  const expired = read('longhaul_tasks_expiry', 'AND status <> 1 AND expiresAt <= ?', now).count
+    + read('longhaul_tasks_lease', 'AND status = 1 AND expiresAt <= ?', now).count
+  return { count: all.count - expired, since: all.since }
 }

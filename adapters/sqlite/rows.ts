@@ -14,7 +14,7 @@ export const STATUSES: readonly TaskStatus[] = [
 ]
 const ASKS = STATUSES.indexOf('input_required')
 
-/** A row of `longhaul_tasks`. */
+/** A row of `longhaul_tasks`. `rowid` is 0 until it is inserted. */
 export interface TaskRow {
   rowid: number
   id: string
@@ -54,68 +54,102 @@ export interface TaskRow {
   input: string | null
 }
 
-/** A row that is not in the table yet. */
-export type NewRow = Omit<TaskRow, 'rowid'>
+/** Columns of a new row. The others have their default. */
+const INSERTED = [
+  'id', 'birth', 'key', 'owner', 'caller', 'name', 'pool', 'priority', 'status', 'version', 'run', 'attempt',
+  'createdAt', 'startAt', 'startedAt', 'runStartedAt', 'expiresAt', 'limitGroup', 'uniqueKey', 'hasFiles',
+  'dueAt', 'turn', 'lease', 'leaseUntil', 'details', 'input',
+] as const satisfies readonly (keyof TaskRow)[]
+
+/** Changes nothing if a task has the id, the key or the business key. */
+export const INSERT = `INSERT INTO longhaul_tasks (${INSERTED.join(', ')})
+VALUES (${INSERTED.map(() => '?').join(', ')}) ON CONFLICT DO NOTHING`
+
+/** Returns the values of `INSERTED`. A loop over the names of columns is slow. */
+export function insertedValues(row: TaskRow): SqliteValue[] {
+  return [
+    row.id, row.birth, row.key, row.owner, row.caller, row.name, row.pool, row.priority, row.status,
+    row.version, row.run, row.attempt, row.createdAt, row.startAt, row.startedAt, row.runStartedAt,
+    row.expiresAt, row.limitGroup, row.uniqueKey, row.hasFiles, row.dueAt, row.turn, row.lease,
+    row.leaseUntil, row.details, row.input,
+  ]
+}
 
 /** Columns that a change may set. */
 const CHANGED = [
-  'pool', 'status', 'listed', 'version', 'run', 'attempt', 'crashes', 'startAt', 'startedAt',
-  'runStartedAt', 'finishedAt', 'expiresAt', 'callbackRun', 'callbackAt', 'limitGroup', 'uniqueKey', 'hasFiles',
-  'dueAt', 'turn', 'held', 'lease', 'leaseUntil', 'bytes', 'fileBytes', 'details', 'result', 'input',
-] as const satisfies readonly (keyof TaskRow)[]
-const INSERTED = [
-  'id', 'birth', 'key', 'owner', 'caller', 'name', 'priority', 'createdAt', ...CHANGED,
+  'pool', 'priority', 'status', 'listed', 'version', 'run', 'attempt', 'crashes', 'startAt', 'startedAt', 'runStartedAt',
+  'finishedAt', 'expiresAt', 'callbackRun', 'callbackAt', 'limitGroup', 'uniqueKey', 'hasFiles', 'dueAt',
+  'turn', 'held', 'lease', 'leaseUntil', 'bytes', 'fileBytes', 'details', 'result', 'input',
 ] as const satisfies readonly (keyof TaskRow)[]
 
-export const INSERT = `INSERT INTO longhaul_tasks (${INSERTED.join(', ')})
-VALUES (${INSERTED.map(() => '?').join(', ')}) RETURNING rowid`
+/** Statements that set some of the columns, by the bits of these. */
+const updates = new Map<number, string>()
 
-/** Writes some columns of a row. SQLite writes each index that has one of them, even if no value changes. */
-export class Update {
+/** A statement, and its values. */
+export interface Update {
   readonly sql: string
-
-  constructor(private readonly columns: readonly (keyof TaskRow)[]) {
-    this.sql = `UPDATE longhaul_tasks SET ${columns.map((name) => `${name} = ?`).join(', ')}
-WHERE rowid = ?`
-  }
-
-  values(row: TaskRow): SqliteValue[] {
-    return [...this.columns.map((name) => row[name]), row.rowid]
-  }
+  readonly values: SqliteValue[]
 }
 
-export const REPLACE = new Update([...CHANGED, 'priority'])
-/** A task gets its place among those that wait, or its lease is renewed. */
-export const PLACE = new Update(['turn', 'held', 'leaseUntil'])
-export const BEGIN = new Update([
-  'status', 'turn', 'version', 'run', 'attempt', 'crashes', 'startedAt', 'runStartedAt', 'lease', 'leaseUntil',
-])
-/** The same for a task that has waited for an answer. */
-export const BEGIN_ASKED = new Update([
-  'status', 'turn', 'version', 'run', 'attempt', 'crashes', 'startedAt', 'runStartedAt', 'lease', 'leaseUntil',
-  'listed', 'callbackAt',
-])
-export const CALLBACK = new Update(['callbackRun', 'callbackAt'])
-const updates = new Map<number, Update>()
-
-/** Returns the update that writes what a change has changed; `undefined`: nothing. */
+/**
+ * Returns the update that writes what has changed; `undefined`: nothing. SQLite writes each index that
+ * has a column of the statement, even if its value stays.
+ */
 export function updateOf(before: TaskRow, row: TaskRow): Update | undefined {
-  let set = 0
-  for (const [n, name] of CHANGED.entries()) if (row[name] !== before[name]) set |= 1 << n
-  if (set === 0) return undefined
-  let update = updates.get(set)
-  if (update === undefined) {
-    update = new Update(CHANGED.filter((_, n) => (set & 1 << n) !== 0))
-    updates.set(set, update)
+  let [bit, bits] = [1, 0]
+  const values: SqliteValue[] = []
+  const compare = (old: SqliteValue, value: SqliteValue): void => {
+    if (value !== old) {
+      bits |= bit
+      values.push(value)
+    }
+    bit <<= 1
   }
-  return update
+  // In the order of `CHANGED`. A loop over the names of columns is slow.
+  compare(before.pool, row.pool)
+  compare(before.priority, row.priority)
+  compare(before.status, row.status)
+  compare(before.listed, row.listed)
+  compare(before.version, row.version)
+  compare(before.run, row.run)
+  compare(before.attempt, row.attempt)
+  compare(before.crashes, row.crashes)
+  compare(before.startAt, row.startAt)
+  compare(before.startedAt, row.startedAt)
+  compare(before.runStartedAt, row.runStartedAt)
+  compare(before.finishedAt, row.finishedAt)
+  compare(before.expiresAt, row.expiresAt)
+  compare(before.callbackRun, row.callbackRun)
+  compare(before.callbackAt, row.callbackAt)
+  compare(before.limitGroup, row.limitGroup)
+  compare(before.uniqueKey, row.uniqueKey)
+  compare(before.hasFiles, row.hasFiles)
+  compare(before.dueAt, row.dueAt)
+  compare(before.turn, row.turn)
+  compare(before.held, row.held)
+  compare(before.lease, row.lease)
+  compare(before.leaseUntil, row.leaseUntil)
+  compare(before.bytes, row.bytes)
+  compare(before.fileBytes, row.fileBytes)
+  compare(before.details, row.details)
+  compare(before.result, row.result)
+  compare(before.input, row.input)
+  if (bits === 0) return undefined
+  values.push(row.rowid)
+  return { sql: sqlOf(bits), values }
 }
 
-export function insertedValues(row: NewRow): SqliteValue[] {
-  return INSERTED.map((name) => row[name])
+function sqlOf(bits: number): string {
+  let sql = updates.get(bits)
+  if (sql === undefined) {
+    const set = CHANGED.filter((_, n) => (bits & 1 << n) !== 0).map((name) => `${name} = ?`)
+    sql = `UPDATE longhaul_tasks SET ${set.join(', ')} WHERE rowid = ?`
+    updates.set(bits, sql)
+  }
+  return sql
 }
 
-export function toTask(row: NewRow): StoredTask {
+export function toTask(row: TaskRow): StoredTask {
   return {
     id: row.id, birth: row.birth, key: row.key ?? undefined, owner: row.owner || undefined,
     caller: row.caller || undefined, name: row.name, pool: row.pool, priority: Number(row.priority),
@@ -130,11 +164,11 @@ export function toTask(row: NewRow): StoredTask {
 }
 
 /** @param startAt - start of the first run, if it is later */
-export function newRow(task: NewTask, now: number, startAt: number | undefined): NewRow {
+export function newRow(task: NewTask, now: number, startAt: number | undefined): TaskRow {
   const { id, birth, key, owner, caller, name, pool, priority, limit, keepMs, hasFiles, unique } = task
   const dueAt = startAt ?? now
   return {
-    id, birth, key: key ?? null, owner: owner ?? '', caller: caller ?? '', name, pool, priority,
+    rowid: 0, id, birth, key: key ?? null, owner: owner ?? '', caller: caller ?? '', name, pool, priority,
     status: 0, listed: 0, version: 1, run: 0, attempt: 0, crashes: 0, createdAt: now,
     startAt: startAt ?? null, startedAt: null, runStartedAt: null, finishedAt: null,
     expiresAt: dueAt + keepMs, callbackRun: 0, callbackAt: null,
@@ -148,11 +182,11 @@ export function isFinal(row: Pick<TaskRow, 'status'>): boolean {
   return isFinalStatus(STATUSES[Number(row.status)] as TaskStatus)
 }
 
-export function isQueued(row: NewRow): boolean {
+export function isQueued(row: TaskRow): boolean {
   return Number(row.status) === 0
 }
 
-export function isRunning(row: NewRow): boolean {
+export function isRunning(row: TaskRow): boolean {
   return Number(row.status) === 1
 }
 
@@ -175,12 +209,12 @@ export function holds(row: TaskRow, expected: Expected, { status }: TaskChange):
 }
 
 /** Returns whether a task waits for an answer. */
-export function asks(row: NewRow): boolean {
+export function asks(row: TaskRow): boolean {
   return Number(row.listed) === ASKS
 }
 
 /** Begins a run in a row, with a new lease. */
-export function beginRun(row: NewRow, now: number, leaseMs: number): string {
+export function beginRun(row: TaskRow, now: number, leaseMs: number): string {
   const lease = newId()
   row.crashes = Number(row.crashes) + (isRunning(row) ? 1 : 0)
   if (asks(row)) [row.listed, row.callbackAt] = [0, null]
@@ -228,7 +262,7 @@ export function applyChange(row: TaskRow, expected: Expected, change: TaskChange
     row.held = null
     if (isFinalStatus(status)) row.uniqueKey = null
     if (isFinalStatus(status) && !wasFinal) row.finishedAt = now
-    row.dueAt = isFinalStatus(status) ? null : now + (change.delayMs ?? 0)
+    if (!isFinalStatus(status)) row.dueAt = now + (change.delayMs ?? 0)
   }
   changeCallback(row, expected, change.callbackMs, now)
 }

@@ -3,8 +3,9 @@ export const SCHEMA_VERSION = 1
 
 /**
  * The tables. A column of `longhaul_tasks` that is also a property of a task has its name. The status is
- * a number in the order of `STATUSES`. `listed` is 0 for all unfinished tasks, so that a begin changes no
- * list, except for those that wait for an answer: their status is 0, and `listed` is 5. A task without owner or caller has the empty string.
+ * a number in the order of `STATUSES`. Running tasks (1) are few: they stand in the index of their leases, and
+ * in no other one but that of their id. `listed` is the status of final tasks, 5 for queued ones that wait for
+ * an answer, and otherwise 0. A task without owner or caller has the empty string.
  *
  * - dueAt, turn: when a queued task is due; its place among the tasks that wait for a run, or NULL.
  * - held: the share of the caller that holds the task: the name of its definition, or '' for the pool.
@@ -22,19 +23,21 @@ export const SCHEMA = `
 CREATE TABLE longhaul_tasks (
   rowid INTEGER PRIMARY KEY, id TEXT NOT NULL, birth TEXT NOT NULL, key TEXT, owner TEXT NOT NULL,
   caller TEXT NOT NULL, name TEXT NOT NULL, pool TEXT NOT NULL, priority INTEGER NOT NULL,
-  status INTEGER NOT NULL, listed INTEGER NOT NULL, version INTEGER NOT NULL, run INTEGER NOT NULL,
-  attempt INTEGER NOT NULL, crashes INTEGER NOT NULL, createdAt REAL NOT NULL, startAt REAL,
+  status INTEGER NOT NULL, listed INTEGER NOT NULL DEFAULT 0, version INTEGER NOT NULL, run INTEGER NOT NULL,
+  attempt INTEGER NOT NULL, crashes INTEGER NOT NULL DEFAULT 0, createdAt REAL NOT NULL, startAt REAL,
   startedAt REAL, runStartedAt REAL, finishedAt REAL, expiresAt REAL NOT NULL,
-  callbackRun INTEGER NOT NULL, callbackAt REAL, limitGroup TEXT, uniqueKey TEXT,
+  callbackRun INTEGER NOT NULL DEFAULT 0, callbackAt REAL, limitGroup TEXT, uniqueKey TEXT,
   hasFiles INTEGER NOT NULL, dueAt REAL, turn INTEGER, held TEXT, lease TEXT, leaseUntil REAL,
-  bytes INTEGER NOT NULL, fileBytes INTEGER NOT NULL, details TEXT NOT NULL, result TEXT, input TEXT
+  bytes INTEGER NOT NULL DEFAULT 0, fileBytes INTEGER NOT NULL DEFAULT 0, details TEXT NOT NULL, result TEXT,
+  input TEXT
 );
 CREATE UNIQUE INDEX longhaul_tasks_id ON longhaul_tasks (id);
 CREATE UNIQUE INDEX longhaul_tasks_key ON longhaul_tasks (key) WHERE key IS NOT NULL;
 CREATE UNIQUE INDEX longhaul_tasks_unique ON longhaul_tasks (uniqueKey) WHERE uniqueKey IS NOT NULL;
-CREATE INDEX longhaul_tasks_name ON longhaul_tasks (name, listed, createdAt, id);
-CREATE INDEX longhaul_tasks_owner ON longhaul_tasks (owner, name, listed, createdAt, id);
-CREATE INDEX longhaul_tasks_expiry ON longhaul_tasks (expiresAt);
+CREATE INDEX longhaul_tasks_name ON longhaul_tasks (name, listed, createdAt) WHERE status <> 1;
+CREATE INDEX longhaul_tasks_owner ON longhaul_tasks (owner, name, listed, createdAt)
+  WHERE status <> 1;
+CREATE INDEX longhaul_tasks_expiry ON longhaul_tasks (expiresAt) WHERE status <> 1;
 CREATE INDEX longhaul_tasks_turn ON longhaul_tasks (pool, priority, turn, dueAt)
   WHERE turn IS NOT NULL;
 CREATE INDEX longhaul_tasks_caller_turn ON longhaul_tasks (pool, caller, priority, turn)
@@ -44,10 +47,10 @@ CREATE INDEX longhaul_tasks_due ON longhaul_tasks (pool, dueAt, turn, held, stat
 CREATE INDEX longhaul_tasks_held ON longhaul_tasks (pool, caller, held, priority, dueAt)
   WHERE held IS NOT NULL;
 CREATE INDEX longhaul_tasks_lease ON longhaul_tasks
-  (pool, leaseUntil, turn, held, status, caller, name) WHERE status = 1;
+  (pool, leaseUntil, turn, held, status, expiresAt, caller, name, limitGroup) WHERE status = 1;
 CREATE INDEX longhaul_tasks_callback ON longhaul_tasks (callbackAt) WHERE callbackAt IS NOT NULL;
 CREATE INDEX longhaul_tasks_limit ON longhaul_tasks (caller, limitGroup)
-  WHERE status < 2 AND limitGroup IS NOT NULL;
+  WHERE status = 0 AND limitGroup IS NOT NULL;
 CREATE INDEX longhaul_tasks_share ON longhaul_tasks (caller, finishedAt)
   WHERE status >= 2 AND caller <> '';
 CREATE INDEX longhaul_tasks_files ON longhaul_tasks (caller, finishedAt)

@@ -10,7 +10,7 @@ import {
 } from '../../src/stores/store.js'
 import type { Database } from './database.js'
 import { ForeignWatches } from './foreign-watches.js'
-import { addToShare, MAX_REMOVED } from './shares.js'
+import { MAX_REMOVED, Shares } from './shares.js'
 
 /** Size of an entry beside its value, in bytes. */
 const OVERHEAD = 200
@@ -29,11 +29,13 @@ export class SqliteStore implements Store {
   readonly shared = true
   private readonly list = new WatchList()
   private readonly watches: ForeignWatches
+  private readonly shares: Shares
   private isClosed = false
 
   /** @internal */
   constructor(private readonly database: Database, private readonly limits: ShareLimits) {
     this.watches = new ForeignWatches(database, this.list, (key) => this.revisionOf(key))
+    this.shares = new Shares(database)
     database.addExpirer((limit) => this.expire(limit))
   }
 
@@ -147,7 +149,7 @@ VALUES (?, ?, ?, ?, ?, ?)`, key, value, revision, expiresAt, counted, bytes,
   /** Counts an entry for its owner. An owner above its share loses its oldest other entries. */
   private takeSpace(key: string, owner: string, bytes: number): void {
     const { database, limits: { maxEntries, maxBytes } } = this
-    let share = addToShare(database, 'e', owner, { count: 1, bytes })
+    const share = this.shares.add('e', owner, { count: 1, bytes })
     for (let n = 0; n < MAX_REMOVED; n++) {
       if (share.count <= maxEntries && share.bytes <= maxBytes) return
       const [oldest] = database.all<EntryRow>(
@@ -156,13 +158,12 @@ ORDER BY rowid LIMIT 1`, owner, key,
       )
       if (!oldest) return
       this.remove(oldest)
-      share = addToShare(database, 'e', owner, { count: 0, bytes: 0 })
     }
   }
 
   private remove({ rowid, key, owner, bytes }: EntryRow): void {
     this.database.run('DELETE FROM longhaul_entries WHERE rowid = ?', rowid)
-    if (owner !== '') addToShare(this.database, 'e', owner, { count: -1, bytes: -Number(bytes) })
+    if (owner !== '') this.shares.add('e', owner, { count: -1, bytes: -Number(bytes) })
     this.notify(key)
   }
 

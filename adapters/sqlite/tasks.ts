@@ -3,13 +3,14 @@ import { WatchList } from '../../src/runtime/notices.js'
 import type { ShareLimits } from '../../src/stores/share-limits.js'
 import type { Database } from './database.js'
 import {
-  INSERT, insertedValues, isActive, isFinal, REPLACE, toTask, updateOf, type NewRow, type TaskRow,
-  type Update,
+  INSERT, insertedValues, isActive, isFinal, toTask, updateOf, type TaskRow,
 } from './rows.js'
-import { addToShare, MAX_REMOVED } from './shares.js'
+import { MAX_REMOVED, Shares } from './shares.js'
 
 /** Maximum length of an input that stands in the row of its task, in characters. */
 const MAX_SHORT = 1000
+/** Maximum number of groups of callers in memory. */
+const MAX_GROUPS = 1000
 /** Size of a row beside its strings, in bytes. */
 const OVERHEAD = 500
 
@@ -29,12 +30,19 @@ export class Tasks {
   onRunEnd: (row: TaskRow) => void = () => undefined
   /** Rows of the runs of this process, as they are in the file: their next change reads nothing. */
   private readonly own = new Map<string, TaskRow>()
+  /** Numbers of unfinished tasks by group of a caller. Ends are not counted, so there may be fewer. */
+  private readonly groups = new Map<string, number>()
+  private readonly shares: Shares
   /** Outcomes of `isIdle` in this transaction, by pool. */
   private readonly idle = new Map<string, boolean>()
 
   constructor(private readonly database: Database, private readonly limits: ShareLimits) {
     database.addExpirer((limit) => this.expire(limit))
-    database.setForget(() => { this.own.clear() })
+    this.shares = new Shares(database)
+    database.onForget(() => {
+      this.own.clear()
+      this.groups.clear()
+    })
   }
 
   /** Returns a task that has not expired. */
@@ -109,26 +117,35 @@ export class Tasks {
     ) ?? { input: '', checkpoint: null }
   }
 
-  /** Returns whether a caller has room for one more unfinished task. */
-  hasRoom(caller: string, limit: CallerLimit | undefined): boolean {
+  /** Takes room for one more unfinished task of a caller. Returns `false` if there is none. */
+  takeRoom(caller: string, limit: CallerLimit | undefined): boolean {
     if (caller === '' || limit === undefined) return true
-    const row = this.database.first<{ readonly count: number }>(
-      `SELECT count(*) AS count FROM (SELECT 1 FROM longhaul_tasks
-WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
-      caller, limit.group, this.database.now, limit.max,
-    )
-    return Number(row?.count) < limit.max
+    const { database, groups } = this
+    const { group, max } = limit
+    const key = `${group}\0${caller}`
+    let count = groups.get(key) ?? Infinity
+    if (count >= max) {
+      const { now } = database
+      const row = database.first<{ readonly count: number }>(
+        UNFINISHED, caller, group, now, caller, group, now, max,
+      )
+      count = Number(row?.count)
+    }
+    if (groups.size >= MAX_GROUPS) groups.clear()
+    groups.set(key, count + 1)
+    return count < max
   }
 
-  insert(row: NewRow, input: string): TaskRow {
+  /** Returns `false` and inserts nothing if a task has one of the names of this one. */
+  insert(row: TaskRow, input: string): boolean {
     const { database } = this
     row.input = input.length > MAX_SHORT ? null : input
-    const [{ rowid }] = database.all<{ rowid: number }>(INSERT, ...insertedValues(row)) as [
-      { rowid: number },
-    ]
-    if (row.input === null) database.run(ADD_TEXTS, rowid, input, null)
+    const { changes, lastInsertRowid } = database.run(INSERT, ...insertedValues(row))
+    if (Number(changes) === 0) return false
+    row.rowid = Number(lastInsertRowid)
+    if (row.input === null) database.run(ADD_TEXTS, row.rowid, input, null)
     this.notify(row.id)
-    return { ...row, rowid }
+    return true
   }
 
   /** Keeps the row of a run that this process has begun. */
@@ -137,25 +154,27 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
   }
 
   /** Writes a row that was not final before, or whose share does not change. */
-  update(row: TaskRow, update: Update): void {
-    this.database.run(update.sql, ...update.values(row))
+  update(before: TaskRow, row: TaskRow): void {
+    const update = updateOf(before, row)
+    if (update === undefined) return
+    this.database.run(update.sql, ...update.values)
     if (this.own.size === 0 || !this.own.has(row.id)) return
     if (isActive(row)) this.own.set(row.id, row)
     else this.own.delete(row.id)
   }
 
   /** Gives a task that has never begun other work. */
-  replace(row: TaskRow, input: string): void {
+  replace(before: TaskRow, row: TaskRow, input: string): void {
     const { database } = this
     if (row.input === null) database.run('DELETE FROM longhaul_texts WHERE task = ?', row.rowid)
     row.input = input.length > MAX_SHORT ? null : input
     if (row.input === null) database.run(ADD_TEXTS, row.rowid, input, null)
-    this.update(row, REPLACE)
+    this.update(before, row)
     this.notify(row.id)
   }
 
   /** Writes a row after a change. A caller above its share then loses its oldest tasks. */
-  updateChanged(row: TaskRow, before: TaskRow, change: TaskChange): void {
+  updateChanged(before: TaskRow, row: TaskRow, change: TaskChange): void {
     const { database } = this
     if (isFinal(before)) this.count(before, -1)
     if (change.status === 'completed') {
@@ -169,8 +188,7 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
       database.run(sql, change.checkpoint, row.rowid)
     }
     if (isFinal(row)) row.bytes = this.measure(row)
-    const update = updateOf(before, row)
-    if (update !== undefined) this.update(row, update)
+    this.update(before, row)
     if (isFinal(row)) this.takeSpace(row, change)
     if (row.version !== before.version) this.notify(row.id)
   }
@@ -195,10 +213,9 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
   /** Removes expired tasks. Returns `true` if more may be left. */
   expire(limit: number): boolean {
     const { database } = this
-    const rows = database.all<TaskRow>(
-      `${SELECT} WHERE expiresAt <= ? ORDER BY expiresAt LIMIT ?`, database.now, limit,
-    )
+    const rows = database.all<TaskRow>(EXPIRED, database.now, limit)
     for (const row of rows) this.remove(row)
+    for (const row of database.all<TaskRow>(EXPIRED_RUNS, database.now)) this.remove(row)
     return rows.length === limit
   }
 
@@ -233,24 +250,23 @@ WHERE caller = ? AND limitGroup = ? AND status < 2 AND expiresAt > ? LIMIT ?)`,
 
   private count({ caller, bytes, fileBytes }: TaskRow, by: 1 | -1): void {
     if (caller === '') return
-    addToShare(this.database, 't', caller, { count: by, bytes: by * Number(bytes) })
+    this.shares.add('t', caller, { count: by, bytes: by * Number(bytes) })
     if (Number(fileBytes) === 0) return
-    addToShare(this.database, 'f', caller, { count: by, bytes: by * Number(fileBytes) })
+    this.shares.add('f', caller, { count: by, bytes: by * Number(fileBytes) })
   }
 
   /** Counts a final task for its caller. A caller above its share loses its oldest other tasks. */
   private takeSpace(row: TaskRow, { files }: TaskChange): void {
-    const { database, limits: { maxEntries, maxBytes } } = this
+    const { limits: { maxEntries, maxBytes } } = this
     const { caller } = row
     if (caller === '') return
     this.count(row, 1)
-    const nothing = { count: 0, bytes: 0 }
+    const tasks = this.shares.of('t', caller)
     for (let n = 0; n < MAX_REMOVED; n++) {
-      const tasks = addToShare(database, 't', caller, nothing)
       if (tasks.count <= maxEntries && tasks.bytes <= maxBytes) break
       if (!this.removeOldest(row, false)) break
     }
-    while (files && addToShare(database, 'f', caller, nothing).bytes > files.max) {
+    while (files && this.shares.of('f', caller).bytes > files.max) {
       if (!this.removeOldest(row, true)) break
     }
   }
@@ -267,6 +283,12 @@ ${needsFiles ? 'AND fileBytes > 0' : ''} ORDER BY finishedAt, rowid LIMIT 1`, ca
 }
 
 export const SELECT = 'SELECT * FROM longhaul_tasks'
+const UNFINISHED = `SELECT count(*) AS count FROM (
+SELECT 1 FROM longhaul_tasks WHERE caller = ? AND limitGroup = ? AND status = 0 AND expiresAt > ?
+UNION ALL SELECT 1 FROM longhaul_tasks INDEXED BY longhaul_tasks_lease
+WHERE status = 1 AND caller = ? AND limitGroup = ? AND expiresAt > ? LIMIT ?)`
+const EXPIRED = `${SELECT} WHERE status <> 1 AND expiresAt <= ? ORDER BY expiresAt LIMIT ?`
+const EXPIRED_RUNS = `${SELECT} INDEXED BY longhaul_tasks_lease WHERE status = 1 AND expiresAt <= ?`
 const PAUSE = 'INSERT OR IGNORE INTO longhaul_pauses (pool) VALUES (?)'
 const RESUME = 'DELETE FROM longhaul_pauses WHERE pool = ?'
 const ADD_TEXTS = 'INSERT INTO longhaul_texts (task, input, checkpoint) VALUES (?, ?, ?)'

@@ -4,9 +4,7 @@ import { LeasedRun, type Renewal } from '../../src/engine/runs.js'
 import type { StoredTask } from '../../src/engine/task.js'
 import type { Database } from './database.js'
 import { findDue } from './due.js'
-import {
-  asks, BEGIN, BEGIN_ASKED, beginRun, CALLBACK, isActive, isRunning, PLACE, toTask, type NewRow, type TaskRow,
-} from './rows.js'
+import { beginRun, isActive, isRunning, toTask, type TaskRow } from './rows.js'
 import { RunLimiter } from './run-limits.js'
 import { SELECT, type Tasks, type Texts } from './tasks.js'
 
@@ -30,8 +28,10 @@ interface Working {
  */
 export class Worker {
   private working: Working | undefined
-  /** Something may be due. */
+  /** Tasks may wait for a place. */
   private isWanted = false
+  /** Something else may be due. */
+  private isDue = false
   /** The next transaction releases tasks that are held. */
   private hasHeld = false
   /** Pools in which tasks may wait for a place. */
@@ -47,15 +47,16 @@ export class Worker {
     tasks.onRunEnd = (row) => {
       if (!this.limiter.isLimited(row.pool)) return
       this.limiter.release(row)
-      this.noteDue(0)
+      this.noteReady()
     }
     database.setLastStep({
-      run: () => { if (this.isWanted) this.handOut() },
+      isWanted: () => this.isWanted && this.working?.work.isClosing === false,
+      run: () => { this.handOut(this.working as Working) },
       failed: (error) => { this.working?.work.noteFailure('take', error) },
     })
   }
 
-  begin(options: WorkOptions, handlers: WorkHandlers): void {
+  start(options: WorkOptions, handlers: WorkHandlers): void {
     if (this.working) throw hasWorker('sqlite')
     const work = new LeasedWork(options, handlers, {
       leaseMs: this.leaseMs, keepsAlive: true,
@@ -78,28 +79,39 @@ export class Worker {
   }
 
   /**
-   * Inserts a new task as one that runs, if this process has a place for it and nothing waits before it.
-   * In a transaction.
+   * Returns whether a new task can begin here, because a place is free and nothing waits. Call it in a
+   * transaction.
    */
-  tryBegin(row: NewRow, input: string): boolean {
-    const { database, tasks, working } = this
+  canBegin(pool: string): boolean {
+    const { working } = this
+    if (working === undefined || working.work.isClosing || this.limiter.isLimited(pool)) return false
+    return working.work.options.places.freeIn(pool) > 0 && this.tasks.isIdle(pool)
+  }
+
+  /** Inserts a new task as one that runs. Returns `false` if a task has one of its names. */
+  begin(row: TaskRow, input: string): boolean {
+    const { database, tasks } = this
+    const working = this.working as Working
     const { pool } = row
-    if (!working || working.work.isClosing || this.limiter.isLimited(pool)) return false
     const { places } = working.work.options
-    if (places.freeIn(pool) <= 0 || !tasks.isIdle(pool)) return false
     const lease = beginRun(row, database.now, this.leaseMs)
-    const inserted = tasks.insert(row, input)
-    tasks.keep(inserted)
-    const run = this.toRun(inserted, lease, { input, checkpoint: null }, undefined)
+    if (!tasks.insert(row, input)) return false
+    tasks.keep(row)
+    const run = this.toRun(row, lease, { input, checkpoint: null }, undefined)
     places.tryAcquire(pool)
     database.after(() => { this.perform(run, pool, working) }, () => { places.release(pool) })
     return true
   }
 
+  /** Notes in a transaction that a task waits for a place. */
+  noteReady(): void {
+    this.isWanted = this.working !== undefined
+  }
+
   /** Notes in a transaction that work is due now, or after a time in milliseconds. */
   noteDue(delayMs: number): void {
-    if (delayMs <= 0) this.isWanted = this.working !== undefined
-    else this.database.after(() => { this.working?.work.lookIn(delayMs) })
+    if (delayMs > 0) this.database.after(() => { this.working?.work.lookIn(delayMs) })
+    else this.isDue = this.isWanted = this.working !== undefined
   }
 
   /** Notes in a transaction that the status of a task has changed. */
@@ -132,6 +144,7 @@ export class Worker {
     })
     if (isNow) {
       this.isWanted = true
+      this.isDue = true
       this.hasHeld = hasHeld
       await this.database.write('take', () => undefined)
     }
@@ -139,22 +152,21 @@ export class Worker {
   }
 
   /** Begins what is due, in a transaction. */
-  private handOut(): void {
-    const { working, database } = this
-    if (working === undefined || working.work.isClosing) return
-    database.after(() => {
+  private handOut(working: Working): void {
+    this.database.after(() => {
       this.isWanted = false
+      this.isDue = false
       this.hasHeld = false
       working.work.noteSuccess('take')
     })
-    this.tasks.expire(MAX_READY)
-    if (this.hasHeld) this.limiter.releaseHeld()
-    for (const pool of working.pools) {
-      this.makeReady(pool)
-      this.take(pool, working)
+    if (this.isDue) {
+      this.tasks.expire(MAX_READY)
+      if (this.hasHeld) this.limiter.releaseHeld()
+      for (const pool of working.pools) this.makeReady(pool)
+      this.takeCallbacks(working.work)
+      this.takeRemovals(working.work)
     }
-    this.takeCallbacks(working.work)
-    this.takeRemovals(working.work)
+    for (const pool of working.pools) this.take(pool, working)
   }
 
   /** Gives a turn to tasks that are due, and to those whose lease has ended. */
@@ -168,7 +180,8 @@ ORDER BY dueAt LIMIT ?`, pool, database.now, MAX_READY,
       `${SELECT} WHERE pool = ? AND status = 1 AND turn IS NULL AND held IS NULL AND leaseUntil < ?
 LIMIT ?`, pool, database.now, MAX_READY,
     )
-    for (const row of [...due, ...lost]) {
+    for (const before of [...due, ...lost]) {
+      const row = { ...before }
       // The clock of the machine was set forward: the run is here.
       if (working?.runs.get(row.id)?.lease === row.lease) {
         row.leaseUntil = database.now + this.leaseMs
@@ -176,7 +189,7 @@ LIMIT ?`, pool, database.now, MAX_READY,
         if (isRunning(row)) tasks.onRunEnd(row)
         row.turn = tasks.turnOf(row)
       }
-      tasks.update(row, PLACE)
+      tasks.update(before, row)
     }
     if (due.length + lost.length >= MAX_READY) this.wantAgain()
   }
@@ -207,12 +220,12 @@ LIMIT ?`, pool, database.now, MAX_READY,
     if (delayMs > 0) this.noteDue(delayMs)
   }
 
-  private beginRun(row: TaskRow): LeasedRun {
+  private beginRun(before: TaskRow): LeasedRun {
     const { database, tasks, leaseMs } = this
-    const crashed = isRunning(row) ? toTask(row) : undefined
-    const update = asks(row) ? BEGIN_ASKED : BEGIN
+    const crashed = isRunning(before) ? toTask(before) : undefined
+    const row = { ...before }
     const lease = beginRun(row, database.now, leaseMs)
-    tasks.update(row, update)
+    tasks.update(before, row)
     tasks.keep(row)
     tasks.notify(row.id)
     return this.toRun(row, lease, tasks.texts(row), crashed)
@@ -243,10 +256,11 @@ LIMIT ?`, pool, database.now, MAX_READY,
       `${SELECT} WHERE callbackAt <= ? AND listed >= 2 AND expiresAt > ? ORDER BY callbackAt LIMIT ?`,
       database.now, database.now, Math.max(work.freeCallbacks, 0),
     )
-    for (const row of rows) {
+    for (const before of rows) {
+      const row = { ...before }
       row.callbackRun = Number(row.callbackRun) + 1
       row.callbackAt = database.now + AGAIN_MS
-      tasks.update(row, CALLBACK)
+      tasks.update(before, row)
       const task = toTask(row)
       database.after(() => { void work.callBack(task) })
     }
@@ -278,14 +292,15 @@ LIMIT ?`, pool, database.now, MAX_READY,
   }
 
   private renew({ task: { id, birth }, lease }: LeasedRun): Renewal {
-    const row = this.tasks.current(id)
-    if (row?.birth !== birth || row.lease !== lease) return 'lost'
+    const before = this.tasks.current(id)
+    if (before?.birth !== birth || before.lease !== lease) return 'lost'
     // Its lease was found over, and another run may have its place.
-    if (!isActive(row) && this.limiter.isLimited(row.pool)) return 'lost'
+    if (!isActive(before) && this.limiter.isLimited(before.pool)) return 'lost'
+    const row = { ...before }
     row.leaseUntil = this.database.now + this.leaseMs
     row.turn = null
     row.held = null
-    this.tasks.update(row, PLACE)
+    this.tasks.update(before, row)
     return 'renewed'
   }
 

@@ -18,7 +18,7 @@ const CONNECTIONS = 8
  * The clock and the timers of the program are slow, because valgrind and other load make its process slow.
  * Otherwise turns of a few milliseconds end too soon, and periodic work is divided among few requests.
  */
-const SLOW_CLOCK = `
+const SLOW_CLOCK_SOURCE = `
   import timers from 'node:timers'
   import { syncBuiltinESMExports } from 'node:module'
   const { performance } = globalThis
@@ -32,10 +32,13 @@ const SLOW_CLOCK = `
   syncBuiltinESMExports()
 `
 
+/** Option of Node for a slow clock. */
+export const SLOW_CLOCK = `--import=data:text/javascript,${encodeURIComponent(SLOW_CLOCK_SOURCE)}`
+
 /** One thread does all work, so that compilation and garbage collection count. */
 const NODE = [
   '--single-threaded', '--hash-seed=1', '--random-seed=1', '--stack-size=4000',
-  `--import=data:text/javascript,${encodeURIComponent(SLOW_CLOCK)}`,
+  SLOW_CLOCK,
 ]
 
 export type Requests = Pick<LoadOrder, 'requests' | 'expectStatus'>
@@ -86,7 +89,8 @@ export async function instructionsFor({ node = process.execPath, file, load: loa
   }
 }
 
-async function totalOf(file: string): Promise<number> {
+/** Returns the sum of a file of callgrind. */
+export async function totalOf(file: string): Promise<number> {
   const total = /^totals: (\d+)/m.exec(await readFile(file, 'utf8'))?.[1]
   if (total === undefined) throw new Error(`valgrind wrote no total into ${file}`)
   return Number(total)

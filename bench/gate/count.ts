@@ -1,5 +1,9 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SLOW_CLOCK, totalOf } from '../frame/instructions.js'
 import { valgrindEnvironment } from '../frame/valgrind.js'
 
 /** The same seeds and one thread: garbage collection counts, and all happens in the same order each time. */
@@ -9,7 +13,7 @@ const NODE = ['--single-threaded', '--expose-gc', '--hash-seed=1', '--random-see
  * depends on chance, so that it would hide a change of some per cent.
  */
 const CALLGRIND = [
-  '--tool=callgrind', '--callgrind-out-file=/dev/null', '--smc-check=all-non-file',
+  '--tool=callgrind', '--smc-check=all-non-file',
   '--toggle-collect=v8::internal::compiler::PipelineCompilationJob::*JobImpl*', '--collect-atstart=yes',
 ]
 
@@ -28,6 +32,37 @@ export async function countJob(program: string, job: string, { warmUp, counted }
   return collected(told()) / counted
 }
 
+/**
+ * Counts a job that allocates much in several windows, and returns the least one: a collection of all garbage makes
+ * the others dearer. The clock is slow, so that no count depends on the other load of the machine.
+ */
+export async function leastOfWindows(
+  program: string, job: string, { warmUp, counted, windows }: { warmUp: number, counted: number, windows: number },
+): Promise<number> {
+  const env = valgrindEnvironment()
+  const folder = await mkdtemp(join(tmpdir(), 'longhaul-count-'))
+  const file = join(folder, 'counts')
+  const { child, message, gone } = startCounted(['--instr-atstart=no'], [SLOW_CLOCK, program, job, String(warmUp), String(counted)], file)
+  const control = (...args: readonly string[]) => execFileSync('callgrind_control', [...args, String(child.pid)], { env, stdio: 'ignore' })
+  try {
+    await message()
+    control('-i', 'on')
+    const counts: number[] = []
+    for (let window = 1; window <= windows; window++) {
+      child.send('go')
+      await message()
+      control('-d')
+      counts.push(await totalOf(`${file}.${window}`) / counted)
+    }
+    child.send('end')
+    await gone
+    return Math.min(...counts)
+  } finally {
+    child.kill('SIGKILL')
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
 /** Counts the instructions in user mode of a whole process that runs a module. */
 export async function countProcess(file: string): Promise<number> {
   const { told, gone } = startCounted([], [file])
@@ -35,8 +70,8 @@ export async function countProcess(file: string): Promise<number> {
   return collected(told())
 }
 
-function startCounted(options: readonly string[], args: readonly string[]) {
-  const child: ChildProcess = spawn('valgrind', [...CALLGRIND, ...options, process.execPath, ...NODE, ...args], {
+function startCounted(options: readonly string[], args: readonly string[], file = '/dev/null') {
+  const child: ChildProcess = spawn('valgrind', [...CALLGRIND, `--callgrind-out-file=${file}`, ...options, process.execPath, ...NODE, ...args], {
     stdio: ['ignore', 'inherit', 'pipe', 'ipc'], env: { ...valgrindEnvironment(), NODE_ENV: 'production' },
   })
   let text = ''

@@ -1,9 +1,11 @@
 // The jobs that the gate counts. Each is what an application does, without the socket: a handler gets a request and returns a response.
-import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
+import { createTasks, defineTask, router, taskEndpoints, type TasksOptions } from 'longhaul'
 import { bulkCreate } from 'longhaul/bulk'
 import { memory } from 'longhaul/memory'
 import { ndjsonDownload, ndjsonUpload } from 'longhaul/ndjson'
+import { sqlite } from 'longhaul/sqlite'
 import { bulkJob } from '../bulk/background.js'
+import { openNewFile } from '../sqlite/open.js'
 import { doWork, type Input } from '../tasks/work.js'
 import { acceptOnPostgres } from './accept-postgres.js'
 import { acceptOnRedis } from './accept-redis.js'
@@ -17,6 +19,7 @@ const PER_BODY = 1000
 export const JOBS: Readonly<Record<string, PrepareJob>> = {
   'accept-and-run-8': () => acceptAndRun(8),
   'accept-and-run-64': () => acceptAndRun(64),
+  'accept-and-run-sqlite': () => acceptAndRun(8, sqlite({ database: openNewFile(), synchronous: 'normal' })),
   poll,
   'ndjson-line-in': ndjsonIn,
   'ndjson-line-out': ndjsonOut,
@@ -27,7 +30,7 @@ export const JOBS: Readonly<Record<string, PrepareJob>> = {
 }
 
 /** Accepts tasks, `waiting` at once, and waits until all of them have run. */
-function acceptAndRun(waiting: number): Job {
+function acceptAndRun(waiting: number, storage: Pick<TasksOptions, 'engine' | 'store' | 'blobs'> = memory()): Job {
   let ran = 0
   let reached = (): void => undefined
   let wanted = Infinity
@@ -39,7 +42,7 @@ function acceptAndRun(waiting: number): Job {
       return result
     },
   })
-  const tasks = createTasks({ ...memory(), definitions: [report] })
+  const tasks = createTasks({ ...storage, definitions: [report] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const handler = router({ 'POST /reports': endpoints.submit(report) })
   return {

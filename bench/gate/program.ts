@@ -1,4 +1,4 @@
-// One job in a process of its own: program.mjs <job> <warm-up> <counted>. Tells when it is warm, waits, and does the counted part.
+// One job in a process of its own: program.mjs <job> <warm-up> <counted>. Tells when it is warm, and does a counted part for each `go`.
 import { once } from 'node:events'
 import { JOBS } from './jobs.js'
 
@@ -12,10 +12,11 @@ globalThis.gc?.()
 // The collection drops optimised code of V8 that belongs to classes without a living object. What V8 does to
 // compile it again is no cost of the job.
 await job.run(Number(counted))
-process.send?.('warm')
-await once(process, 'message')
-await job.run(Number(counted))
-process.send?.('done')
-await once(process, 'message')
+for (let told = 'warm'; ; told = 'done') {
+  process.send?.(told)
+  const [order] = await once(process, 'message') as [string]
+  if (order !== 'go') break
+  await job.run(Number(counted))
+}
 await job.close?.()
 process.disconnect()

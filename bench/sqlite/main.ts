@@ -2,10 +2,10 @@
 // Needs Node 22.13 or later, and valgrind unless --quick.
 import { parseArgs } from 'node:util'
 import { buildPrograms } from '../frame/build.js'
-import { instructionsFor } from '../frame/instructions.js'
 import { Load, PINNED, Program, SERVER_CORE, type CpuTime } from '../frame/program.js'
 import { spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
+import { leastOfWindows } from '../gate/count.js'
 import { SOCKET_JOBS } from '../gate/servers.js'
 import type { Delays } from './server.js'
 
@@ -65,13 +65,13 @@ ${table(['', 'per second', 'per CPU second', 'tasks of a commit', 'COMMIT, ms', 
 `)
 
 if (!quick) {
+  const counted = (await buildPrograms('sqlite-count', { program: 'bench/gate/program.ts' }))('program')
   const counts: [string, number][] = []
-  for (const storage of ['memory', 'normal']) {
-    process.env['STORAGE'] = storage
-    counts.push([storage, await instructionsFor({ file: program('server'), load: program('load'), prepare: accept.prepare })])
+  for (const [storage, job] of [['memory', 'accept-and-run-8'], ['normal', 'accept-and-run-sqlite']] as const) {
+    counts.push([storage, await leastOfWindows(counted, job, { warmUp: 8000, counted: 1000, windows: 8 })])
   }
   const [, memory] = counts[0] ?? ['', NaN]
-  console.log(table(['instructions of a request and its run', '', 'of memory'], counts.map(([storage, count]) => [
+  console.log(table(['instructions of a request and its run, without its socket', '', 'of memory'], counts.map(([storage, count]) => [
     storage, Math.round(count).toLocaleString('en'), (count / memory).toFixed(2),
   ])))
 }

@@ -1,9 +1,5 @@
 // Accepts tasks and runs them, where STORAGE says: memory, or SQLite with `full` or `normal`. Measures its event loop.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { createServer } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
@@ -11,6 +7,7 @@ import { toNode } from 'longhaul/node'
 import { sqlite, type SqliteDatabase } from 'longhaul/sqlite'
 import { subject } from '../frame/subject.js'
 import { doWork, type Input } from '../tasks/work.js'
+import { openNewFile } from './open.js'
 
 /** Delay of the event loop, and the time of a COMMIT, in milliseconds. */
 export interface Delays {
@@ -25,10 +22,7 @@ let commits: number[] = []
 
 /** Opens a new file, and measures the time of each COMMIT. */
 function open(): SqliteDatabase {
-  const folder = mkdtempSync(join(tmpdir(), 'longhaul-bench-'))
-  process.on('exit', () => { rmSync(folder, { recursive: true, force: true }) })
-  const { DatabaseSync } = createRequire(import.meta.url)('node:sqlite') as { DatabaseSync: new (path: string) => SqliteDatabase }
-  const database = new DatabaseSync(join(folder, 'data.db'))
+  const database = openNewFile()
   const exec = database.exec.bind(database)
   database.exec = (sql) => {
     if (sql !== 'COMMIT') return exec(sql)

@@ -8,13 +8,20 @@ import { findDuplicates, judgeItems } from './judge.js'
 import type { Transaction, Writer } from './options.js'
 import { isRepeated, writeInside, type BulkCall, type BulkRun } from './write.js'
 
+interface AtomicBody<T> {
+  readonly transaction: Transaction<T>
+  readonly body: BulkBody
+  readonly itemCount: number
+  /** Passed to the transaction. Default: that of the run. */
+  readonly call?: BulkCall
+}
+
 /**
  * Writes all items of a body in one transaction, or none, and reports the outcome of each. Rejects
  * with the reason of an abort, or with the error of the transaction.
  */
 export async function writeAtomic<T>(
-  run: BulkRun<T>, transaction: Transaction<T>, body: BulkBody, itemCount: number, report: Report,
-  call: BulkCall = run.call,
+  run: BulkRun<T>, { transaction, body, itemCount, call = run.call }: AtomicBody<T>, report: Report,
 ): Promise<void> {
   const batches = () => batchesOf<T, object>(blocksOf(body), {
     batchSize: body.whole ? Infinity : run.settings.batchSize,

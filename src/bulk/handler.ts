@@ -97,7 +97,7 @@ async function write<T>(
   const { settings, call } = run
   const { transaction, batchSize, concurrency } = settings
   if (transaction) {
-    await writeAtomic(run, transaction, body, itemCount, report)
+    await writeAtomic(run, { transaction, body, itemCount }, report)
     return
   }
   const batches = batchesOf<T, object>(blocksOf(body), {

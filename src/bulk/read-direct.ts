@@ -87,7 +87,8 @@ async function respondToHeld<T>(
   let decodedBytes = 0
   const open = async (byte: number): Promise<AsyncIterable<Uint8Array>> => {
     const { limits } = settings
-    const bytes = await decodedFrom({ coding }, byte, limits, (start) => held.open(start), decoder)
+    const coded = { coding, open: (start: number) => held.open(start) }
+    const bytes = await decodedFrom(coded, byte, limits, decoder)
     return counted(bytes, (size) => {
       decodedBytes = size
       if (size > settings.maxDirectBytes) throw tooLarge

@@ -66,9 +66,9 @@ export function bulkTask<T>(
   })
   const run = (spooled: SpooledBatch, task: RecordTaskContext) => runBatch(bulk, spooled, task)
   return {
-    task: spooledTask<SpooledBatch, BulkTaskResult, RecordPosition>(
-      spool, taskOptions, input, run, positionOf(isArrayPosition),
-    ),
+    task: spooledTask<SpooledBatch, BulkTaskResult, RecordPosition>(spool, taskOptions, {
+      input, run, checkpoint: positionOf(isArrayPosition),
+    }),
     spool: (open, request, asked, bytes) => spoolBatch(bulk, open, { request, asked, bytes }),
     check({ tasks }) {
       const { maxResultBytes } = coreOf(tasks, where).settings
@@ -114,9 +114,9 @@ async function spoolBatch<T>(
 function openBatch<T>(
   { settings, spool }: BackgroundWork<T>, spooled: SpooledBody, place: RecordPosition['place'],
 ): MaybePromise<BulkBody> {
-  const bytes = (byte: number) => decodedFrom(spooled, byte, settings.limits, (start) => (
-    spool.open(spooled, start)
-  ))
+  const { coding } = spooled
+  const coded = { coding, open: (start: number) => spool.open(spooled, start) }
+  const bytes = (byte: number) => decodedFrom(coded, byte, settings.limits)
   const isLarge = spooled.coding === 'identity' && spooled.size > settings.streamAboveBytes
   return place || isLarge ? largeBody(settings, bytes) : readBody(settings, bytes)
 }
@@ -171,7 +171,7 @@ async function writeBody<T>(
       if (report.total === itemCount) return JSON.stringify(taskRun.positionAt(report, itemCount))
       throw new TypeError('cursor: call it in transaction, after work has resolved')
     }
-    await writeAtomic(run, transaction, body, itemCount, report, { ...call, cursor, previous })
+    await writeAtomic(run, { transaction, body, itemCount, call: { ...call, cursor, previous } }, report)
     await taskRun.commit({ last: itemCount, place: undefined })
     return
   }

@@ -1,29 +1,9 @@
-import type { MaybePromise } from '../wire/maybe-promise.js'
-import type { TaskInput } from '../wire/task.js'
-import { strongTag, Transfer, type Download, type DownloadOptions } from './download.js'
-import { checkNames, ClientError, isClientError, isObject } from './errors.js'
+import { Transfer, type Download, type DownloadOptions } from './download.js'
+import { checkNames, isObject } from './errors.js'
 import { follow } from './follow.js'
-import { serverUrl, type CallOptions, type Settings } from './options.js'
-import { ask, newKey } from './retry.js'
-import type { Answer } from './send.js'
-import {
-  isFinal, notStatus, readStatus, stringOf, TaskFailedError, type CompletedTask, type TaskStatus,
-} from './status.js'
-
-type SignalOptions = Pick<CallOptions, 'signal'>
-
-/** Options of `result`. */
-export interface ResultOptions<R = unknown> extends SignalOptions {
-  /** Called with the first status and each change, the final one included. */
-  readonly onProgress?: (status: TaskStatus<R>) => void
-  /**
-   * Called when the task asks, with its questions by their keys. Sends the answers that it returns. If it
-   * returns nothing, or somebody else was faster, goes on waiting. Default: somebody else answers.
-   */
-  readonly onInput?: (
-    inputs: Readonly<Record<string, TaskInput>>,
-  ) => MaybePromise<Readonly<Record<string, unknown>> | undefined>
-}
+import { serverUrl, type Settings } from './options.js'
+import { StatusResource, toUrlBelow, type ResultOptions, type SignalOptions } from './status-resource.js'
+import { stringOf, type CompletedTask, type TaskStatus } from './status.js'
 
 /** Plain JSON for `client.resume`. It identifies the task in another process or after a reload. */
 export interface SavedTask {
@@ -118,116 +98,28 @@ export interface TaskHandle<R = unknown> {
   toJSON(): SavedTask
 }
 
-/** Tries of `cancel` and `forget`. A task whose progress changes has another tag at each try. */
-const CANCEL_TRIES = 4
-
+/** Returns the handle of a task that a server accepted. */
 export function remoteTask<R>(
   settings: Settings, url: URL, taskId: string | undefined,
 ): TaskHandle<R> {
-  const send = (
-    method: string, signal: AbortSignal | undefined, below = '', ifMatch?: string, body = '{}',
-  ): Promise<Answer> => {
-    const target = below === '' ? url : toUrlBelow(url, below)
-    const call = { method, url: target, signal }
-    const headers = { 'accept': 'application/json', 'if-match': ifMatch }
-    if (method !== 'POST') return ask(settings, 'read', { ...call, headers })
-    // The type of the body proves to the server that a page of another site may send it.
-    const more = { 'content-type': 'application/json', 'idempotency-key': newKey() }
-    return ask(settings, 'read', { ...call, headers: { ...headers, ...more }, body: () => body })
-  }
-  const read = async (
-    signal: AbortSignal | undefined,
-  ): Promise<{ readonly task: TaskStatus<R>, readonly etag: string | undefined }> => {
-    const { json, status, headers } = await send('GET', signal)
-    const task = readStatus<R>(json)
-    if (task) return { task, etag: strongTag(headers) }
-    throw notStatus(status, json)
-  }
-  /** Returns the status after a change. The response need not have a body. */
-  const after = async (
-    signal: AbortSignal | undefined, changing: Promise<Answer>, isDone: (error: ClientError) => boolean,
-  ): Promise<TaskStatus<R>> => {
-    try {
-      const task = readStatus<R>((await changing).json)
-      if (task) return task
-    } catch (error) {
-      if (!isClientError(error) || !isDone(error)) throw error
-    }
-    return (await read(signal)).task
-  }
-  /** Posts below the task. If the task has changed in this way already, reads it. */
-  const post = (
-    name: 'retry' | 'callback', signal: AbortSignal | undefined, isDone: (code: string) => boolean,
-  ): Promise<TaskStatus<R>> => after(signal, send('POST', signal, name), ({ status, code }) => (
-    status === 409 && isDone(code)
-  ))
-  const answer = (answers: object, signal: AbortSignal | undefined): Promise<TaskStatus<R>> => (
-    after(signal, send('POST', signal, 'input', undefined, JSON.stringify(answers)), () => false)
-  )
+  const resource = new StatusResource<R>(settings, url)
   return {
     taskId, statusUrl: url.href,
     async result(options = {}) {
       checkNames('result', options, ['onInput', 'onProgress', 'signal'])
-      const { onInput, onProgress, signal } = options
-      for await (const task of follow<R>(settings, url, signal)) {
-        onProgress?.(task)
-        if (task.status === 'completed') return task.result
-        if (isFinal(task)) throw new TaskFailedError(task)
-        if (task.status !== 'input_required' || !onInput) continue
-        const answers = await onInput(task.inputs)
-        if (answers) {
-          await answer(answers, signal).catch((error: unknown) => {
-            if (!hasStatus(error, 409)) throw error
-          })
-        }
-      }
-      throw new ClientError('bad_answer', 'The task has no end.')
+      return resource.result(options)
     },
     changes: (options) => follow<R>(settings, url, signalOf('changes', options)),
-    status: async (options) => (await read(signalOf('status', options))).task,
-    async cancel(options) {
-      const signal = signalOf('cancel', options)
-      for (let tries = 1; ; tries++) {
-        const { task, etag } = await read(signal)
-        if (isFinal(task)) return task
-        // A server may delete a task that has ended since, or that a repeated request has cancelled.
-        const ifMatch = tries < CANCEL_TRIES ? etag : undefined
-        try {
-          // 428: the task has ended, and the server would only delete it.
-          return await after(signal, send('DELETE', signal, '', ifMatch), ({ status }) => (
-            status === 409 || status === 428
-          ))
-        } catch (error) {
-          if (ifMatch === undefined || !hasStatus(error, 412)) throw error
-        }
-      }
-    },
-    retry: async (options) => post('retry', signalOf('retry', options), (code) => (
+    status: async (options) => (await resource.read(signalOf('status', options))).task,
+    cancel: async (options) => resource.cancel(signalOf('cancel', options)),
+    retry: async (options) => resource.post('retry', signalOf('retry', options), (code) => (
       code !== 'task_already_completed'
     )),
-    answer: async (answers, options) => answer(answers, signalOf('answer', options)),
-    redeliver: async (options) => post('callback', signalOf('redeliver', options), (code) => (
+    answer: async (answers, options) => resource.answer(answers, signalOf('answer', options)),
+    redeliver: async (options) => resource.post('callback', signalOf('redeliver', options), (code) => (
       code === 'callback_pending'
     )),
-    async forget(options) {
-      const signal = signalOf('forget', options)
-      for (let tries = 1; ; tries++) {
-        try {
-          const { task, etag } = await read(signal)
-          // Without a tag, a server cancels the task and deletes none.
-          const ifMatch = isFinal(task) ? etag : undefined
-          if ((await send('DELETE', signal, '', ifMatch)).status === 204) return
-          if (tries === CANCEL_TRIES) {
-            throw new ClientError('bad_answer', 'The server has not deleted the task.')
-          }
-        } catch (error) {
-          if (hasStatus(error, 404)) return
-          // It has ended or changed since it was read.
-          const changed = hasStatus(error, 412) || hasStatus(error, 428)
-          if (!changed || tries === CANCEL_TRIES) throw error
-        }
-      }
-    },
+    forget: async (options) => resource.forget(signalOf('forget', options)),
     file(file, options = {}) {
       const target = typeof file === 'string'
         ? toUrlBelow(url, `files/${encodeURIComponent(file)}`)
@@ -242,16 +134,6 @@ export function remoteTask<R>(
 function signalOf(method: string, options: SignalOptions = {}): AbortSignal | undefined {
   checkNames(method, options, ['signal'])
   return options.signal
-}
-
-function hasStatus(error: unknown, status: number): boolean {
-  return isClientError(error) && error.status === status
-}
-
-function toUrlBelow(url: URL, path: string): URL {
-  const below = new URL(url)
-  below.pathname += `/${path}`
-  return below
 }
 
 export function directTask<R>(result: R): TaskHandle<R> {

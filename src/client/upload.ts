@@ -4,7 +4,8 @@ import { writeNdjson, type Records } from './ndjson.js'
 import type { Settings } from './options.js'
 import type { Body } from './send.js'
 import { start, WORK, type SubmitOptions } from './submit.js'
-import type { ResultOptions, TaskHandle } from './task.js'
+import type { ResultOptions } from './status-resource.js'
+import type { TaskHandle } from './task.js'
 import { FileSender } from './upload-file.js'
 
 /** Options of `upload`. */

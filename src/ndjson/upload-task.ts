@@ -30,12 +30,14 @@ export function uploadTask<T>(
       onError: (error) => { throw error },
     })
     const { report, stored, from } = continuation
-    const decoded = await decodedFrom(spooled, source ? 0 : placeOf(from).byte, limits, async (start) => {
+    const open = async (start: number) => {
       done = start
       const pieces = await spool.open(spooled, start)
       const count = (size: number): void => { done += size }
       return withProgress(pieces, signal, count, () => { progress(report) })
-    })
+    }
+    const { coding } = spooled
+    const decoded = await decodedFrom({ coding, open }, source ? 0 : placeOf(from).byte, limits)
     const call = { signal, owner, context, taskId }
     try {
       const place = { taskId: taskId ?? 'direct', name: background.name, attempt: task.attempt }
@@ -53,7 +55,9 @@ export function uploadTask<T>(
   }
 
   return {
-    task: spooledTask(spool, background, spool.input(), run, positionOf(isLinePlace)),
+    task: spooledTask(spool, background, {
+      input: spool.input(), run, checkpoint: positionOf(isLinePlace),
+    }),
     async spool(open, request, { coding }, bytes = request.body.stream()) {
       const { spooled, sha256, discard } = await open.spool(spool, { bytes, coding, maxBodyBytes })
       return { input: spooled, body: { coding, sha256 }, discard }

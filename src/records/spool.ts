@@ -112,13 +112,17 @@ export class Spool implements BodyStore {
   }
 }
 
+interface CodedBody extends Pick<SpooledBody, 'coding'> {
+  /** Returns the bytes as sent, from a position on. */
+  readonly open: (start: number) => MaybePromise<AsyncIterable<Uint8Array>>
+}
+
 /**
  * Returns the decoded bytes of a spooled body from a position on. Reads a coded body from its
  * beginning, because a coding cannot be entered midway.
  */
 export async function decodedFrom(
-  { coding }: Pick<SpooledBody, 'coding'>, byte: number, limits: DecodeOptions,
-  open: (start: number) => MaybePromise<AsyncIterable<Uint8Array>>, memory?: DecoderMemory,
+  { coding, open }: CodedBody, byte: number, limits: DecodeOptions, memory?: DecoderMemory,
 ): Promise<AsyncIterable<Uint8Array>> {
   if (coding === 'identity') return decodeBytes(await open(byte), coding, limits)
   const decoded = decodeBytes(await open(0), coding, limits, memory)
@@ -152,10 +156,14 @@ export const SPOOLED_TASK = {
   retentionMs: 0, maxPerOwner: 0, maxRunningPerOwner: 0, version: 0,
 } satisfies Record<keyof SpooledTaskOptions, 0>
 
+interface SpooledWork<I, R, P> {
+  readonly input: Schema<I, I>
+  readonly run: TaskDefinition<I, R, unknown, I, string, P>['run']
+  readonly checkpoint: NonNullable<TaskOptions<I, R, unknown, I, unknown, string, P>['checkpoint']>
+}
+
 export function spooledTask<I extends SpooledBody, R, P = never>(
-  spool: Spool, options: SpooledTaskOptions, input: Schema<I, I>,
-  run: TaskDefinition<I, R, unknown, I, string, P>['run'],
-  checkpoint: NonNullable<TaskOptions<I, R, unknown, I, unknown, string, P>['checkpoint']>,
+  spool: Spool, options: SpooledTaskOptions, { input, run, checkpoint }: SpooledWork<I, R, P>,
 ): TaskDefinition<I, R, unknown, I, string, P> {
   const {
     blobs, blobRetentionMs, timeoutMs = HOUR_MS, attempts = REPEATABLE_ATTEMPTS, ...settings

@@ -54,6 +54,7 @@ export interface TaskRunSettings {
 
 /** One run of a task that writes the records of a spooled body: where it begins, and its report. */
 export class TaskRun implements Continuation {
+  readonly report: Report
   /** The position after the last commit. */
   private position: RecordPosition
   /** The list of parts that the task has; `undefined` if it may have another one. */
@@ -63,10 +64,11 @@ export class TaskRun implements Continuation {
   private constructor(
     private readonly settings: TaskRunSettings,
     /** The position at which this run begins. */
-    readonly from: RecordPosition, readonly previous: string | undefined,
-    readonly report: Report, readonly stored: StoredReport,
+    readonly from: RecordPosition, readonly previous: string | undefined, readonly stored: StoredReport,
   ) {
     this.position = from
+    this.report = new Report(stored, settings.report)
+    this.report.continueFrom(from)
     const { attempt, checkpoint } = settings.task
     this.saved = attempt === 1 || from === checkpoint.value ? stored.list : undefined
   }
@@ -82,9 +84,7 @@ export class TaskRun implements Continuation {
       onError: settings.onError,
     })
     await stored.continueFrom(from)
-    const report = new Report(stored, settings.report)
-    report.continueFrom(from)
-    return new TaskRun(settings, from, previous, report, stored)
+    return new TaskRun(settings, from, previous, stored)
   }
 
   cursorAfter(batch: Batch<unknown>, outcomes: Outcomes): string {

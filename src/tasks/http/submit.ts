@@ -103,9 +103,11 @@ export function acceptRead<C>(
   return readAndRespond(settings, head, { read, callback, startAt, mode: 'async' })
 }
 
+/** The path of a submission, from its headers to its response. */
 function submit<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
 ): Promise<HttpResponse> {
+  // 1. Owner, Prefer and Idempotency-Key. Until then, nothing of the body is read.
   return acknowledged(request, () => countingBody(request, (counted, body) => (
     readAndRespond(settings, readHead(settings, counted), source, body)
   )))
@@ -116,14 +118,17 @@ async function readAndRespond<C>(
   settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionSource<C>,
   body?: CountedBody,
 ): Promise<HttpResponse> {
+  // 2. The body: which work, its input, its callback and its start.
   const submission = await readSubmission(settings, head, source)
   const { submitter, submitter: { isDirect: asksDirect }, definition: { pool } } = submission
+  // 3. A synchronous request runs here, without a task, if the work allows it and a place is free.
   if (asksDirect && settings.core.hasForeignPauses(pool)) await settings.core.readPauses()
   const place = asksDirect ? acquireRunPlace(settings, submission) : undefined
   if (place) {
     body?.release()
     return runHere(settings, submission, place)
   }
+  // 4. All others become a task. A synchronous request needs a slot, because it waits for the end.
   const slot = asksDirect ? acquireWaiterSlot(settings, submitter) : undefined
   if (asksDirect && !slot) return empty(503)
   let accepted: AcceptedSubmission
@@ -134,6 +139,7 @@ async function readAndRespond<C>(
     throw error
   }
   body?.release()
+  // 5. The result, or a 202.
   return respond(settings, submitter, accepted, slot)
 }
 
