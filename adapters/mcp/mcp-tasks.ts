@@ -3,6 +3,7 @@ import { checkOwnerId } from '../../src/http/requester.js'
 import { func, readOptions, value, whole, type OptionTable } from '../../src/runtime/options.js'
 import { telling, warn } from '../../src/runtime/warning.js'
 import type { TaskProgress } from '../../src/wire/task.js'
+import type { TaskCore } from '../../src/tasks/core/task-core.js'
 import { coreOf, type Tasks } from '../../src/tasks/tasks.js'
 import { ToolCalls, type Caller } from './calls.js'
 import {
@@ -111,28 +112,14 @@ const OPTIONS = {
 export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
   const core = coreOf(tasks, 'mcpTasks')
   const settings = readOptions('mcpTasks', options, OPTIONS)
-  const { tools, owner, context, pollIntervalMs, onError = warn } = settings
-  for (const { definition } of tools) core.mustHave(definition)
-  checkTwice('name', tools.map(({ listed }) => listed.name))
-  checkTwice('definition', tools.map(({ definition }) => definition.name))
+  const { tools, pollIntervalMs, onError = warn } = settings
+  checkTools(core, tools)
   const byName = new Map(tools.map((tool) => [tool.listed.name, tool]))
   const calls = new ToolCalls(core, tools, pollIntervalMs)
 
-  const callerOf = ({ authInfo, signal, onProgress }: McpRequest, mayAsk: boolean): Caller => ({
-    owner: owner === 'anyone' ? undefined : ownerOf(owner(authInfo)),
-    context: context?.(authInfo), signal, onProgress, mayAsk,
-  })
-  const failed = (error: unknown): McpError => {
-    if (error instanceof McpError) return error
-    const failure = readFailure(error)
-    if (!failure.expected) telling(() => onError(error))
-    const code = failure.status < 500 ? CODES.invalidParams : CODES.internal
-    return new McpError(code, failureText(failure), { code: failure.code })
-  }
-  const methods = {
-    'tasks/get': calls.get.bind(calls), 'tasks/update': calls.update.bind(calls),
-    'tasks/cancel': calls.cancel.bind(calls),
-  }
+  const callerOf = (request: McpRequest, mayAsk: boolean): Caller => toCaller(settings, request, mayAsk)
+  const failed = (error: unknown): McpError => toMcpError(error, onError)
+  const methods = methodsOf(calls)
   const methodOf = ({ method, params }: Fields) => {
     if (method === 'tools/call' && isFields(params)) {
       const tool = byName.get(String(params['name']))
@@ -184,6 +171,25 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
   }
 }
 
+function toCaller(
+  { owner, context }: Pick<McpTasksOptions, 'owner' | 'context'>, { authInfo, signal, onProgress }: McpRequest,
+  mayAsk: boolean,
+): Caller {
+  return {
+    owner: owner === 'anyone' ? undefined : ownerOf(owner(authInfo)),
+    context: context?.(authInfo), signal, onProgress, mayAsk,
+  }
+}
+
+/** Returns the error that clients see. Reports any error that is not meant for them. */
+function toMcpError(error: unknown, onError: (error: unknown) => void): McpError {
+  if (error instanceof McpError) return error
+  const failure = readFailure(error)
+  if (!failure.expected) telling(() => onError(error))
+  const code = failure.status < 500 ? CODES.invalidParams : CODES.internal
+  return new McpError(code, failureText(failure), { code: failure.code })
+}
+
 /** Throws for a request without an owner, and for what is no id. */
 function ownerOf(id: unknown): string {
   const owner = checkOwnerId('mcpTasks: owner', id)
@@ -193,6 +199,19 @@ function ownerOf(id: unknown): string {
 
 function isTools(given: unknown): boolean {
   return Array.isArray(given) && given.length > 0 && given.every((each) => isFields(each) && isFields(each['listed']))
+}
+
+function checkTools(core: TaskCore, tools: readonly McpTool[]): void {
+  for (const { definition } of tools) core.mustHave(definition)
+  checkTwice('name', tools.map(({ listed }) => listed.name))
+  checkTwice('definition', tools.map(({ definition }) => definition.name))
+}
+
+function methodsOf(calls: ToolCalls) {
+  return {
+    'tasks/get': calls.get.bind(calls), 'tasks/update': calls.update.bind(calls),
+    'tasks/cancel': calls.cancel.bind(calls),
+  }
 }
 
 function checkTwice(what: string, names: readonly string[]): void {

@@ -4,9 +4,13 @@ import type { TaskProgress } from '../../src/wire/task.js'
 
 /** The methods of an `McpServer` of `@modelcontextprotocol/server` 2 that `register` calls. */
 export interface McpServerLike {
+  /** Adds a tool. */
   registerTool(name: string, config: never, call: never): unknown
+  /** The server below, for other methods. */
   readonly server: {
+    /** Adds what the server declares. */
     registerCapabilities(capabilities: never): void
+    /** Adds a method with a schema of its params. */
     setRequestHandler(method: never, schemas: never, handler: never): void
   }
 }

@@ -3,6 +3,7 @@ import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type Operation } from '../http/exchange.js'
 import type { HostContext } from '../http/principal.js'
 import { addParameters, body, changed, type Fragment } from '../openapi/operation.js'
+import type { Properties } from '../openapi/fragment.js'
 import { addFailures } from '../openapi/responses.js'
 import { OPERATORS } from '../http/requester.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
@@ -10,7 +11,7 @@ import { func, oneOf, readOptions, value, type OptionTable } from '../runtime/op
 import type { Definitions } from '../tasks/definition/define.js'
 import { createEndpoints } from '../tasks/http/endpoints.js'
 import {
-  object, TASK_STATUSES, taskFormat, text, type TaskFormat,
+  array, object, TASK_STATUSES, taskFormat, text, type TaskFormat,
 } from '../tasks/http/formats.js'
 import { accepted, listOperations } from '../tasks/http/operations.js'
 import { readListFilter } from '../tasks/http/lists.js'
@@ -24,6 +25,8 @@ import { createOverview } from './overview.js'
 import { createPause, createPools } from './pools.js'
 import type { RetryFilter, RetryTasks } from './retry-tasks.js'
 import type { StoredTask } from '../engine/task.js'
+import type { FailureDetails } from '../tasks/record/stored-failure.js'
+import { failureOfTask } from '../tasks/record/view.js'
 
 /** Options of `operatorEndpoints`. */
 export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions = Definitions> {
@@ -36,7 +39,7 @@ export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions
    * It may throw an `HttpError` instead.
    */
   readonly operator: (request: HttpRequest<C>) => MaybePromise<boolean>
-  /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. Operators see the owner, too. */
+  /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. Operators see `owner` and `failure`, too. */
   readonly format?: TaskFormat
   /** Effect of a DELETE of the status resource, as in `taskEndpoints`. Default `cancel`. */
   readonly remove?: 'cancel' | 'forget'
@@ -148,7 +151,7 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
     where, options as OperatorEndpointsOptions<C>, OPTIONS,
   )
   const access: OperatorAccess<C> = { where, admit: (request) => requireOperator(operator, request) }
-  const settings = readSettings(tasks, { ...shared, format: withOwner(format), owner: 'principal' }, access)
+  const settings = readSettings(tasks, { ...shared, format: forOperatorsOnly(format), owner: 'principal' }, access)
   const endpoints = createEndpoints(tasks, settings)
   const { list, status, retry, callback, input, files } = endpoints
   if (retries !== undefined) settings.core.mustHave(retries)
@@ -189,16 +192,29 @@ async function requireOperator<C>(
   throw httpError('forbidden', { members: { reason: 'operators_only' } })
 }
 
-/** Adds the owner to the bodies of a format. */
-function withOwner(format: TaskFormat): TaskFormat {
+const errorSchema = object({ name: text, message: text, code: text, stack: text, cause: { type: 'object' } }, 'name', 'message')
+const runSchema = { attempt: { type: 'integer', minimum: 1 }, error: errorSchema }
+
+const failureSchema = {
+  ...object({
+    ...runSchema,
+    earlier: array(object(runSchema, 'attempt', 'error')),
+    input: { description: 'The input; the beginning of its JSON if it is large' }, context: {},
+  } satisfies Properties<FailureDetails>, 'attempt', 'error'),
+  description: 'The real error of the last failed run. Clients do not see it',
+}
+
+/** Adds the owner and the real errors to the bodies of a format. */
+function forOperatorsOnly(format: TaskFormat): TaskFormat {
   return {
     ...format,
-    schema: { title: 'Owned task', allOf: [object({ owner: text }), format.schema] },
+    schema: { title: 'Owned task', allOf: [object({ owner: text, failure: failureSchema }), format.schema] },
     toText: (task, statusPath) => {
       const body = format.toText(task, statusPath)
       const { owner } = task
-      const shown: unknown = owner === undefined ? undefined : JSON.parse(body)
-      return isJsonObject(shown) ? JSON.stringify({ owner, ...shown }) : body
+      const failure = failureOfTask(task)
+      const shown: unknown = owner === undefined && !failure ? undefined : JSON.parse(body)
+      return isJsonObject(shown) ? JSON.stringify({ owner, ...shown, failure }) : body
     },
   }
 }

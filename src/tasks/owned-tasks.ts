@@ -11,7 +11,7 @@ import type { TaskCore } from './core/task-core.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
 import { listTasks, toFilter, type ListOptions, type TaskPage } from './lists.js'
 import { isIn, isTaskId, type Scope } from './record/details.js'
-import { toTask, type Task } from './record/view.js'
+import { toOwnTask, toTask, type Task } from './record/view.js'
 import { waitFor } from './record/subscriptions.js'
 import type { StoredTask } from '../engine/task.js'
 import type { WaitOptions } from '../stores/watched.js'
@@ -166,7 +166,7 @@ export class ServedTasks implements OwnedTasks {
       this.#checkOwner('get', definition)
       this.#core.mustHave(definition)
     }
-    return shown(await this.#find(id), definition) as Task<T> | undefined
+    return this.#shown(await this.#find(id), definition) as Task<T> | undefined
   }
 
   async wait(id: string, options: WaitOptions): Promise<Task | undefined> {
@@ -174,20 +174,20 @@ export class ServedTasks implements OwnedTasks {
     const limits = readOptions('wait', options, WAIT_OPTIONS)
     if (!isTaskId(id)) return undefined
     const { subscriptions } = this.#core
-    return shown(await waitFor(subscriptions, id, this.#of, limits))
+    return this.#shown(await waitFor(subscriptions, id, this.#of, limits))
   }
 
   /** `options` is not in the type. It is checked because `{ owner }` must not cancel others' tasks. */
   async cancel(id: string, options: object = {}): Promise<Task | undefined> {
     this.#checkOwner('cancel', options)
     checkNames('cancel', options, {})
-    return shown((await cancelTask(this.#core, id, this.#of))?.task)
+    return this.#shown((await cancelTask(this.#core, id, this.#of))?.task)
   }
 
   async answer(id: string, answers: Answers): Promise<Task | undefined> {
     // A copy of what JSON keeps, as of a request.
     const copy: unknown = JSON.parse(JSON.stringify(answers) ?? 'null')
-    return shown(await answerTask(this.#core, id, this.#of, copy))
+    return this.#shown(await answerTask(this.#core, id, this.#of, copy))
   }
 
   async redeliver(id: string): Promise<boolean> {
@@ -200,12 +200,12 @@ export class ServedTasks implements OwnedTasks {
     this.#checkOwner('list', options)
     const filter = toFilter('list', options, this.#of, (each) => { this.#core.mustHave(each) })
     const { items, next } = await listTasks(this.#core.engine, filter, options.cursor)
-    return { items: items.map(toTask), ...next !== undefined && { next } } as never
+    return { items: items.map((item) => this.#view(item)), ...next !== undefined && { next } } as never
   }
 
   async retry(id: string): Promise<Task | undefined> {
     const task = await retryTask(this.#core, id, this.#of)
-    return shown(task)
+    return this.#shown(task)
   }
 
   async delete(id: string): Promise<boolean> {
@@ -222,6 +222,15 @@ export class ServedTasks implements OwnedTasks {
   async #find(id: string): Promise<StoredTask | undefined> {
     const task = await this.#core.read(id)
     return task && isIn(this.#of, task) ? task : undefined
+  }
+
+  #shown(task: StoredTask | undefined, definition?: AnyTaskDefinition): Task | undefined {
+    if (!task || (definition && task.name !== definition.name)) return undefined
+    return this.#view(task)
+  }
+
+  #view(task: StoredTask): Task {
+    return this.#of === 'all' ? toOwnTask(task) : toTask(task)
   }
 }
 
@@ -244,9 +253,4 @@ function handleOf(
     wait: async (options) => ofKind(await tasks.wait(id, options)),
     cancel: () => tasks.cancel(id),
   }
-}
-
-function shown(task: StoredTask | undefined, definition?: AnyTaskDefinition): Task | undefined {
-  if (!task || (definition && task.name !== definition.name)) return undefined
-  return toTask(task)
 }

@@ -88,7 +88,7 @@ export async function retryTask(
 
 /** Renews what a task has outside of the engine. Returns its details for the next run. */
 async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Promise<Details> {
-  const { external, blobs: files = [], callback, inputs, ...details } = detailsOf(task)
+  const { external, blobs: files = [], callback, inputs, failure, ...details } = detailsOf(task)
   const { pendingMs, blobs } = core.settings
   const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
   const isRenewed = external === undefined || await renewing(async () => (
@@ -106,6 +106,8 @@ async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Pro
     round: newId(), failures: undefined, progress: undefined,
     isTransactional: undefined, returnedSince: undefined,
     attempts: historyOfFinal(task),
+    // Without the input, which each write of progress would carry.
+    ...failure && { failure: { runs: failure.runs } },
     // A question without an answer is asked again.
     ...inputs && {
       inputs: Object.fromEntries(Object.entries(inputs).filter(([, { answer }]) => answer !== undefined)),

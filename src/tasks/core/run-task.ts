@@ -16,6 +16,7 @@ import {
 } from '../record/details.js'
 import { publishStep, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
+import { toStoredError, withError, withInput } from '../record/stored-failure.js'
 import { NO_FILES } from '../definition/file-content.js'
 import { NO_ASK } from '../definition/asks.js'
 import { RunFiles } from '../run/run-files.js'
@@ -208,8 +209,9 @@ export class RunningTask implements OwnRun {
         core.report(cause, task)
       }
       const failures = (this.details.failures ?? 0) + 1
-      if (failures >= definition.attempts || isPermanent(cause)) await this.end({ failure })
+      if (failures >= definition.attempts || isPermanent(cause)) await this.end({ failure, cause })
       else {
+        this.noteError(failure, cause)
         await this.change({
           status: 'queued', details: { ...this.history('queued', failure), failures },
           delayMs: retryDelay(definition.backoff, failures),
@@ -242,9 +244,22 @@ export class RunningTask implements OwnRun {
     if (!isWanted) await core.cancelWork(task)
   }
 
-  private end({ result, failure }: { result?: string, failure?: Failure }): MaybePromise<void> {
+  /** Adds the real error of this run to the details. Without `cause`, that is the failure itself. */
+  private noteError({ code: name, message }: Failure, cause: unknown): void {
+    const { core: { settings: { storeErrors } }, details, task: { attempt } } = this
+    if (!storeErrors) return
+    const error = cause === undefined ? { name, message } : toStoredError(cause)
+    this.details = { ...details, failure: withError(details.failure, attempt, error) }
+  }
+
+  private end(
+    { result, failure, cause }: { result?: string, failure?: Failure, cause?: unknown },
+  ): MaybePromise<void> {
     const { core, files, task } = this
     const status = failure === undefined ? 'completed' : 'failed'
+    if (failure !== undefined) this.noteError(failure, cause)
+    const { failure: errors } = this.details
+    if (errors) this.details = { ...this.details, failure: failure && withInput(errors, this.run.input.text) }
     const recorded = failure === undefined ? files?.recorded(this.details) : undefined
     const ended = withFailure(this.history(status, failure), failure)
     const { callback } = ended
@@ -278,7 +293,7 @@ export class RunningTask implements OwnRun {
     const { returnedSince = now } = details
     const waitedMs = now - returnedSince
     if (!core.engine.durable || waitedMs >= core.settings.unknownTaskMs) {
-      return this.end({ failure: toFailure(error) })
+      return this.end({ failure: toFailure(error), cause: error })
     }
     if (details.returnedSince === undefined) {
       const report = new Error(`${error.message} The task was given back.`, { cause: error })

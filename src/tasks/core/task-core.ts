@@ -57,6 +57,7 @@ export interface CoreSettings {
   readonly maxCrashes: number
   readonly callbacks?: Callbacks | undefined
   readonly tracing?: Tracing | undefined
+  readonly storeErrors: boolean
   readonly onError: OnTaskError
 }
 

@@ -1,6 +1,6 @@
 import type { RunLimits, StartsPer, TaskEngine } from '../../engine/engine.js'
 import {
-  bytes, duration, func, hasMethod, oneOf, readOptions, value, whole, type OptionTable,
+  bytes, duration, flag, func, hasMethod, oneOf, readOptions, value, whole, type OptionTable,
 } from '../../runtime/options.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { Store } from '../../stores/store.js'
@@ -85,6 +85,12 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly unknownTaskMs?: number
   /** Minimum time between two writes of progress, in milliseconds. Default 200. */
   readonly progressIntervalMs?: number
+  /**
+   * Stores the real error of each failed run with its task, and a copy of the input, for operators and your own
+   * code: `task.failure`. Messages and inputs may hold secrets or personal data. `false` stores none of it.
+   * Default `true`.
+   */
+  readonly storeErrors?: boolean
   /** Sends callbacks: `callbacks({ secrets })` of `longhaul/callbacks`. Default: no callbacks. */
   readonly callbacks?: Callbacks
   /** Wraps the steps of tasks in spans: `taskTracing()` of `longhaul/opentelemetry`. Default: none. */
@@ -136,6 +142,7 @@ const OPTIONS = {
   maxWaiters: whole({ infinity: true, default: 1000 }), maxWaitersPerOwner: whole({ infinity: true }),
   maxCrashes: whole({ min: 1, default: 3 }),
   unknownTaskMs: duration({ default: 3_600_000 }), progressIntervalMs: duration({ default: 200 }),
+  storeErrors: flag({ default: true }),
   callbacks: value('what callbacks() of longhaul/callbacks returns', isCallbacks, {
     hint: 'Write createTasks({ callbacks: callbacks({ secrets, … }), … })',
   }),

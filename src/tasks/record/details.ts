@@ -3,6 +3,7 @@ import type { StoredTask } from '../../engine/task.js'
 import { ERROR_CODES } from '../../http/errors.js'
 import type { Inputs } from './inputs.js'
 import type { RecordFiles } from './outside.js'
+import type { StoredFailures } from './stored-failure.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { cutText } from '../../runtime/text.js'
 import type { PartList } from '../../stores/parts.js'
@@ -61,6 +62,8 @@ export type Details = RecordFiles & {
   readonly error?: TaskFailure | undefined
   readonly errorStatus?: number | undefined
   readonly errorFields?: ErrorFields | undefined
+  /** The real errors of the last runs, until the task is completed. Clients never see them. */
+  readonly failure?: StoredFailures | undefined
   readonly callback?: CallbackDetails | undefined
   readonly inputs?: Inputs | undefined
 }

@@ -2,6 +2,7 @@ import { HttpError, httpError } from '../../http/errors.js'
 import type { AnyTaskDefinition, NameOf, ResultOf } from '../definition/define.js'
 import { callbackText, type Details } from './details.js'
 import { openInputsText } from './inputs.js'
+import { toFailureDetails, type FailureDetails } from './stored-failure.js'
 import type { ListedStatus } from '../../engine/engine.js'
 import type { StoredTask, TaskStatus } from '../../engine/task.js'
 import { SecondTexts } from '../../runtime/text.js'
@@ -90,6 +91,12 @@ interface AnyStatus<T extends AnyTaskDefinition> {
   /** The last ten ended runs, the oldest first, if there is more than one run. */
   readonly attempts?: readonly PastAttempt[]
   readonly progress?: wire.TaskProgress
+  /**
+   * The real error of the last failed run, until the task is completed. Only calls of
+   * `tasks` have it, those of `ownedBy` do not. Not enumerable, like the stack of an `Error`: copies and
+   * JSON of the task lack it, so that no response shows it by mistake.
+   */
+  readonly failure?: FailureDetails
   readonly callback?: TaskCallback
   readonly createdAt: Date
   readonly startAt?: Date
@@ -141,6 +148,7 @@ export interface CompletedTask<T extends AnyTaskDefinition> extends AnyStatus<T>
   /** Files that the run has written, in the order of the calls. */
   readonly files?: readonly wire.TaskFile[]
   readonly error?: never
+  readonly failure?: never
   readonly finishedAt: Date
 }
 
@@ -179,6 +187,20 @@ export function bodyOf(task: StoredTask): wire.TaskBody<wire.TaskFile> {
   return JSON.parse(taskText(task)) as wire.TaskBody<wire.TaskFile>
 }
 
+/** Returns the real errors of a task. Not for clients. */
+export function failureOfTask(task: StoredTask): FailureDetails | undefined {
+  const { failure, context }: Details = task.details
+  return failure && toFailureDetails(failure, context)
+}
+
+/** Returns a task for the application's own code, which also sees the real errors. */
+export function toOwnTask(stored: StoredTask): Task {
+  const task = toTask(stored)
+  const value = failureOfTask(stored)
+  return value === undefined ? task : Object.defineProperty(task, 'failure', { value })
+}
+
+/** Returns a task as its owner sees it. */
 export function toTask(stored: StoredTask): Task {
   const body = bodyOf(stored)
   const { attempts, callback, inputs } = body
