@@ -43,7 +43,7 @@ export class BulkUsers {
     return this.#create.handler(endpoints)
   }
 
-  /** PATCH /api/users/bulk-update: all roles are changed, or none. */
+  /** PATCH /api/users/bulk-update: all roles are changed, or none. `Prefer: handling=lenient`: those that can be. */
   update(endpoints: TaskEndpoints<Context>): Handler<Context> {
     return this.#update.handler(endpoints)
   }

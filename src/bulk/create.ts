@@ -104,7 +104,7 @@ function createSettings<Item extends RecordObject, Draft extends object>(
   const writer = writerOf(repository)
   return {
     ...shared,
-    kind: 'create', method: 'POST', status: 201, schema, key, writer,
+    kind: 'create', method: 'POST', status: 201, schema, key, writer, atomic,
     transaction: isAtomic('bulkCreate', atomic, repository)
       ? (work, call) => repository.transaction((inside) => work(writerOf(inside)), call)
       : undefined,

@@ -1,7 +1,7 @@
 import { httpError, type HttpError } from '../http/errors.js'
 import type { Handler, HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
-import { addVary, empty, errorResponse, jsonText } from '../http/respond.js'
+import { addApplied, addVary, empty, errorResponse, jsonText } from '../http/respond.js'
 import {
   backgroundEndpoint, recordHandler, type BackgroundEndpoint, type RecordRequest, type RecordWork,
 } from '../records/background.js'
@@ -12,6 +12,7 @@ import { isAborted, writeRecords } from '../records/write-loop.js'
 import type { ReportSummary } from '../wire/report.js'
 import { writeAtomic } from './atomic.js'
 import { blocksOf, checkHead } from './body.js'
+import { honoured, identityOf, settingsFor } from './handling.js'
 import { findDuplicates, judgeItems } from './judge.js'
 import { bulkOperation, selectedItems } from './operation.js'
 import type { BulkAsked, BulkBackgroundOptions, BulkSettings } from './options.js'
@@ -27,9 +28,11 @@ export function bulkEndpoint<T>(
 ): Handler | BackgroundBulk {
   const work: RecordWork<BulkAsked> = {
     where, method: settings.method,
-    ask: (request, prefer) => (
-      { coding: checkHead(settings, request), selection: selectedItems(request, prefer) }
-    ),
+    ask: (request, prefer) => ({
+      coding: checkHead(settings, request), selection: selectedItems(request, prefer),
+      handling: honoured(settings, prefer.handling),
+    }),
+    applied: appliedPreferences,
     respond: (request) => respondTo(settings, request),
     operation: (hasBackground) => bulkOperation(settings, hasBackground),
   }
@@ -45,13 +48,13 @@ export function bulkEndpoint<T>(
 function respondTo<T>(
   settings: BulkSettings<T>, asking: RecordRequest<BulkAsked>,
 ): Promise<HttpResponse> {
-  const { request, asked: { coding }, owner, context, once, accept: spool } = asking
+  const { request, asked: { coding, handling }, owner, context, once, accept: spool } = asking
   const work = async (body: DirectBody): Promise<HttpResponse> => {
     if (once === undefined) {
       const call = new RequestCall(request, { owner, context })
       return (await respond(settings, asking, body, call)).response
     }
-    return once(body.identity(), async (began) => {
+    return once(identityOf(body.identity(), handling), async (began) => {
       // It continues if the client disconnects, because a retry may be waiting for its response.
       const call = { owner, context, signal: new AbortController().signal }
       const { response, summary } = await respond(settings, asking, body, call)
@@ -63,9 +66,11 @@ function respondTo<T>(
 }
 
 async function respond<T>(
-  settings: BulkSettings<T>, { request, asked: { selection } }: RecordRequest<BulkAsked>,
+  shared: BulkSettings<T>, { request, asked }: RecordRequest<BulkAsked>,
   body: DirectBody, call: BulkCall,
 ): Promise<{ readonly response: HttpResponse, readonly summary: ReportSummary }> {
+  const { selection, handling } = asked
+  const settings = settingsFor(shared, handling)
   const { status, mixedStatus, items: pointer, maxReportBytes: maxBytes } = settings
   const sink = new TextSink()
   const report = new Report(sink, { numbers: 'index', status, pointer, selection, maxBytes })
@@ -87,8 +92,15 @@ async function respond<T>(
   const before = response.body as string
   response.body = sink.body(failure === undefined ? before : before.slice(0, -1), report)
   addVary(response.headers, 'Prefer')
-  if (selection === 'none') response.headers['preference-applied'] = 'return=minimal'
+  addApplied(response.headers, appliedPreferences(asked))
   return { response, summary: report.summary }
+}
+
+function appliedPreferences({ selection, handling }: BulkAsked): string[] {
+  const applied: string[] = []
+  if (selection === 'none') applied.push('return=minimal')
+  if (handling !== undefined) applied.push(`handling=${handling}`)
+  return applied
 }
 
 async function write<T>(

@@ -9,6 +9,7 @@ import {
 import { isArrayIndex } from '../schema/pointer.js'
 import { accepted } from '../tasks/http/operations.js'
 import { reportSchema } from '../records/http.js'
+import { mayBePartial } from './handling.js'
 import type { BulkSettings } from './options.js'
 
 export const onlyParameter = parameter('query', 'only', {
@@ -16,24 +17,23 @@ export const onlyParameter = parameter('query', 'only', {
 })
 
 export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean): Operation {
-  const { kind, method, status, mixedStatus, transaction } = settings
+  const { kind, method, status, mixedStatus } = settings
   const replayed = background ? ['Idempotency-Key', 'Idempotent-Replayed'] as const : []
   const report = (description: string): Fragment => response(description, {
     schema: reportSchema('index', 'In the order of the request'),
   })
-  const mayBeMixed = !transaction && mixedStatus === status
+  const isPartial = mayBePartial(settings)
+  const mayBeMixed = isPartial && mixedStatus === status
   const described = operation(method, {
     summary: kind === 'create' ? 'Create many records' : 'Change many records',
-    description: transaction
-      ? 'Each item is validated separately; all are applied, or none.'
-      : 'Each item is validated and applied separately.',
+    description: descriptionOf(settings),
     parameters: [
       onlyParameter, requestFields.prefer, ...background ? [requestFields.idempotencyKey] : [],
       requestFields.contentDigest,
     ],
     requestBody: body(bodySchema(settings)),
     responses: {
-      ...!transaction && { [mixedStatus]: report('Some items were applied, others not') },
+      ...isPartial && { [mixedStatus]: report('Some items were applied, others not') },
       [status]: report(mayBeMixed
         ? 'The items were applied; some may not have been'
         : 'All items were applied'),
@@ -43,6 +43,13 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
   })
   // An error may contain a report, which obeys Prefer: return=minimal.
   return addResponseHeaders(described, fields('Preference-Applied', ...replayed))
+}
+
+function descriptionOf<T>(settings: BulkSettings<T>): string {
+  if (!settings.transaction) return 'Each item is validated and applied separately.'
+  const atomic = 'Each item is validated separately; all are applied, or none.'
+  if (!mayBePartial(settings)) return atomic
+  return `${atomic} With \`Prefer: handling=lenient\` each item is applied separately.`
 }
 
 function bodySchema<T>({ path, otherMembers, schema, maxItems }: BulkSettings<T>): Fragment {

@@ -1,5 +1,6 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { DecodeOptions } from '../http/body/decode.js'
+import type { Preferences } from '../http/fields/prefer.js'
 import type { Call } from '../repositories/repository.js'
 import { checkNames } from '../runtime/option-names.js'
 import {
@@ -21,6 +22,8 @@ export interface BulkAsked {
   readonly coding: string
   /** Items that the report lists. */
   readonly selection: ItemSelection
+  /** Preference `handling` that is honoured. */
+  readonly handling: Preferences['handling']
 }
 
 /** Calls the repository. `readReturned` reads what it returns for a record. */
@@ -31,7 +34,7 @@ export interface Writer<T> {
 
 /** Options of a bulk endpoint with defaults, and the differences between create and update. */
 export interface BulkSettings<T>
-  extends Required<Omit<BulkOptions<T>, 'schema' | 'atomic' | 'resume' | 'background'>> {
+  extends Required<Omit<BulkOptions<T>, 'schema' | 'resume' | 'background'>> {
   readonly kind: 'create' | 'update'
   readonly method: 'POST' | 'PATCH'
   /** Status of a response if all items succeeded. */
@@ -66,7 +69,8 @@ export interface BulkOptions<T> {
   readonly schema?: Schema<T>
   /**
    * `true`: all items are written, or none; the repository needs `transaction`. `'if-possible'`:
-   * the same if the repository has it. `false`: each item is written separately.
+   * the same if the repository has it, unless the client sends `Prefer: handling=lenient` (RFC 7240
+   * section 4.4). `false`: each item is written separately.
    */
   readonly atomic?: boolean | 'if-possible'
   /** Maximum number of items in one `createMany` or `updateMany`. Default: 500. */
@@ -197,7 +201,7 @@ export const BULK = {
 const MAX_CONCURRENCY = 10_000
 
 type Shared = Omit<BulkSettings<never>,
-  'kind' | 'method' | 'status' | 'key' | 'writer' | 'transaction' | 'idOf' | 'schema'>
+  'kind' | 'method' | 'status' | 'key' | 'writer' | 'transaction' | 'idOf' | 'schema' | 'atomic'>
 
 export function withDefaults<T>(
   caller: string, options: BulkOptions<T>, table: typeof BULK, defaultItems: string,

@@ -22,6 +22,7 @@ import { writeAtomic } from './atomic.js'
 import {
   blocksOf, bodyOfValue, isValue, largeBody, readBody, readPassing, type BulkBody, type PassedBody,
 } from './body.js'
+import { honoured, identityOf, settingsFor } from './handling.js'
 import { findDuplicates, judgeItems } from './judge.js'
 import type { BulkAsked, BulkBackgroundOptions, BulkSettings } from './options.js'
 import { outcomesOf, startRun, writeItems, type BulkRun } from './write.js'
@@ -32,6 +33,8 @@ export interface SpooledBatch extends SpooledBody {
   readonly items: number
   /** Items that the result lists. */
   readonly list: ItemSelection
+  /** The client prefers partial success. Absent: the endpoint decides. */
+  readonly handling?: 'lenient'
 }
 
 /**
@@ -63,6 +66,7 @@ export function bulkTask<T>(
   const input = spool.input<SpooledBatch>({
     items: (value) => Number.isSafeInteger(value) && Number(value) >= 1,
     list: (value) => value === 'all' || value === 'failed' || value === 'none',
+    handling: (value) => value === undefined || value === 'lenient',
   })
   const run = (spooled: SpooledBatch, task: RecordTaskContext) => runBatch(bulk, spooled, task)
   return {
@@ -95,7 +99,7 @@ interface SentBatch extends Pick<RecordRequest<BulkAsked>, 'request' | 'asked'> 
 /** Writes a body to the blobs, and checks it and counts its items on the way. */
 async function spoolBatch<T>(
   { settings, spool }: BackgroundWork<T>, open: OpenRequest,
-  { request, asked: { coding, selection }, bytes: given }: SentBatch,
+  { request, asked: { coding, selection, handling }, bytes: given }: SentBatch,
 ): Promise<ReadWork> {
   const { maxBodyBytes, limits } = settings
   const { body: { parsed } } = request
@@ -107,8 +111,9 @@ async function spoolBatch<T>(
   const { spooled, sha256, discard } = await open.spool(spool, { bytes, coding, maxBodyBytes })
   const { items, whole } = read as PassedBody
   // A synchronous request has the same, so that a key means the same batch in both cases.
-  const body = whole ? whole.records : { coding, sha256 }
-  return { input: { ...spooled, items, list: selection }, body, discard }
+  const body = identityOf(whole ? whole.records : { coding, sha256 }, handling)
+  const lenient = handling === 'lenient' && { handling }
+  return { input: { ...spooled, items, list: selection, ...lenient }, body, discard }
 }
 
 function openBatch<T>(
@@ -124,7 +129,9 @@ function openBatch<T>(
 async function runBatch<T>(
   bulk: BackgroundWork<T>, spooled: SpooledBatch, task: RecordTaskContext,
 ): Promise<BulkTaskResult> {
-  const { where, settings, spool, maxInlineBytes, name } = bulk
+  const { where, spool, maxInlineBytes, name } = bulk
+  // The option `atomic` may have been changed since the task was accepted.
+  const settings = settingsFor(bulk.settings, honoured(bulk.settings, spooled.handling))
   const { taskId = 'direct', attempt, signal, context, owner } = task
   const { items: itemCount, list } = spooled
   const { items: pointer, status, maxReportBytes: maxBytes, resume, transaction } = settings

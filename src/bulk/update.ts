@@ -35,7 +35,8 @@ const UPDATE = {
 /**
  * Creates a handler for PATCH that changes many records. The body is a JSON object whose property
  * `updates` is an array; `items` names another place. Batches are atomic if the repository has a
- * transaction. The response is that of `bulkCreate`, with 200 if all items succeeded. An item whose
+ * transaction. Unless `atomic` is `true`, clients choose partial success with `Prefer:
+ * handling=lenient` (RFC 7240 section 4.4). The response is that of `bulkCreate`, with 200 if all items succeeded. An item whose
  * record does not exist is a 404. The report of an atomic batch names all such items, even if other
  * items are not valid.
  *
@@ -87,7 +88,7 @@ function updateSettings<T extends object, Change, Id extends ItemId>(
   }
   return {
     ...shared,
-    kind: 'update', method: 'PATCH', status: 200, schema, key,
+    kind: 'update', method: 'PATCH', status: 200, schema, key, atomic,
     writer: writerOf(repository),
     transaction: isAtomic('bulkUpdate', atomic, repository)
       ? (work, call) => repository.transaction((inside) => work(writerOf(inside)), call)

@@ -23,6 +23,12 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
   readonly concurrency?: number
   /** Asks the server to do the work as a task. Default: false. */
   readonly background?: boolean
+  /**
+   * Sends `Prefer: handling` (RFC 7240 section 4.4). `lenient`: a batch that is atomic by default is
+   * applied in part, and the report names the failed items. The server may ignore it. Default: the
+   * server decides.
+   */
+  readonly handling?: 'strict' | 'lenient'
   /** Called after each request. */
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void
 }
@@ -77,12 +83,15 @@ export async function bulk(
   settings: Settings, path: string, items: readonly unknown[], options: BulkOptions = {},
 ): Promise<BulkReport> {
   checkNames('bulk', options, [
-    ...WORK, 'method', 'items', 'maxItems', 'maxBodyBytes', 'concurrency', 'onProgress',
+    ...WORK, 'method', 'items', 'maxItems', 'maxBodyBytes', 'concurrency', 'handling', 'onProgress',
   ])
   const { maxItems = 1000, maxBodyBytes = 1_048_576, concurrency = 1, onProgress } = options
   checkWhole('bulk', { maxItems, maxBodyBytes, concurrency })
   if (!POINTER.test(options.items ?? '')) {
     throw new TypeError("bulk: items must be a JSON pointer such as '/updates'")
+  }
+  if (![undefined, 'strict', 'lenient'].includes(options.handling)) {
+    throw new TypeError("bulk: handling must be 'strict' or 'lenient'")
   }
   const run = new Run(settings, path, items, { ...options, maxItems, maxBodyBytes })
   const work = async (): Promise<void> => {
@@ -180,7 +189,7 @@ class Run {
     { start, texts }: Batch,
   ): Promise<{ readonly report?: BulkReport | undefined, readonly error?: ClientError }> {
     const { settings, path, key, options, around } = this
-    const { method = 'POST', signal, headers, statusPath, background = false } = options
+    const { method = 'POST', signal, headers, statusPath, background = false, handling } = options
     const body = around.join(`[${texts.join(',')}]`)
     let found: unknown
     try {
@@ -190,7 +199,7 @@ class Run {
         idempotencyKey: key === false ? false : `${key}-${start}-${texts.length}`,
         isOwnKey: options.idempotencyKey === undefined,
         question: ASKS_HARMLESSLY.has(method.toUpperCase()) && around.join('[]'),
-        ...signal && { signal }, ...headers && { headers },
+        ...signal && { signal }, ...headers && { headers }, ...handling && { handling },
         ...statusPath !== undefined && { statusPath },
       })
       found = await task.result(signal && { signal })

@@ -33,15 +33,18 @@ export interface Work extends SubmitOptions {
   /** True if this package has chosen `idempotencyKey`. */
   readonly isOwnKey?: boolean
   readonly question?: string | false
+  /** Sends the preference `handling` (RFC 7240 section 4.4). */
+  readonly handling?: 'strict' | 'lenient'
 }
 
 export async function start<R>(
   settings: Settings, path: string, work: Work,
 ): Promise<TaskHandle<R>> {
   const { method = 'POST', body, type = 'application/json', signal, once, background = true } = work
-  const { idempotencyKey, isOwnKey = idempotencyKey === undefined, wait, question } = work
+  const { idempotencyKey, isOwnKey = idempotencyKey === undefined, wait, question, handling } = work
   const preferences: (Preference | false)[] = [
     background && 'respond-async', wait !== undefined && `wait=${wait}`,
+    handling !== undefined && `handling=${handling}`,
   ]
   const prefer = preferences.filter((part) => part !== false).join(', ')
   const call: Call & { readonly method: string } = {

@@ -241,6 +241,13 @@ async function withKey<R extends HttpResponse | undefined>(
 }
 
 /** Adds names to the Vary header (RFC 9110 section 12.5.5), in place and without duplicates. */
+/** Adds preferences to those that a response says it honours (RFC 7240 section 3). */
+export function addApplied(headers: ResponseHeaders, preferences: readonly string[]): void {
+  if (preferences.length === 0) return
+  const present = headers['preference-applied'] ?? []
+  headers['preference-applied'] = joinLists([present, preferences].flat())
+}
+
 export function addVary(headers: ResponseHeaders, ...names: readonly string[]): void {
   const present = headers['vary']
   if (present === undefined) {

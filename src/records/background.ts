@@ -1,6 +1,6 @@
 import { describe, type Handler, type HttpRequest, type HttpResponse, type Operation } from '../http/exchange.js'
 import { parsePrefer, type Preferences } from '../http/fields/prefer.js'
-import { acknowledged, refuseIdempotencyKey } from '../http/respond.js'
+import { acknowledged, addApplied, refuseIdempotencyKey } from '../http/respond.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { AnyTaskDefinition } from '../tasks/definition/define.js'
 import type { KeptResponse, OpenRequest, TaskEndpoints } from '../tasks/http/endpoints.js'
@@ -40,6 +40,8 @@ export interface RecordWork<A> {
   readonly method: string
   /** Checks the headers and the query. */
   readonly ask: (request: HttpRequest<unknown>, prefer: Preferences) => A
+  /** Preferences of the request that a task honours, such as `return=minimal`. Default: none. */
+  readonly applied?: (asked: A) => readonly string[]
   readonly respond: (request: RecordRequest<A>) => MaybePromise<HttpResponse>
   readonly operation: (hasBackground: boolean) => Operation
 }
@@ -80,9 +82,11 @@ export function backgroundEndpoint<A, T extends AnyTaskDefinition>(
         const prefer = parsePrefer(request.headers['prefer'])
         const asked = work.ask(request, prefer)
         const open = endpoints.open(request, prefer)
-        const accept = (bytes?: AsyncIterable<Uint8Array>): Promise<HttpResponse> => (
-          open.accept(task, () => spool(open, request, asked, bytes))
-        )
+        const accept = async (bytes?: AsyncIterable<Uint8Array>): Promise<HttpResponse> => {
+          const response = await open.accept(task, () => spool(open, request, asked, bytes))
+          if (work.applied) addApplied(response.headers, work.applied(asked))
+          return response
+        }
         if (prefer.respondAsync) return accept()
         return work.respond({
           request, asked, owner: open.owner, context: open.context(), accept,

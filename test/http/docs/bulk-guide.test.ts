@@ -29,8 +29,8 @@ async function run(script: string): Promise<string[]> {
 
 test('SPEC 4.3, 4.4: the commands of docs/guide/bulk.md do what it says', async () => {
   const commands = blocks(section(page, 'Try it'), 'sh')
-  assert.equal(commands.length, 4)
-  const [created, updated, trimmed, background] = commands as [string, string, string, string]
+  assert.equal(commands.length, 5)
+  const [created, updated, lenient, trimmed, background] = commands as [string, string, string, string, string]
 
   const [report = '', status] = await run(created)
   const [shown = ''] = blocks(section(page, 'Try it'), 'json')
@@ -41,6 +41,10 @@ test('SPEC 4.3, 4.4: the commands of docs/guide/bulk.md do what it says', async 
   const [refused = '', refusal] = await run(updated)
   assert.equal(refusal, '422')
   assert.deepEqual((JSON.parse(refused) as { items: { status: number }[] }).items.map((item) => item.status), [424, 404])
+
+  const [partial = '', partialStatus] = await run(lenient)
+  assert.equal(partialStatus, '207')
+  assert.deepEqual((JSON.parse(partial) as { items: { status: number }[] }).items.map((item) => item.status), [200, 404])
 
   const [failed = ''] = await run(trimmed)
   assert.deepEqual((JSON.parse(failed) as { items: { index: number }[] }).items.map(({ index }) => index), [1])

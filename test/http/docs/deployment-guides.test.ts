@@ -102,7 +102,7 @@ test('The grace periods of deploy.md are longer than preStop and timeoutMs', () 
     Number(/terminationGracePeriodSeconds: (\d+)/.exec(yaml)?.[1]) * 1000,
     Number(/kill_timeout: ([\d_]+)/.exec(page)?.[1]?.replaceAll('_', '')),
     Number(/TimeoutStopSec=(\d+)/.exec(page)?.[1]) * 1000,
-    Number(/docker stop -t (\d+)/.exec(page)?.[1]) * 1000,
+    Number(/docker stop -t\s+(\d+)/.exec(page)?.[1]) * 1000,
   ]
   assert.deepEqual(waits.filter((wait) => !(wait >= least)), [])
 })

@@ -69,10 +69,10 @@ const thousand = (): UserDraft[] => drafts(1000).map((draft, at) => (at === AT ?
 
 type Told = BulkReport & { readonly status: number, readonly code?: string, readonly items: BulkItem[], readonly position?: { readonly item: number } }
 
-async function send(handler: Handler, body: unknown): Promise<Told> {
+async function send(handler: Handler, body: unknown, more: Record<string, string> = {}): Promise<Told> {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const method = text.startsWith('[') ? 'POST' : 'PATCH'
-  const answer = await handler({ ...fakeRequest({ body: text, headers: { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) } }), method })
+  const answer = await handler({ ...fakeRequest({ body: text, headers: { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)), ...more } }), method })
   let told = ''
   if (typeof answer?.body === 'string') told = answer.body
   else for await (const piece of answer?.body as AsyncIterable<Uint8Array | string>) told += typeof piece === 'string' ? piece : Buffer.from(piece).toString()
@@ -184,7 +184,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
   })
   test('SPEC 4.4.1, 4.4.2: an update of a thousand items with one unknown user writes none or 999', async () => {
     const users = await open()
-    const handler = (atomic: boolean) => bulkUpdate<UserRoleChange, Partial<User>, number>({
+    const handler = (atomic: boolean | 'if-possible') => bulkUpdate<UserRoleChange, Partial<User>, number>({
       schema: userRole, repository: users, atomic, id: ({ userId }) => userId, change: ({ role }) => ({ role }),
     })
     const before = await everybody(users)
@@ -194,6 +194,17 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
     assert.deepEqual(await everybody(users), before)
     const some = await send(handler(false), { updates })
     assert.deepEqual([some.status, some.summary], [207, { total: 1000, succeeded: 999, failed: 1 }])
+    assert.deepEqual(await everybody(users), before.map((user, at) => (at < 1000 && at !== AT ? { ...user, role: 'viewer' } : user)))
+  })
+  test('SPEC 4.4.2: Prefer: handling=lenient writes 999 of a thousand items that are atomic by default', async () => {
+    const users = await open()
+    const handler = bulkUpdate<UserRoleChange, Partial<User>, number>({
+      schema: userRole, repository: users, id: ({ userId }) => userId, change: ({ role }) => ({ role }),
+    })
+    const before = await everybody(users)
+    const updates = before.slice(0, 1000).map(({ id }, at) => ({ userId: at === AT ? 999_999_999 : id, role: 'viewer' }))
+    const some = await send(handler, { updates }, { prefer: 'handling=lenient' })
+    assert.deepEqual([some.status, some.summary, some.items[AT]?.status], [207, { total: 1000, succeeded: 999, failed: 1 }, 404])
     assert.deepEqual(await everybody(users), before.map((user, at) => (at < 1000 && at !== AT ? { ...user, role: 'viewer' } : user)))
   })
 }

@@ -55,6 +55,19 @@ describe('bulk on the reference server', () => {
     assert.deepEqual((missing.json as BulkReport).items?.map((item) => [item.status, item.error?.code]), [[424, 'not_applied'], [404, 'not_found']])
     assert.deepEqual(await users(), before)
   })
+  test('SPEC 4.4.2: PATCH /api/users/bulk-update with Prefer: handling=lenient changes the roles that it can', async () => {
+    const updates = (role: string) => [{ userId: 1, role }, { userId: 10_000_000, role }, { userId: 2, role: 'king' }, { userId: 3, role }]
+    const lenient = await update(updates('editor'), { prefer: 'handling=lenient' })
+    assert.deepEqual([lenient.status, (lenient.json as BulkReport).items?.map((item) => item.status)], [207, [200, 404, 422, 200]])
+    assert.equal(lenient.headers.get('preference-applied'), 'handling=lenient')
+    assert.match(lenient.headers.get('vary') ?? '', /\bPrefer\b/)
+    assert.deepEqual([(await users()).get(1)?.role, (await users()).get(3)?.role], ['editor', 'editor'])
+    const accepted = await update(updates('admin'), { prefer: 'respond-async, handling=lenient' })
+    assert.deepEqual([accepted.status, accepted.headers.get('preference-applied')], [202, 'respond-async, handling=lenient'])
+    const { json } = await client.ask('GET', accepted.headers.get('location') ?? '', { headers: { prefer: 'wait=20' } })
+    assert.deepEqual((json as { result?: BulkReport }).result?.items?.map((item) => item.status), [200, 404, 422, 200])
+    assert.deepEqual([(await users()).get(1)?.role, (await users()).get(3)?.role], ['admin', 'admin'])
+  })
   test('SPEC 8.1: a body that is too large or of another type is rejected', async () => {
     const size = (await users()).size
     assert.equal((await create('x', { 'content-type': 'application/x-ndjson' })).status, 415)
