@@ -76,7 +76,7 @@ const isQueue = (given: unknown): boolean => (
 
 const OPTIONS = {
   name: ofTask, input: ofTask, check: ofTask, output: ofTask, schedule: ofTask, timeoutMs: ofTask,
-  attempts: ofTask, backoff: ofTask, pool: ofTask, priority: ofTask, retentionMs: ofTask,
+  attempts: ofTask, backoff: ofTask, pool: ofTask, priority: ofTask, retentionMs: ofTask, failedRetentionMs: ofTask,
   maxPerOwner: ofTask, maxRunningPerOwner: ofTask, shared: ofTask,
   queue: value('a Queue of bullmq 4 or later', isQueue, { required: true }),
   events: value('a QueueEvents of bullmq 4 or later', hasMethod('on'), { required: true }),

@@ -132,7 +132,7 @@ const ofTask = value()
 
 const EXPORT = {
   name: ofTask, input: ofTask, check: ofTask, external: ofTask, timeoutMs: ofTask, attempts: ofTask,
-  backoff: ofTask, retentionMs: ofTask, maxPerOwner: ofTask, shared: ofTask, maxFileBytes: ofTask,
+  backoff: ofTask, retentionMs: ofTask, failedRetentionMs: ofTask, maxPerOwner: ofTask, shared: ofTask, maxFileBytes: ofTask,
   maxRunningPerOwner: ofTask, version: ofTask, pool: ofTask, priority: ofTask, schedule: ofTask,
   records: func({ required: true }),
   total: func(),

@@ -16,7 +16,7 @@ export interface PartialResultsOptions {
   readonly store: Store
   /**
    * Time after which a partial result is dropped, even if its task is still there, in milliseconds.
-   * At least `retentionMs` of the tasks. Choose more than that and the longest run together.
+   * At least `retentionMs` and `failedRetentionMs` of the tasks. Choose more than that and the longest run together.
    * @default 604_800_000 (a week)
    */
   readonly keepMs?: number
@@ -59,7 +59,7 @@ export interface PartialResults<T> {
    * `?after=` is the id of the last one that the client has. `Last-Event-ID` takes precedence.
    *
    * @throws {TypeError} `createTasks` has another store; a definition lacks `external`; `keepMs` is less
-   * than its `retentionMs`
+   * than its `retentionMs` or `failedRetentionMs`
    *
    * @example
    * import { partialResults } from 'longhaul/partial'
@@ -126,8 +126,8 @@ export function partialResults<T = unknown>(options: PartialResultsOptions): Par
       for (const { name, run, external: owned } of definitions) {
         if (!runs.has(run)) continue
         if (owned !== external) throw new TypeError(`partialResults: the definition ${name} needs its property external, too`)
-        if (core.retentionMs(name) <= limits.keepMs) continue
-        throw new TypeError(`partialResults: keepMs must be at least retentionMs of the task ${name}`)
+        if (core.longestRetentionMs(name) <= limits.keepMs) continue
+        throw new TypeError(`partialResults: keepMs must be at least retentionMs and failedRetentionMs of the task ${name}`)
       }
       return createEndpoint(store, endpoints)
     },

@@ -250,7 +250,7 @@ export function limitOf(
 async function renewForLater(
   core: TaskCore, definition: AnyTaskDefinition, external: string, start: Start,
 ): Promise<void> {
-  const ttlMs = start.delayMs + core.settings.pendingMs + core.retentionMs(definition.name)
+  const ttlMs = start.delayMs + core.settings.pendingMs + core.longestRetentionMs(definition.name)
   if (!await renewExternal(core.context, definition, { name: external }, ttlMs)) {
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }

@@ -34,7 +34,7 @@ export async function cancelTask(
     }, undefined)
     const kept = await outsideFiles(core, task, detailsOf(task), 'cancelled')
     const changed = await core.change(task, { version: task.version }, {
-      status: 'cancelled', files: kept, keepMs: core.retentionMs(task.name),
+      status: 'cancelled', files: kept, keepMs: core.retentionMs(task.name, 'cancelled'),
       callbackMs: callback && 0,
       details: {
         ...details, ...attempts && { attempts },
@@ -90,7 +90,7 @@ export async function retryTask(
 async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Promise<Details> {
   const { external, blobs: files = [], callback, inputs, failure, ...details } = detailsOf(task)
   const { pendingMs, blobs } = core.settings
-  const keptMs = pendingMs + core.retentionMs(task.name) + MARGIN_MS
+  const keptMs = pendingMs + core.longestRetentionMs(task.name) + MARGIN_MS
   const isRenewed = external === undefined || await renewing(async () => (
     renewExternal(core.context, core.definition(task.name), { name: external, task }, keptMs)
   ))
@@ -152,7 +152,7 @@ export async function abandonTask(core: TaskCore, task: StoredTask): Promise<voi
   }
   const change: TaskChange = isFinalStatus(task.status) ? { details, callbackMs: null } : {
     status: 'failed', details: withFailure(details, failureOf('task_interrupted')),
-    keepMs: core.retentionMs(task.name),
+    keepMs: core.retentionMs(task.name, 'failed'),
   }
   try {
     await core.change(task, { version: task.version }, change)

@@ -269,7 +269,7 @@ export class RunningTask implements OwnRun {
     return after(
       hasOutside(details) ? outsideFiles(core, task, details, status) : undefined,
       (kept) => after(this.change({
-        status, result, files: kept, details, keepMs: core.retentionMs(task.name),
+        status, result, files: kept, details, keepMs: core.retentionMs(task.name, status),
         callbackMs: callback && 0,
       }), ({ task: now }) => this.afterEnd(now, result)),
     )
@@ -370,7 +370,7 @@ export class RunningTask implements OwnRun {
   /** Renews what the task has outside of the engine, for a wait. Throws 410 `gone`. */
   private async renewOutside(definition: AnyTaskDefinition, keepMs: number): Promise<void> {
     const { core, core: { settings: { blobs } }, task, task: { id, name }, details } = this
-    const ttlMs = keepMs + core.retentionMs(name) + MARGIN_MS
+    const ttlMs = keepMs + core.longestRetentionMs(name) + MARGIN_MS
     const resource = details.external === undefined
       ? undefined : { name: details.external, task: { ...task, details } }
     if (resource && !await renewExternal(core.context, definition, resource, ttlMs)) {
@@ -388,7 +388,7 @@ export class RunningTask implements OwnRun {
     return new RunFiles({
       taskId: task.id, run, blobs, stop,
       maxFileBytes: definition.maxFileBytes ?? maxFileBytes,
-      ttlMs: waitMs + definition.timeoutMs + core.retentionMs(task.name) + MARGIN_MS,
+      ttlMs: waitMs + definition.timeoutMs + core.longestRetentionMs(task.name) + MARGIN_MS,
       reserve: async (slots) => {
         const fileRuns = withFileRun(this.details.fileRuns, run, slots)
         const dropped = droppedFileKeys({ id: task.id, ...this.details }, fileRuns)

@@ -45,6 +45,7 @@ export interface CoreSettings {
   readonly work: readonly string[]
   readonly direct?: 'request' | 'task' | undefined
   readonly retentionMs: number
+  readonly failedRetentionMs?: number | undefined
   readonly pendingMs: number
   readonly unknownTaskMs: number
   readonly maxInputBytes: number
@@ -135,8 +136,17 @@ export class TaskCore {
     return this.settings.definitions.get(name)
   }
 
-  retentionMs(name: string): number {
-    return this.definition(name)?.retentionMs ?? this.settings.retentionMs
+  /** Time for which a final task with this status is kept, in milliseconds. */
+  retentionMs(name: string, status: TaskStatus): number {
+    const { settings } = this
+    const { retentionMs, failedRetentionMs } = this.definition(name) ?? {}
+    const kept = retentionMs ?? settings.retentionMs
+    return status === 'failed' ? failedRetentionMs ?? settings.failedRetentionMs ?? kept : kept
+  }
+
+  /** Maximum time for which a task is kept once it is final, in milliseconds. */
+  longestRetentionMs(name: string): number {
+    return Math.max(this.retentionMs(name, 'completed'), this.retentionMs(name, 'failed'))
   }
 
   async change(from: StoredTask, expected: Expected, change: TaskChange): Promise<Moved> {
@@ -164,7 +174,7 @@ export class TaskCore {
     const definition = this.definition(task.name)
     const resource = { name: external, task }
     if (task.status === 'completed') return releaseExternal(this.context, definition, resource)
-    const ttlMs = this.retentionMs(task.name) + MARGIN_MS
+    const ttlMs = this.retentionMs(task.name, task.status) + MARGIN_MS
     await renewExternal(this.context, definition, resource, ttlMs).catch(() => undefined)
   }
 

@@ -46,6 +46,8 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly direct?: 'request' | 'task'
   /** Time for which a finished task is kept, in milliseconds. Default 24 hours. */
   readonly retentionMs?: number
+  /** Time for which a failed task is kept, in milliseconds. Default: `retentionMs`. */
+  readonly failedRetentionMs?: number
   /** Maximum time for which an unfinished task is kept, in milliseconds. Default 7 days. */
   readonly pendingMs?: number
   /** Maximum size of an input, in bytes of JSON. Default 1 MiB. */
@@ -135,7 +137,7 @@ const OPTIONS = {
   definitions: value(), worker: value(), pools: value(),
   direct: oneOf(['request', 'task']),
   concurrency: whole({ min: 1, default: 10 }),
-  retentionMs: duration({ min: 1000, default: DAY_MS }),
+  retentionMs: duration({ min: 1000, default: DAY_MS }), failedRetentionMs: duration({ min: 1000 }),
   pendingMs: duration({ min: 1000, default: 7 * DAY_MS }),
   maxInputBytes: bytes({ default: 2 ** 20 }), maxResultBytes: bytes({ default: 2 ** 20 }),
   maxFileBytes: bytes({ default: 10 * 2 ** 30 }), maxFileBytesPerOwner: bytes(),

@@ -51,6 +51,11 @@ export interface TaskSettings {
   /** Time for which a finished task is kept, in milliseconds. Default: that of `createTasks`. */
   readonly retentionMs?: number
   /**
+   * Time for which a failed task is kept, in milliseconds. Default: that of `createTasks`, otherwise
+   * `retentionMs`.
+   */
+  readonly failedRetentionMs?: number
+  /**
    * Maximum number of unfinished tasks of this kind for one owner. More get a 429 `too_many_tasks`.
    * A client without an owner counts by its principal, or by its network address. `tasks.submit`
    * without `owner` is not counted. Default: for requests, 100 unfinished tasks of all kinds without
@@ -216,7 +221,7 @@ const OPTIONS = {
   timeoutMs: timer({ default: 600_000 }), attempts: whole({ min: 1, default: 1 }),
   backoff: value('an object', (given) => typeof given === 'object', { default: BACKOFF }),
   pool: { ...POOL_NAME, default: DEFAULT_POOL }, priority: { ...PRIORITY, default: 0 },
-  retentionMs: duration({ min: 1000 }),
+  retentionMs: duration({ min: 1000 }), failedRetentionMs: duration({ min: 1000 }),
   maxPerOwner: whole({ min: 1, max: Number.MAX_SAFE_INTEGER, infinity: true }),
   maxRunningPerOwner: whole({ min: 1 }),
   asks: value('an object of Standard Schemas by their names', isAsks),
