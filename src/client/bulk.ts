@@ -1,9 +1,12 @@
 import type { BulkItem, BulkReport as SentReport } from '../wire/report.js'
+import { Transfer } from './download.js'
 import {
   checkNames, checkWhole, ClientError, isClientError, isObject, unchecked,
 } from './errors.js'
+import { readNdjson } from './ndjson.js'
 import type { Settings } from './options.js'
 import { newKey } from './retry.js'
+import { toUrlBelow } from './status-resource.js'
 import { start as submit, WORK, type SubmitOptions } from './submit.js'
 
 /** Options of `bulk`. */
@@ -39,6 +42,7 @@ export type BulkReport = Required<SentReport>
 const POINTER = /^(?:\/(?:[^~/]|~[01])*)*$/
 /** Methods with which a request without items changes nothing. A PUT may delete records. */
 const ASKS_HARMLESSLY = new Set(['POST', 'PATCH'])
+const ONLY_FAILED = /[?&]only=failed(?:[&#]|$)/
 const BULK_FAILED = Symbol.for('longhaul.BulkFailedError')
 
 /** A bulk operation that failed in part or as a whole. Test for it with `isBulkFailed`. */
@@ -203,6 +207,9 @@ class Run {
         ...statusPath !== undefined && { statusPath },
       })
       found = await task.result(signal && { signal })
+      if (task.statusUrl !== undefined && isSummary(found)) {
+        found = { ...found, items: await this.storedItems(task.statusUrl) }
+      }
     } catch (error) {
       const report = isClientError(error) ? readReport(error.body) : undefined
       if (!isClientError(error) || !(report || error.status === 413)) throw error
@@ -212,6 +219,18 @@ class Run {
     if (report) return { report }
     const message = 'The response is not the report of a bulk request.'
     throw new ClientError('bad_answer', message, { status: 200, body: found })
+  }
+
+  /** Reads the items of a report that is too large for the status of its task. */
+  private async storedItems(statusUrl: string): Promise<BulkItem[]> {
+    const { settings, path, options: { signal } } = this
+    const url = toUrlBelow(new URL(statusUrl), 'items')
+    if (ONLY_FAILED.test(path)) url.searchParams.set('only', 'failed')
+    const bytes = new Transfer(settings, url, signal ? { signal } : {}, settings.base.origin)
+    const items: BulkItem[] = []
+    const lines = readNdjson<BulkItem>(bytes, { maxLineBytes: Number.MAX_SAFE_INTEGER })
+    for await (const item of lines) items.push(item)
+    return items
   }
 
   /** Adds a report, with indexes and pointers counted from the first item of all. */
@@ -240,6 +259,12 @@ class Run {
     }
     this.parts.push(...parts.reverse())
   }
+}
+
+/** Returns true for a report without its items. */
+function isSummary(body: unknown): body is Omit<SentReport, 'items'> {
+  const { summary, items } = unchecked<SentReport>(body)
+  return isObject(summary) && items === undefined
 }
 
 function readReport(body: unknown): BulkReport | undefined {

@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import { describe, test, type TestContext } from 'node:test'
 import { createTasks, router, taskEndpoints } from 'longhaul'
 import { bulkUpdate, bulkItems } from 'longhaul/bulk'
-import { createClient } from 'longhaul/client'
+import { createClient, isBulkFailed } from 'longhaul/client'
 import { memory } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
 import { listen } from '../../kit/listen.js'
@@ -12,8 +12,8 @@ import { listen } from '../../kit/listen.js'
 interface Change { readonly id: number, readonly name: string }
 type Names = ReadonlyMap<number, string>
 
-/** Names 1 to `count`, which a batch changes as a whole by default. */
-async function serve(t: TestContext, { count = 3, maxInlineBytes = 262_144 } = {}) {
+/** Names 1 to `count`, which a batch changes as a whole by default. `hasItems`: serves the items of reports. */
+async function serve(t: TestContext, { count = 3, maxInlineBytes = 262_144, hasItems = true } = {}) {
   const names = new Map(Array.from({ length: count }, (_, at) => [at + 1, 'old']))
   const repository = {
     update: (id: number, name: string) => (names.has(id) ? names.set(id, name) && { id, name } : undefined),
@@ -33,7 +33,8 @@ async function serve(t: TestContext, { count = 3, maxInlineBytes = 262_144 } = {
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const server = createServer()
   attach(server, router({
-    'PATCH /names': update.handler(endpoints), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status, 'GET|HEAD /tasks/{id}/items': bulkItems({ endpoints, blobs }),
+    'PATCH /names': update.handler(endpoints), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status,
+    ...hasItems && { 'GET|HEAD /tasks/{id}/items': bulkItems({ endpoints, blobs }) },
   }))
   const running = await listen(server)
   t.after(async () => {
@@ -65,5 +66,31 @@ describe('the option handling of client.bulk', () => {
   test('rejects another value', async (t) => {
     const { client } = await serve(t)
     await assert.rejects(client.bulk('/names', to('new', 1), { ...options, handling: 'loose' as never }), /handling must be/)
+  })
+})
+
+describe('client.bulk in the background, with a report that is not in the status', () => {
+  test('reads the items of each batch, with indexes that count from the first item of all', async (t) => {
+    const { client, names } = await serve(t, { count: 2500, maxInlineBytes: 1000 })
+    const ids = Array.from(names.keys(), (id) => (id === 1700 ? 9999 : id))
+    const { summary, items } = await client.bulk('/names', to('new', ...ids), { ...options, background: true, handling: 'lenient' })
+    assert.deepEqual(summary, { total: 2500, succeeded: 2499, failed: 1 })
+    assert.deepEqual(items.map(({ index, status, id }) => [index, status, id]), ids.map((id, at) => [at, ...id === 9999 ? [404, undefined] : [200, id]]))
+  })
+  test('reads items whose list is larger than the default of maxInlineBytes', async (t) => {
+    const { client, names } = await serve(t, { count: 10_000 })
+    const report = await client.bulk('/names', to('new', ...names.keys()), { ...options, background: true, maxItems: 10_000 })
+    assert.deepEqual([report.summary.succeeded, report.items.length, report.items.at(-1)?.index], [10_000, 10_000, 9999])
+  })
+  test('reads the failed items only if the path asks for them', async (t) => {
+    const { client } = await serve(t, { maxInlineBytes: 0 })
+    const report = await client.bulk('/names?only=failed', to('new', 1, 9, 3), { ...options, background: true, handling: 'lenient' })
+    assert.deepEqual([report.summary.total, report.items.map(({ index, status }) => [index, status])], [3, [[1, 404]]])
+  })
+  test('rejects with the error of a server that does not have the items', async (t) => {
+    const { client } = await serve(t, { maxInlineBytes: 0, hasItems: false })
+    const error = await client.bulk('/names', to('new', 1, 2), { ...options, background: true }).catch((thrown: unknown) => thrown)
+    assert.ok(isBulkFailed(error))
+    assert.equal((error.cause as { status?: number }).status, 404)
   })
 })
