@@ -20,7 +20,7 @@ function testsOf(open: BrokenEngine['open'], isInMemory = false): Map<string, ()
 }
 
 // The test that has to notice a fault fails because of what it asserts.
-describe('The suite of engines notices', { concurrency: 4 }, () => {
+describe('The suite of engines notices', { concurrency: 8 }, () => {
   for (const { fault, caughtBy, open, isInMemory } of BROKEN_ENGINES) {
     test(fault, async () => {
       const body = testsOf(open, isInMemory).get(caughtBy)
