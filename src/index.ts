@@ -37,6 +37,7 @@ export type {
   CancelledTask, CompletedTask, FailedTask, InputRequiredTask, PastAttempt, ProcessingTask, QueuedTask,
   ScheduledTask, Task, TaskCallback, TaskInput,
 } from './tasks/record/view.js'
+export type { LogLine } from './tasks/record/run-log.js'
 export type { FailureDetails, RunFailure, StoredError } from './tasks/record/stored-failure.js'
 export type { JsonForm, JsonSafe } from './tasks/definition/json-values.js'
 export type { SubmitOptions } from './tasks/core/accept-task.js'

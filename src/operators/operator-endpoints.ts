@@ -11,7 +11,7 @@ import { func, oneOf, readOptions, value, type OptionTable } from '../runtime/op
 import type { Definitions } from '../tasks/definition/define.js'
 import { createEndpoints } from '../tasks/http/endpoints.js'
 import {
-  array, object, TASK_STATUSES, taskFormat, text, type TaskFormat,
+  array, object, TASK_STATUSES, taskFormat, text, time, type TaskFormat,
 } from '../tasks/http/formats.js'
 import { accepted, listOperations } from '../tasks/http/operations.js'
 import { readListFilter } from '../tasks/http/lists.js'
@@ -25,8 +25,9 @@ import { createOverview } from './overview.js'
 import { createPause, createPools } from './pools.js'
 import type { RetryFilter, RetryTasks } from './retry-tasks.js'
 import type { StoredTask } from '../engine/task.js'
+import type { LogLine } from '../tasks/record/run-log.js'
 import type { FailureDetails } from '../tasks/record/stored-failure.js'
-import { failureOfTask } from '../tasks/record/view.js'
+import { forOperators as onlyForOperators } from '../tasks/record/view.js'
 
 /** Options of `operatorEndpoints`. */
 export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions = Definitions> {
@@ -39,7 +40,7 @@ export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions
    * It may throw an `HttpError` instead.
    */
   readonly operator: (request: HttpRequest<C>) => MaybePromise<boolean>
-  /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. Operators see `owner` and `failure`, too. */
+  /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. Operators see `owner`, `failure` and `log`, too. */
   readonly format?: TaskFormat
   /** Effect of a DELETE of the status resource, as in `taskEndpoints`. Default `cancel`. */
   readonly remove?: 'cancel' | 'forget'
@@ -204,17 +205,24 @@ const failureSchema = {
   description: 'The real error of the last failed run. Clients do not see it',
 }
 
-/** Adds the owner and the real errors to the bodies of a format. */
+const logSchema = {
+  ...array(object({
+    at: time, attempt: { type: 'integer', minimum: 1 }, text,
+  } satisfies Properties<LogLine>, 'at', 'attempt', 'text')),
+  description: 'The last lines that the runs have logged. Clients do not see them',
+}
+
+/** Adds the owner, the real errors and the log to the bodies of a format. */
 function forOperatorsOnly(format: TaskFormat): TaskFormat {
   return {
     ...format,
-    schema: { title: 'Owned task', allOf: [object({ owner: text, failure: failureSchema }), format.schema] },
+    schema: { title: 'Owned task', allOf: [object({ owner: text, failure: failureSchema, log: logSchema }), format.schema] },
     toText: (task, statusPath) => {
       const body = format.toText(task, statusPath)
       const { owner } = task
-      const failure = failureOfTask(task)
-      const shown: unknown = owner === undefined && !failure ? undefined : JSON.parse(body)
-      return isJsonObject(shown) ? JSON.stringify({ owner, ...shown, failure }) : body
+      const { failure, log } = onlyForOperators(task)
+      const shown: unknown = owner === undefined && !failure && !log ? undefined : JSON.parse(body)
+      return isJsonObject(shown) ? JSON.stringify({ owner, ...shown, failure, log }) : body
     },
   }
 }

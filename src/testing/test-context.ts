@@ -52,6 +52,8 @@ export interface AskedQuestion extends AnyQuestion {
 export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunContextOf<D> & {
   /** The calls of `progress` so far, oldest first. */
   readonly reports: readonly ProgressReport[]
+  /** The lines of `log` so far, oldest first. */
+  readonly logged: readonly string[]
   /** The files that `run` has written, in the order in which they were completed. */
   readonly written: readonly TestFile[]
   /** The values that `checkpoint.save` got so far, oldest first, as they are read back. */
@@ -91,6 +93,7 @@ export function testContext<D extends AnyTaskDefinition>(
   }
   const controller = new AbortController()
   const reports: ProgressReport[] = []
+  const logged: string[] = []
   const files = new TestFiles(controller.signal)
   const saved: unknown[] = []
   const asked: AskedQuestion[] = []
@@ -101,6 +104,7 @@ export function testContext<D extends AnyTaskDefinition>(
     external: external ?? (definition.external && randomUUID()), context,
     signal: controller.signal,
     progress: (done, total, message, unit) => { reports.push({ done, total, message, ...unit !== undefined && { unit } }) },
+    log: (line) => { logged.push(line) },
     checkpoint: {
       value: options.checkpoint,
       async save(value) {
@@ -120,7 +124,7 @@ export function testContext<D extends AnyTaskDefinition>(
       if ('details' in outcome) throw httpError('invalid_input', { details: outcome.details })
       return outcome.value as never
     },
-    reports, asked, saved, written: files.written,
+    reports, logged, asked, saved, written: files.written,
     abort: (reason) => { controller.abort(reason) },
   }
   return made

@@ -260,9 +260,9 @@ export async function asking(): Promise<void> {
 
 /** The JSON form of a member of a task. */
 type Json<T> = T extends Date ? string : T extends object ? { [K in keyof T]: Json<T[K]> } : T
-/** The members of the server's task in a status, as they are on the wire, where `failure` never is. */
+/** The members of the server's task in a status, as they are on the wire, without `failure` and `log`. */
 type OnWire<S extends Task['status']> =
-  Omit<Required<Json<Omit<Extract<Task, { status: S }>, 'result' | 'failure'>>>, 'status'>
+  Omit<Required<Json<Omit<Extract<Task, { status: S }>, 'result' | 'failure' | 'log'>>>, 'status'>
 /** The members of the client's task in a status. A server may leave out most of them. */
 type AtClient<S extends TaskStatus['status']> =
   Omit<Required<Extract<TaskStatus, { status: S }>>, 'status' | 'result' | 'body'>

@@ -16,6 +16,7 @@ import {
 } from '../record/details.js'
 import { publishStep, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
+import { withLine } from '../record/run-log.js'
 import { toStoredError, withError, withInput } from '../record/stored-failure.js'
 import { NO_FILES } from '../definition/file-content.js'
 import { NO_ASK } from '../definition/asks.js'
@@ -176,6 +177,10 @@ export class RunningTask implements OwnRun {
         if (this.isOver) return
         this.progress ??= new ProgressWriter((progress) => this.write({ progress }), progressIntervalMs)
         this.progress.report(done, total, message, unit)
+      },
+      // Without a write: the next change of the details has it.
+      log: (line) => {
+        if (!this.isOver) this.details = { ...this.details, log: withLine(this.details.log ?? [], attempt, line) }
       },
       files: this.files ?? NO_FILES, ask: definition.asks === undefined ? NO_ASK : this.openAsks(definition),
       timeoutMs: definition.timeoutMs, maxResultBytes,

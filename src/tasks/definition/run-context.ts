@@ -36,6 +36,12 @@ export interface TaskContext<C = unknown, P = unknown, A = unknown> {
    * spaced out, and a failed one never fails the task. `unit` has at most 50 characters.
    */
   readonly progress: (done: number, total?: number, message?: string, unit?: string) => void
+  /**
+   * Logs a line for operators: `log('page 7 was empty')`. The task keeps the last 100 lines of all its runs,
+   * at most 8 KiB together and 1 KiB each. Clients never see them. Lines cause no writes: they are stored
+   * with the next progress and at the end of the run. A synchronous request keeps none.
+   */
+  readonly log: (line: string) => void
   /** Writes files of the result. The definition needs `files: true`. */
   readonly files: TaskFiles
   /** Needs the option `checkpoint` of `defineTask`. For a synchronous request, `save` keeps nothing. */

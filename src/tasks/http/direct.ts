@@ -63,7 +63,7 @@ export async function runHere<C>(
     const options: RunOptions = {
       taskId: undefined, attempt: 1, lastAttempt: true, workId: undefined, owner, external: undefined,
       context: ownContext,
-      progress: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
+      progress: () => undefined, log: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
       ask: NO_ASK,
       stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
     }

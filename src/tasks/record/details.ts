@@ -3,6 +3,7 @@ import type { StoredTask } from '../../engine/task.js'
 import { ERROR_CODES } from '../../http/errors.js'
 import type { Inputs } from './inputs.js'
 import type { RecordFiles } from './outside.js'
+import type { LogLine } from './run-log.js'
 import type { StoredFailures } from './stored-failure.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { cutText } from '../../runtime/text.js'
@@ -64,6 +65,8 @@ export type Details = RecordFiles & {
   readonly errorFields?: ErrorFields | undefined
   /** The real errors of the last runs, until the task is completed. Clients never see them. */
   readonly failure?: StoredFailures | undefined
+  /** Lines that the runs have logged. Clients never see them. */
+  readonly log?: readonly LogLine[] | undefined
   readonly callback?: CallbackDetails | undefined
   readonly inputs?: Inputs | undefined
 }

@@ -105,9 +105,14 @@ const CONTROLS = /[^\P{Cc}\n\t]/gu
 
 function take(text: string, max: number, space: Space): string {
   const limit = Math.min(max, space.left)
-  const taken = cutBytes(cutText(text, max + 1).replaceAll(CONTROLS, '\uFFFD'), limit)
+  const taken = storableText(text, limit)
   space.left -= Buffer.byteLength(JSON.stringify(taken))
   return taken
+}
+
+/** Returns a text that every engine stores, of at most `max` bytes as a JSON string. */
+export function storableText(text: string, max: number): string {
+  return cutBytes(cutText(text, max + 1).replaceAll(CONTROLS, '\uFFFD'), max)
 }
 
 /** Cuts a text so that it has at most `max` bytes as a JSON string, its quotation marks included. */

@@ -2,6 +2,7 @@ import { HttpError, httpError } from '../../http/errors.js'
 import type { AnyTaskDefinition, NameOf, ResultOf } from '../definition/define.js'
 import { callbackText, type Details } from './details.js'
 import { openInputsText } from './inputs.js'
+import type { LogLine } from './run-log.js'
 import { toFailureDetails, type FailureDetails } from './stored-failure.js'
 import type { ListedStatus } from '../../engine/engine.js'
 import type { StoredTask, TaskStatus } from '../../engine/task.js'
@@ -97,6 +98,8 @@ interface AnyStatus<T extends AnyTaskDefinition> {
    * JSON of the task lack it, so that no response shows it by mistake.
    */
   readonly failure?: FailureDetails
+  /** The last lines that its runs have logged, the oldest first. Who has it: as `failure`. Not enumerable. */
+  readonly log?: readonly LogLine[]
   readonly callback?: TaskCallback
   readonly createdAt: Date
   readonly startAt?: Date
@@ -187,17 +190,21 @@ export function bodyOf(task: StoredTask): wire.TaskBody<wire.TaskFile> {
   return JSON.parse(taskText(task)) as wire.TaskBody<wire.TaskFile>
 }
 
-/** Returns the real errors of a task. Not for clients. */
-export function failureOfTask(task: StoredTask): FailureDetails | undefined {
-  const { failure, context }: Details = task.details
-  return failure && toFailureDetails(failure, context)
+/** Returns what operators and the application's own code see of a task beside what clients see. */
+export function forOperators(
+  { details }: StoredTask,
+): { readonly failure?: FailureDetails | undefined, readonly log?: readonly LogLine[] | undefined } {
+  const { failure, context, log }: Details = details
+  return { failure: failure && toFailureDetails(failure, context), log }
 }
 
 /** Returns a task for the application's own code, which also sees the real errors. */
 export function toOwnTask(stored: StoredTask): Task {
   const task = toTask(stored)
-  const value = failureOfTask(stored)
-  return value === undefined ? task : Object.defineProperty(task, 'failure', { value })
+  for (const [name, value] of Object.entries(forOperators(stored))) {
+    if (value !== undefined) Object.defineProperty(task, name, { value })
+  }
+  return task
 }
 
 /** Returns a task as its owner sees it. */

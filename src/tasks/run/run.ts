@@ -114,6 +114,7 @@ class RunContext implements TaskContext {
   readonly external: string | undefined
   readonly context: unknown
   readonly progress: TaskContext['progress']
+  readonly log: TaskContext['log']
   readonly files: TaskContext['files']
   readonly checkpoint: TaskContext['checkpoint']
   readonly ask: TaskContext['ask']
@@ -122,7 +123,7 @@ class RunContext implements TaskContext {
 
   constructor(options: RunOptions) {
     const {
-      taskId, attempt, lastAttempt, workId, owner, external, context, progress, files, checkpoint, ask,
+      taskId, attempt, lastAttempt, workId, owner, external, context, progress, log, files, checkpoint, ask,
     } = options
     this.taskId = taskId
     this.attempt = attempt
@@ -132,6 +133,7 @@ class RunContext implements TaskContext {
     this.external = external
     this.context = context
     this.progress = progress
+    this.log = log
     this.files = files
     this.checkpoint = checkpoint
     this.ask = ask
