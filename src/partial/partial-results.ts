@@ -28,6 +28,13 @@ export interface PartialResultsOptions {
    * @default 1_048_576
    */
   readonly maxBytes?: number
+  /**
+   * Time for which partial results are gathered after a write to the store, in milliseconds. A longer
+   * time makes fewer writes, and readers get the results later. The first result, enough for a whole
+   * part, and the end of `run` do not wait. At most 10 seconds.
+   * @default 20
+   */
+  readonly gatherMs?: number
 }
 
 /**
@@ -76,6 +83,7 @@ const OPTIONS = {
   keepMs: duration({ min: 1000, default: 7 * 86_400_000 }),
   maxResults: whole({ min: 10, max: 1_000_000, default: 10_000 }),
   maxBytes: whole({ min: 65_536, max: 16_777_216, default: 1_048_576 }),
+  gatherMs: duration({ min: 0, max: 10_000, default: 20 }),
 } satisfies OptionTable<PartialResultsOptions>
 
 /**

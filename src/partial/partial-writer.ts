@@ -15,8 +15,6 @@ const PART_BYTES = 16_384
 const MAX_RESULT_BYTES = 65_536
 /** Bytes that may wait to be written. Beyond them `emit` waits. */
 const MAX_WAITING_BYTES = 65_536
-/** Time for which partial results are gathered after a write, in milliseconds. */
-const GATHER_MS = 20
 /** Maximum number of runs that a log knows. A reader that has results of older ones is told of a gap. */
 const MAX_WRITINGS = 100
 
@@ -25,6 +23,8 @@ export interface Limits {
   readonly keepMs: number
   readonly maxResults: number
   readonly maxBytes: number
+  /** Pause between two writes, in milliseconds. */
+  readonly gatherMs: number
 }
 
 /** Returns a partial result as JSON. Throws a `TypeError` if it is not JSON, or too large. */
@@ -61,13 +61,14 @@ export class PartialWriter {
   /** Number of calls of `emit` and `clear`. `done` counts those that are complete. */
   private calls = 0
   private done = 0
-  private readonly writes = new PacedWrites(() => this.writeSome(), GATHER_MS)
+  private readonly writes: PacedWrites
   private failure: { readonly error: unknown } | undefined
 
   private constructor(
     private readonly store: Store, private readonly run: EmittingRun, private readonly limits: Limits,
   ) {
     const { owner, signal } = run
+    this.writes = new PacedWrites(() => this.writeSome(), limits.gatherMs)
     this.retry = new StoreRetry(store.shared, signal)
     this.options = { ttlMs: limits.keepMs, evictable: true, owner }
     this.record = logRecord(store, run.task, this.options)

@@ -256,7 +256,7 @@ describe('the resource of partial results', () => {
       return { tasks, endpoints: taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' }) }
     }
     const kept = create(defineTask({ name: 'kept', external: words.external, run }))
-    assert.throws(() => words.endpoint(kept.endpoints), { message: 'partialResults: keepMs must be at least retentionMs of the task kept' })
+    assert.throws(() => words.endpoint(kept.endpoints), { message: 'partialResults: keepMs must be at least retentionMs and failedRetentionMs of the task kept' })
     assert.throws(() => other.endpoint(kept.endpoints), { message: 'partialResults: pass the store that createTasks has' })
     const without = defineTask({ name: 'without', run })
     for (const definition of [without, defineTask({ name: 'without', external, run })]) {

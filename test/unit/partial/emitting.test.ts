@@ -9,7 +9,8 @@ import type { Store } from '../../../src/stores/store.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { testContext } from '../../../src/testing/index.js'
-import { deferred, keepAlive } from '../../kit/wait.js'
+import { Spy, SpyStore } from '../kit/tasks.js'
+import { deferred, keepAlive, pause } from '../../kit/wait.js'
 
 // Timers of the library let a process end.
 keepAlive({ after })
@@ -42,6 +43,23 @@ describe('a run that emits', () => {
     process.off('unhandledRejection', note)
     assert.deepEqual(unhandled, [])
     assert.deepEqual(await stored(store), ['"first"', '"first"', '"short"'])
+  })
+
+  test('gathers results for gatherMs after a write, and its end does not wait for them', async () => {
+    const { store } = memory()
+    const spy = new Spy()
+    const { run, external } = partialResults<number>({ store: new SpyStore(store, spy), gatherMs: 10_000 })
+    const seen: string[][] = []
+    const count = defineTask({ name: 'count', external, run: run(async (_input: object, { emit }) => {
+      for (const number of [1, 2, 3, 4]) {
+        await emit(number)
+        await pause(40)
+      }
+      seen.push(await stored(store))
+    }) })
+    await count.run({}, testContext(count, FOR_TASK))
+    assert.deepEqual([seen, await stored(store)], [[['1']], ['1', '2', '3', '4']])
+    assert.equal(spy.writes.length, 3)
   })
 
   test('has stored its results when checkpoint.save has resolved or failed', async () => {

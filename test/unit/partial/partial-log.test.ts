@@ -16,7 +16,7 @@ import { keepAlive, pause } from '../../kit/wait.js'
 // Timers of the library let a process end.
 keepAlive({ after })
 
-const LIMITS: Limits = { keepMs: 60_000, maxResults: 100, maxBytes: 1_000_000 }
+const LIMITS: Limits = { keepMs: 60_000, maxResults: 100, maxBytes: 1_000_000, gatherMs: 20 }
 const task = { id: 'task', external: 'resource' }
 const KEY = logKey(task)
 
