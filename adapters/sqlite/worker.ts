@@ -3,7 +3,7 @@ import { LeasedWork } from '../../src/engine/leased-work.js'
 import { LeasedRun, type Renewal } from '../../src/engine/runs.js'
 import type { StoredTask } from '../../src/engine/task.js'
 import type { Database } from './database.js'
-import { findDue } from './due.js'
+import { findDue, type Due } from './due.js'
 import { beginRun, isActive, isRunning, toTask, type TaskRow } from './rows.js'
 import { RunLimiter } from './run-limits.js'
 import { SELECT, type Tasks, type Texts } from './tasks.js'
@@ -137,18 +137,25 @@ export class Worker {
 
   /** Reads whether anything is due, and only then writes: each write makes other processes look. */
   private async look(): Promise<void> {
-    const { pools, work } = this.working as Working
-    const { isNow, hasHeld, nextMs } = await this.database.read('look', () => {
-      work.options.places.setPaused(this.tasks.pausedPools())
-      return findDue(this.database, this.limiter, pools, work)
-    })
+    const { isNow, hasHeld, nextMs: first } = await this.readDue()
+    let nextMs = first
     if (isNow) {
       this.isWanted = true
       this.isDue = true
       this.hasHeld = hasHeld
       await this.database.write('take', () => undefined)
+      // Another task may be due a millisecond later.
+      if (this.working) nextMs = (await this.readDue()).nextMs
     }
     if (nextMs !== undefined) this.working?.work.lookIn(Math.max(nextMs, 1))
+  }
+
+  private readDue(): Promise<Due> {
+    const { pools, work } = this.working as Working
+    return this.database.read('look', () => {
+      work.options.places.setPaused(this.tasks.pausedPools())
+      return findDue(this.database, this.limiter, pools, work)
+    })
   }
 
   /** Begins what is due, in a transaction. */

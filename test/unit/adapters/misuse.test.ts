@@ -17,9 +17,9 @@ const handler = () => undefined
 const client = { evalsha: handler, duplicate: handler }
 
 refuses([
-  [() => make.RedisStore(), 'RedisStore: pass options, such as { client }'],
-  [() => make.RedisStore({ client, namespce: 'x' }), 'RedisStore: there is no option "namespce"; did you mean "namespace"?'],
-  [() => make.RedisStore({ client, namespace: 'a:b' }), 'RedisStore: namespace must be 1 to 64 of A-Z a-z 0-9 . _ -, not "a:b"'],
+  [() => make.RedisStore(), 'redis: pass options, such as { client }'],
+  [() => make.RedisStore({ client, namespce: 'x' }), 'redis: there is no option "namespce"; did you mean "namespace"?'],
+  [() => make.RedisStore({ client, namespace: 'a:b' }), 'redis: namespace must be 1 to 64 of A-Z a-z 0-9 . _ -, not "a:b"'],
   [() => make.fileSource(), 'fileSource: path must be a string, such as /srv/export.csv'],
   [() => make.folderSource(), 'folderSource: folder must be a string, such as /srv/files'],
   [() => make.toNode(), 'Pass a handler, such as submit(report) or status of taskEndpoints, not undefined'],

@@ -75,7 +75,7 @@ describe('httpSender()', () => {
 
 describe('createTasks', () => {
   test('says what to write if it gets options instead of callbacks()', () => {
-    const write = /^TypeError: createTasks: callbacks must be what callbacks\(\) of longhaul\/callbacks returns: write callbacks: callbacks\(\{ secrets, … \}\)/
+    const write = /^TypeError: createTasks: callbacks must be what callbacks\(\) of longhaul\/callbacks returns, not .+\. Write createTasks\(\{ callbacks: callbacks\(\{ secrets, … \}\), … \}\)/
     for (const old of [{ sender, secrets }, { secrets }, callbacks, true]) assert.throws(() => make(old), write)
   })
 
