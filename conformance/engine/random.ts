@@ -80,7 +80,7 @@ class Chaos {
       // Some keys are used by several calls.
       const key = `key-${String(this.ids - Number(this.chance(0.2)))}`
       const call = this.context.task({ id, key, owner: caller, caller, limit: LIMIT })
-      const created = await insist(() => lossy.create(call))
+      const created = await insist(() => lossy.create(call), () => this.hasEnded)
       if (created.outcome === 'created' || created.outcome === 'exists') {
         const { task } = created
         const known = this.promises.keys.get(key) ?? task.birth
@@ -119,12 +119,12 @@ class Chaos {
   /** Cancels a task, or retries it if it has failed. */
   private async interfere(engine: TaskEngine, { id }: StoredTask): Promise<void> {
     await pause(this.random() * 50)
-    const task = await insist(() => engine.read(id))
+    const task = await insist(() => engine.read(id), () => this.hasEnded)
     if (!task || task.status === 'completed') return
     const change: TaskChange = isFinalStatus(task.status)
       ? { status: 'queued', limit: LIMIT, callbackMs: null }
       : { status: 'cancelled', callbackMs: null }
-    await insist(() => engine.change(task, { version: task.version }, change))
+    await insist(() => engine.change(task, { version: task.version }, change), () => this.hasEnded)
   }
 
   /** Performs a run: saves checkpoints, and ends it in some way. */
@@ -208,6 +208,8 @@ async function survives(context: EngineContext, chaos: Chaos): Promise<void> {
   for (const process of new Set([context.first, second])) chaos.work(process)
   const isShared = second !== context.first
   const clients = together(3, (n) => chaos.client(n === 0 ? second.engine : context.engine))
+  // If the case fails before, the clients end with an error that nobody waits for.
+  clients.catch(() => undefined)
   const disturbed = isShared ? disturb(context, chaos) : undefined
   const what = (message: string): string => `${message} (seed ${String(seed)})`
   await pause(CHAOS_MS)
