@@ -65,6 +65,8 @@ export class Worker {
   private readonly pools = new Map<string, Pool>()
   /** The runs of this process by id, birth and lease. */
   private readonly runs = new Map<string, LeasedRun>()
+  /** Runs whose handler has ended. Redis has one until its lease is over if its handler has not ended the task. */
+  private readonly ended = new Set<string>()
   /** Leases of turns that have no outcome yet. */
   private readonly pending = new Set<string>()
   private waiting: Waiting[] = []
@@ -208,6 +210,7 @@ export class Worker {
     this.runs.set(key, run)
     void work.perform(run).finally(() => {
       this.runs.delete(key)
+      this.ended.add(key)
       const next = pool.begun.shift()
       if (next) this.perform(pool, next)
       else work.options.places.release(pool.name)
@@ -223,6 +226,7 @@ export class Worker {
     const { places } = work.options
     const pools = [...this.pools.values()]
     const known = new Set(this.runs.keys())
+    const ended = new Set(this.ended)
     const query = JSON.stringify({
       worker: this.id, callbacks: work.freeCallbacks, removals: work.freeRemovals,
       pools: pools.map(({ name, limits }) => ({ name, limits })),
@@ -240,11 +244,13 @@ export class Worker {
     for (const name of own) {
       const [id = '', birth = '', lease = ''] = name.split('\0')
       const key = keyOf({ id, birth }, lease)
-      if (known.has(key) || this.runs.has(key) || this.pending.has(lease)) continue
+      ended.delete(key)
+      if (known.has(key) || this.runs.has(key) || this.ended.has(key) || this.pending.has(lease)) continue
       // A run that still waits for its place goes to whoever has one.
       for (const pool of pools) pool.begun = pool.begun.filter((run) => runName(run) !== name)
       this.change({ id, birth }, { lease }, { status: 'queued', isGivenBack: true }).catch(() => undefined)
     }
+    for (const key of ended) this.ended.delete(key)
     places.setPaused(pools.filter((_, n) => states[n] === 'paused').map(({ name }) => name))
     for (const [n, pool] of pools.entries()) if (states[n] === 'ready') this.noteReady(pool)
     // Otherwise a take decides.
