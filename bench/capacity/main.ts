@@ -53,9 +53,10 @@ interface Place {
 async function measure(what: string, count: number, make: (place: Place) => Promise<unknown>): Promise<void> {
   const [server, { port }] = await Program.start<{ port: number }>(program('server'), 'any', { node: ['--expose-gc'], args: [folder] })
   const sockets: Socket[] = []
-  const { taskId } = await server.ask<{ taskId: string }>({ submit: 'running', count: 1 })
+  const { taskId } = await server.ask<{ taskId: string }>('watched')
   const path = `/tasks/${taskId}`
   const response = await fetch(`http://127.0.0.1:${port}${path}`)
+  if (response.status !== 200) throw new Error(`the task has the status ${response.status}`)
   const etag = response.headers.get('etag') ?? ''
   await response.arrayBuffer()
   const before = await server.ask<Held>('held')
@@ -65,12 +66,15 @@ async function measure(what: string, count: number, make: (place: Place) => Prom
         const socket = connect(port, '127.0.0.1', () => {
           socket.write(request(), () => { if (!hasResponse) resolve() })
         })
-        socket.on('error', reject).on('data', () => { resolve() })
+        socket.on('error', reject).on('data', (data: Buffer) => {
+          if (data.toString('latin1', 0, 12) === 'HTTP/1.1 404') reject(new Error('404'))
+          resolve()
+        })
         sockets.push(socket)
       })))
     }
-    // A request that gets no response yet is known to have arrived once one that was sent later has a response.
-    await (await fetch(`http://127.0.0.1:${port}${path}`)).arrayBuffer()
+    // One more has asked for the task.
+    await server.ask({ requests: count + 1 })
   }
   await make({ server, path, etag, open })
   const after = await server.ask<Held>('held')
