@@ -13,7 +13,7 @@ const BUDGETS = {
   'lines of code in adapters': 13_300,
   'lines of code in conformance': 4_950,
   'public names': 400,
-  'rows of options': 474,
+  'rows of options': 476,
   'files of an accept': 52,
   'functions of an accept': 145,
 }
