@@ -81,7 +81,7 @@ describe('onFailed', () => {
     assert.equal(/followUp|alert|Out of stock/.test(body), false)
   })
 
-  test('makes its task for a synchronous request, too', async () => {
+  test('makes its task after a synchronous request has failed', async () => {
     const { tasks, order, alert } = setUp(memory())
     const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
     const response = await inject(submit(order), { method: 'POST', path: '/orders', body: { order: 7 } })
