@@ -108,8 +108,16 @@ export default defineConfig(
       '@typescript-eslint/no-unused-vars': ['error', { args: 'none', varsIgnorePattern: '^_', ignoreRestSiblings: true }],
       'longhaul/docblock-start': 'off',
       'max-lines': 'off',
-      'no-unreachable-loop': 'off',
-      '@stylistic/max-len': 'off'
+      'no-unreachable-loop': 'off'
+    }
+  },
+  { files: ['bench/**'], rules: { '@stylistic/max-len': 'off' } },
+  {
+    files: ['test/**'],
+    rules: {
+      '@stylistic/max-len': ['error', {
+        code: 120, ignoreUrls: true, ignoreRegExpLiterals: true, ignoreStrings: true, ignoreTemplateLiterals: true
+      }]
     }
   }
 )

@@ -28,7 +28,9 @@ const within = (budget: Budget, now: number): void => {
 
 /** Counts the lines that are neither blank nor a comment. */
 function linesOfCode(folder: string): number {
-  const files = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
+  const files = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.ts'),
+  )
   return files.flatMap((file) => readFileSync(join(root, folder, file), 'utf8').split('\n'))
     .filter((line) => !/^\s*(?:$|\/\/|\/\*|\*)/.test(line)).length
 }

@@ -32,7 +32,8 @@ const REPORT = `Read ${COUNT + 1} records: ${COUNT} succeeded, 1 failed.`
 
 const choose = (page: Page): Promise<void> => page.getByLabel('NDJSON file').setInputFiles(file)
 const button = (page: Page, name: string) => page.locator('#sending').getByRole('button', { name })
-const state = (page: Page, text: string | RegExp): Promise<void> => page.locator('#sending-state', { hasText: text }).waitFor()
+const state = (page: Page, text: string | RegExp): Promise<void> =>
+  page.locator('#sending-state', { hasText: text }).waitFor()
 
 /** The PATCH requests of a page, and a way to hold the one of a number. */
 async function holding(page: Page, number: number) {
@@ -52,7 +53,8 @@ async function holding(page: Page, number: number) {
   return { patches, held, release }
 }
 
-const offsets = (patches: readonly Request[]): number[] => patches.map((each) => Number(each.headers()['upload-offset']))
+const offsets = (patches: readonly Request[]): number[] =>
+  patches.map((each) => Number(each.headers()['upload-offset']))
 
 describe('the upload of a file in the console', () => {
   test('is paused and resumed from the keyboard, at the byte that the server has', async () => {
@@ -132,7 +134,10 @@ describe('the upload of a file in the console', () => {
       const { violations, passes } = await page.evaluate(() => axe.run({ resultTypes: ['violations'] }))
       assert.deepEqual(violations.map(({ id }) => id), [], `${colorScheme}, ${width} pixels`)
       assert.ok(passes.length > 20, 'it has looked')
-      assert.equal(await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth'), 0)
+      assert.equal(
+        await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth'),
+        0,
+      )
     }
     release()
     await button(page, 'Cancel the upload').click()

@@ -21,11 +21,19 @@ const never = () => new AbortController().signal
 
 /** A task with this version, as text. */
 function recordText(
-  version: number, { status = 'processing', owner, more }: { status?: StoredTask['status'], owner?: string, more?: string } = {},
+  version: number,
+  { status = 'processing', owner, more }: { status?: StoredTask['status']; owner?: string; more?: string } = {},
 ): string {
   const task: Partial<StoredTask> = {
-    id: 'a', name: 'n', status, version, attempt: 1, createdAt: 1000, expiresAt: Date.now() + HOUR,
-    details: { progress: { done: version, message: more } }, ...owner !== undefined && { owner: JSON.parse(owner) as string },
+    id: 'a',
+    name: 'n',
+    status,
+    version,
+    attempt: 1,
+    createdAt: 1000,
+    expiresAt: Date.now() + HOUR,
+    details: { progress: { done: version, message: more } },
+    ...(owner !== undefined && { owner: JSON.parse(owner) as string }),
   }
   return JSON.stringify(task)
 }
@@ -167,9 +175,14 @@ describe('the event streams of a task', () => {
   const place = () => ({ signal: never(), release: () => undefined })
 
   /** What a stream yields, one piece for each call. */
-  function open({ subscriptions }: Awaited<ReturnType<typeof setUp>>, task: StoredTask, format = encodedBodies(taskFormat)) {
+  function open(
+    { subscriptions }: Awaited<ReturnType<typeof setUp>>,
+    task: StoredTask,
+    format = encodedBodies(taskFormat),
+  ) {
     const events = eventStream(subscriptions, task, place(), {
-      eventOf: (now) => format.event(now, '/a'), lastEventId: undefined,
+      eventOf: (now) => format.event(now, '/a'),
+      lastEventId: undefined,
     })[Symbol.asyncIterator]()
     return { events, next: async () => (await within(events.next())).value as string | Uint8Array | undefined }
   }
@@ -191,7 +204,10 @@ describe('the event streams of a task', () => {
     assert.equal(texts[0]?.[0]?.buffer, texts[1]?.[0]?.buffer)
     for (const pieces of texts) {
       assert.ok(pieces.every(({ byteLength }) => byteLength <= 65_536))
-      assert.match(Buffer.concat(pieces).toString(), /^id: 1000-2\ndata: \{"taskId":"a",[^x]+"message":"x{200000}"[^x]+\}\n\n$/)
+      assert.match(
+        Buffer.concat(pieces).toString(),
+        /^id: 1000-2\ndata: \{"taskId":"a",[^x]+"message":"x{200000}"[^x]+\}\n\n$/,
+      )
     }
     for (const { events } of streams) await events.return?.()
     assert.equal(made.subscriptions.size, 0)
