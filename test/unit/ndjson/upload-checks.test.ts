@@ -15,13 +15,24 @@ import { fakeRequest, request, type Fake } from '../kit/request.js'
 interface User { id: number }
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }
+const TAKEN = { error: { code: 'taken', message: 'Taken.' } }
 const schema = jsonSchema<User>({ type: 'object', required: ['id'], properties: { id: { type: 'integer' } } })
 
 type Options = Partial<Omit<UploadOptions<User>, 'background'>>
-interface Failure { readonly status: number, readonly code: string, readonly message: string, readonly members?: { summary?: unknown, items?: unknown } }
+interface Failure {
+  readonly status: number
+  readonly code: string
+  readonly message: string
+  readonly members?: { summary?: unknown }
+}
+interface Posted {
+  readonly written: User[]
+  readonly result?: UploadResult
+  readonly error?: Failure
+}
 
 /** Uploads synchronously. Returns the response or error, and what was written. */
-async function post(options: Options, fake: Fake): Promise<{ written: User[], result?: UploadResult, error?: Failure }> {
+async function post(options: Options, fake: Fake): Promise<Posted> {
   const written: User[] = []
   const handler = ndjsonUpload<User>({ schema, batchSize: 2, write: (users) => { written.push(...users) }, ...options })
   try {
@@ -84,7 +95,8 @@ describe('a body that is other JSON', () => {
   }
 
   test('is recognised in each content coding', async () => {
-    const { error } = await post({}, { headers: { ...NDJSON, 'content-encoding': 'gzip' }, body: gzipSync('[{"id":1}]') })
+    const headers = { ...NDJSON, 'content-encoding': 'gzip' }
+    const { error } = await post({}, { headers, body: gzipSync('[{"id":1}]') })
     assert.equal(error?.code, 'not_ndjson')
   })
 
@@ -122,7 +134,7 @@ describe('maxBadLines', () => {
   })
 
   test('counts records that write has failed, in the last batch as in others', async () => {
-    const write = (users: User[]) => users.map(({ id }) => (id > 3 ? { error: { code: 'taken', message: 'Taken.' } } : null))
+    const write = (users: User[]) => users.map(({ id }) => (id > 3 ? TAKEN : null))
     const { error } = await post({ maxBadLines: 0, write }, { body: '{"id":1}\n{"id":2}\n{"id":3}\n{"id":4}' })
     assert.equal(error?.code, 'too_many_bad_lines')
   })
@@ -134,35 +146,40 @@ describe('maxBadLines', () => {
 })
 
 describe('checkFirst', () => {
+  const strict = { checkFirst: true, maxBadLines: 0 }
   const body = `${Array.from({ length: 30 }, (_, id) => `{"id":${id}}`).join('\n')}\n{broken\n`
 
   test('writes nothing if a bad line comes last, and keeps what is wrong', async () => {
-    const { ended, written, read, close } = await inBackground({ checkFirst: true, maxBadLines: 0 }, { keepItems: true }, { body })
+    const { ended, written, read, close } = await inBackground(strict, { keepItems: true }, { body })
     assert.equal(ended?.status, 'failed')
     assert.equal(ended?.status === 'failed' && ended.error.code, 'too_many_bad_lines')
-    assert.match(ended?.status === 'failed' ? ended.error.message : '', /Nothing was written\. Before that: Checked 31 records: 30 valid, 1 failed/)
+    const { message } = ended?.status === 'failed' ? ended.error : assert.fail('not failed')
+    assert.match(message, /Nothing was written\. Before that: Checked 31 records: 30 valid, 1 failed/)
     assert.deepEqual(written, [])
     assert.deepEqual(itemsOf(await read('/items')).map(({ line, status }) => [line, status]), [[31, 400]])
     await close()
   })
 
   test('writes the good lines if there are not too many bad ones, and reports each line once', async () => {
-    const { ended, written, read, close } = await inBackground({ checkFirst: true, maxBadLines: 1 }, { keepItems: true }, { body })
+    const options = { ...strict, maxBadLines: 1 }
+    const { ended, written, read, close } = await inBackground(options, { keepItems: true }, { body })
     assert.equal(ended?.status, 'completed')
     assert.equal(written.length, 30)
-    assert.deepEqual(itemsOf(await read('/items')).map(({ line }) => line), Array.from({ length: 31 }, (_, at) => at + 1))
+    const lines = itemsOf(await read('/items')).map(({ line }) => line)
+    assert.deepEqual(lines, Array.from({ length: 31 }, (_, at) => at + 1))
     await close()
   })
 
   test('makes a task of a request that does not ask for one', async () => {
-    const { response, written, close } = await inBackground({ checkFirst: true, maxBadLines: 0 }, {}, { body: '{"id":1}', headers: { prefer: '' } })
+    const { response, written, close } = await inBackground(strict, {}, { body: '{"id":1}', headers: { prefer: '' } })
     assert.equal(response.status, 202)
     assert.deepEqual(written, [{ id: 1 }])
     await close()
   })
 
   test('finds duplicates before anything is written', async () => {
-    const { ended, written, close } = await inBackground({ checkFirst: true, maxBadLines: 0, key: ({ id }) => String(id) }, {}, { body: '{"id":1}\n{"id":2}\n{"id":1}' })
+    const fake = { body: '{"id":1}\n{"id":2}\n{"id":1}' }
+    const { ended, written, close } = await inBackground({ ...strict, key: ({ id }) => String(id) }, {}, fake)
     assert.equal(ended?.status, 'failed')
     assert.deepEqual(written, [])
     await close()
@@ -179,7 +196,8 @@ describe('dryRun', () => {
     assert.deepEqual(written, [])
     assert.equal(result?.dryRun, true)
     assert.equal(result.message, 'Checked 3 records: 1 valid, 2 failed. Nothing was written.')
-    assert.deepEqual(result.items.map(({ line, error }) => [line, error?.code]), [[2, 'duplicate_item'], [3, 'line_malformed']])
+    const codes = result.items.map(({ line, error }) => [line, error?.code])
+    assert.deepEqual(codes, [[2, 'duplicate_item'], [3, 'line_malformed']])
   })
 
   test('leaves other requests as they are', async () => {
@@ -191,7 +209,7 @@ describe('dryRun', () => {
   test('works in the background, with the file of rejected lines', async () => {
     const { ended, written, read, close } = await inBackground({ dryRun }, { rejectedFile: true }, { body, headers })
     assert.deepEqual(written, [])
-    assert.equal((ended?.status === 'completed' ? ended.result as UploadResult : undefined)?.dryRun, true)
+    assert.equal(ended?.status === 'completed' && (ended.result as UploadResult).dryRun, true)
     assert.equal(await read('/files/rejected.ndjson'), '{broken')
     await close()
   })
@@ -200,17 +218,20 @@ describe('dryRun', () => {
 describe('a key', () => {
   test('fails a later line with the key of an earlier valid one', async () => {
     const key = ({ id }: User) => (id === 0 ? undefined : String(id % 10))
-    const { result, written } = await post({ key, maxLines: 100 }, { body: '{"id":1}\n{"id":"1"}\n{"id":0}\n{"id":0}\n{"id":11}\n{"id":2}' })
+    const body = '{"id":1}\n{"id":"1"}\n{"id":0}\n{"id":0}\n{"id":11}\n{"id":2}'
+    const { result, written } = await post({ key, maxLines: 100 }, { body })
     assert.deepEqual(written.map(({ id }) => id), [1, 0, 0, 2])
     const [, duplicate] = result?.items ?? []
     assert.equal(duplicate?.line, 5)
     assert.equal(duplicate?.status, 409)
-    assert.deepEqual([duplicate?.error?.code, duplicate?.error?.message], ['duplicate_item', 'Line 1 has the same key, so this line was not written.'])
+    assert.equal(duplicate?.error?.code, 'duplicate_item')
+    assert.equal(duplicate?.error?.message, 'Line 1 has the same key, so this line was not written.')
   })
 
   test('is compared in full, however long it is', async () => {
     const long = 'x'.repeat(5000)
-    const { written } = await post({ key: ({ id }) => long + String(id), maxLines: 100 }, { body: '{"id":1}\n{"id":2}\n{"id":1}' })
+    const key = ({ id }: User) => long + String(id)
+    const { written } = await post({ key, maxLines: 100 }, { body: '{"id":1}\n{"id":2}\n{"id":1}' })
     assert.deepEqual(written.map(({ id }) => id), [1, 2])
   })
 
@@ -221,7 +242,9 @@ describe('a key', () => {
       if (++calls === 2) throw new Error('The database is down')
       seen.push(...users.map(({ id }) => id))
     }
-    const { ended, close } = await inBackground({ key: ({ id }) => String(id), write }, { backoff: { type: 'fixed', delayMs: 1 } }, { body: '{"id":1}\n{"id":2}\n{"id":3}\n{"id":4}\n{"id":1}\n' })
+    const options = { key: ({ id }: User) => String(id), write }
+    const body = '{"id":1}\n{"id":2}\n{"id":3}\n{"id":4}\n{"id":1}\n'
+    const { ended, close } = await inBackground(options, { backoff: { type: 'fixed', delayMs: 1 } }, { body })
     assert.equal(ended?.status, 'completed')
     assert.deepEqual(seen, [1, 2, 3, 4])
     await close()
@@ -229,21 +252,26 @@ describe('a key', () => {
 })
 
 describe('the rejected lines of a task', () => {
-  const lines = ['\ufeff{"id":1}\r', '', '{"id":"ä"}', '{"id":3}', `{"long":"${'x'.repeat(300)}"}`, '{"id":5}', '{broken']
-  const body = Buffer.concat([Buffer.from(lines.join('\n')), Buffer.from([0xff, 0x0a, 0xfe])])
+  const long = `{"long":"${'x'.repeat(300)}"}`
+  const lines = ['\ufeff{"id":1}\r', '', '{"id":"ä"}', '{"id":3}', long, '{"id":5}', '{broken']
+  const noUtf8 = Buffer.from([0xff, 0x0a, 0xfe])
+  const body = Buffer.concat([Buffer.from(lines.join('\n')), noUtf8])
 
   test('are a file with the bytes as they were sent, of every kind of fault', async () => {
-    const write = (users: User[]) => users.map(({ id }) => (id === 5 ? { error: { code: 'taken', message: 'Taken.' } } : undefined))
+    const write = (users: User[]) => users.map(({ id }) => (id === 5 ? TAKEN : undefined))
+    const options = { write, maxLineBytes: 200, maxErrors: 1 }
     for (const coded of [false, true]) {
       const fake = coded ? { headers: { 'content-encoding': 'gzip' }, body: gzipSync(body) } : { body }
-      const { ended, read, close } = await inBackground({ write, maxLineBytes: 200, maxErrors: 1 }, { rejectedFile: true }, fake)
+      const { ended, read, close } = await inBackground(options, { rejectedFile: true }, fake)
       assert.equal(ended?.status, 'completed')
       const { summary, items } = ended?.status === 'completed' ? ended.result : assert.fail('not completed')
       assert.deepEqual(summary, { total: 7, succeeded: 2, failed: 5 })
       assert.deepEqual(items.map(({ line }) => line), [3])
-      const expected = Buffer.concat([Buffer.from(`${[2, 4, 5].map((at) => lines[at]).join('\n')}\n{broken`), Buffer.from([0xff, 0x0a, 0xfe])])
+      const failed = [2, 4, 5, 6].map((at) => lines[at]).join('\n')
+      const expected = Buffer.concat([Buffer.from(failed), noUtf8])
       assert.equal(await read('/files/rejected.ndjson'), expected.toString())
-      assert.deepEqual(ended?.status === 'completed' && ended.files?.map(({ name, size, type }) => [name, size, type]), [['rejected.ndjson', expected.byteLength, 'application/x-ndjson']])
+      const [{ name, size, type } = assert.fail('no file')] = ended?.status === 'completed' ? ended.files ?? [] : []
+      assert.deepEqual([name, size, type], ['rejected.ndjson', expected.byteLength, 'application/x-ndjson'])
       await close()
     }
   })
@@ -256,13 +284,20 @@ describe('the rejected lines of a task', () => {
 })
 
 describe('kept items', () => {
-  const write = (users: User[]) => users.map(({ id }) => (id === 2 ? { error: { code: 'taken', message: 'Taken.' } } : { status: 201, id, result: { text: `answer ${id}` } }))
+  const write = (users: User[]) => users.map(({ id }) => (
+    id === 2 ? TAKEN : { status: 201, id, result: { text: `answer ${id}` } }
+  ))
 
   test('have every line with its result, and can be filtered', async () => {
-    const { ended, read, close } = await inBackground({ write, maxErrors: 1 }, { keepItems: true }, { body: '{"id":1}\n{"id":2}\n\n{broken\n{"id":3}\n' })
+    const body = '{"id":1}\n{"id":2}\n\n{broken\n{"id":3}\n'
+    const { ended, read, close } = await inBackground({ write, maxErrors: 1 }, { keepItems: true }, { body })
     assert.equal(ended?.status, 'completed')
-    assert.deepEqual(itemsOf(await read('/items')).map(({ line, status }) => [line, status]), [[1, 201], [2, 422], [4, 400], [5, 201]])
-    assert.equal(await read('/items?only=succeeded'), '{"line":1,"status":201,"id":1,"result":{"text":"answer 1"}}\n{"line":5,"status":201,"id":3,"result":{"text":"answer 3"}}\n')
+    const statuses = itemsOf(await read('/items')).map(({ line, status }) => [line, status])
+    assert.deepEqual(statuses, [[1, 201], [2, 422], [4, 400], [5, 201]])
+    assert.equal(await read('/items?only=succeeded'), [
+      '{"line":1,"status":201,"id":1,"result":{"text":"answer 1"}}\n',
+      '{"line":5,"status":201,"id":3,"result":{"text":"answer 3"}}\n',
+    ].join(''))
     assert.deepEqual(itemsOf(await read('/items?only=failed')).map(({ line }) => line), [2, 4])
     await assert.rejects(read('/items?only=all'), (error) => isHttpError(error) && error.code === 'invalid_query')
     await close()
@@ -275,9 +310,9 @@ describe('kept items', () => {
   })
 
   test('have no result that JSON cannot carry', async () => {
-    const reported: unknown[] = []
     const wrong = () => [{ status: 200, result: new Map([[1, 2]]) }]
-    const { ended, close } = await inBackground({ write: wrong, onError: (error) => { reported.push(error) } }, { keepItems: true, attempts: 1 }, { body: '{"id":1}' })
+    const background = { keepItems: true, attempts: 1 }
+    const { ended, close } = await inBackground({ write: wrong }, background, { body: '{"id":1}' })
     assert.equal(ended?.status, 'failed')
     await close()
   })
