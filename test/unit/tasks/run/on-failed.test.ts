@@ -1,4 +1,4 @@
-// What `onFailed` of a definition makes: details that need no server. `test/faults/tasks/on-failed.slow.test.ts` has the rest.
+// The task of `onFailed`: what needs no server. `test/faults/tasks/on-failed.slow.test.ts` has the rest.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { memory } from '../../../../adapters/memory/index.js'
@@ -20,7 +20,9 @@ function setUp(more: Partial<TasksOptions> = {}) {
   })
   const heard: unknown[] = []
   const parts = memory({ clock })
-  const tasks = createTasks({ ...parts, definitions: [order, alert], onError: (error) => { heard.push(error) }, ...more })
+  const tasks = createTasks({
+    ...parts, definitions: [order, alert], onError: (error) => { heard.push(error) }, ...more,
+  })
   return { clock, seen, alert, order, heard, tasks, parts }
 }
 
