@@ -56,8 +56,9 @@ export type Transaction<T> = <R>(work: (writer: Writer<T>) => Promise<R>, call: 
 export interface BulkOptions<T> {
   /**
    * JSON pointer (RFC 6901) to the array in the body, such as `/data/users`; `''` if the body is
-   * the array. Digits name an element if the body has an array there, else a property. At most 256
-   * characters.
+   * the array.
+   *
+   * Digits name an element if the body has an array there, else a property. At most 256 characters.
    */
   readonly items?: string
   /**
@@ -77,8 +78,9 @@ export interface BulkOptions<T> {
   readonly batchSize?: number
   /**
    * Number of items that are written at the same time if the repository has only `create` or
-   * `update`, and that an asynchronous schema validates at the same time. In a transaction items
-   * are written one after the other. Default: 8.
+   * `update`, and that an asynchronous schema validates at the same time. Default: 8.
+   *
+   * In a transaction items are written one after the other.
    */
   readonly concurrency?: number
   /** Maximum number of items; more get a 413. Default: 100_000. */
@@ -103,8 +105,7 @@ export interface BulkOptions<T> {
   readonly maxItemBytes?: number
   /**
    * Maximum size of a decoded body that is parsed as a whole, in bytes. The items of a larger body
-   * are parsed and written in batches, so that they are never all in memory. Default: 262_144 (256
-   * KiB).
+   * are parsed and written in batches. Default: 262_144 (256 KiB).
    */
   readonly streamAboveBytes?: number
   /**
@@ -121,10 +122,11 @@ export interface BulkOptions<T> {
   readonly onError?: (error: unknown, place?: RecordErrorPlace) => unknown
   /**
    * Returns the `cursor` that was stored with the last batch of this task; `undefined` if there is
-   * none. Called when the task of a batch runs again; it then continues after those items. Needs
-   * `background`, and a repository with `createMany` or `updateMany`, or an atomic batch. Default:
-   * the task continues after its last checkpoint, which is saved after each `batchSize` items.
-   * Items that were being written when the process died are then written again.
+   * none. A task that runs again continues after those items. Needs `background`, and a repository
+   * with `createMany` or `updateMany`, or an atomic batch. Default: the task continues after its
+   * last checkpoint, which is saved after each `batchSize` items.
+   *
+   * With the default, items that were being written when the process died are written again.
    */
   readonly resume?: (task: ResumedTask) => MaybePromise<string | null | undefined>
   /**

@@ -30,8 +30,9 @@ export interface DownloadOptions<T = object, C = unknown> {
   /**
    * Schema of a record: a JSON Schema, or a Standard Schema that can return its JSON Schema. A
    * compiled serialiser then **leaves out properties that the schema does not name**, and changes
-   * no value: see `compileJson` of `longhaul/http`. It takes more CPU time than `JSON.stringify`.
-   * Default: `JSON.stringify`.
+   * no value. Default: `JSON.stringify`.
+   *
+   * It takes more CPU time than `JSON.stringify`: see `compileJson` of `longhaul/http`.
    */
   readonly schema?: Schema | JsonSchema
   /**
