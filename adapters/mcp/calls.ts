@@ -1,4 +1,5 @@
 import { isFinalStatus, type StoredTask } from '../../src/engine/task.js'
+import { isJsonObject } from '../../src/http/body/json.js'
 import { isHttpError } from '../../src/http/errors.js'
 import { readFailure } from '../../src/http/failure.js'
 import { countedAsOwner, countedWithoutOwner } from '../../src/http/requester.js'
@@ -11,7 +12,7 @@ import { detailsOf, isIn, type Details } from '../../src/tasks/record/details.js
 import type { TaskProgress } from '../../src/wire/task.js'
 import { pausesWait, waitFor } from '../../src/tasks/record/subscriptions.js'
 import {
-  CODES, declaresTasks, invalidParams, isFields, McpError, missingExtension, unknownTask, type Fields,
+  CODES, declaresTasks, invalidParams, McpError, missingExtension, unknownTask, type Fields,
 } from './protocol.js'
 import { answerIn, inputRequests, openQuestions } from './questions.js'
 import { completeResult, detailedTask, failureText, outcomeOf, shownTask } from './shown-task.js'
@@ -139,7 +140,7 @@ export class ToolCalls {
   }
 
   async #answer(id: string, responses: unknown, caller: Caller): Promise<void> {
-    if (!isFields(responses)) throw invalidParams('inputResponses must be an object')
+    if (!isJsonObject(responses)) throw invalidParams('inputResponses must be an object')
     for (let tries = 1; ; tries++) {
       const { task, tool } = await this.#find(id, caller)
       const answers = answersIn(tool, task, responses)
@@ -166,8 +167,8 @@ function answersIn(tool: McpTool, task: StoredTask, responses: Fields): Fields |
   for (const [key, response] of Object.entries(responses)) {
     const question = Object.hasOwn(open, key) ? open[key] : undefined
     if (question === undefined) continue
-    const action = isFields(response) ? response['action'] : undefined
-    if (isFields(response) && action === 'accept') answers[key] = answerIn(question, response)
+    const action = isJsonObject(response) ? response['action'] : undefined
+    if (isJsonObject(response) && action === 'accept') answers[key] = answerIn(question, response)
     else if (action === 'decline' || action === 'cancel') answers[key] = tool.declined(key, action)
     else throw invalidParams(`The response to ${key} needs the action accept, decline or cancel`)
     if (answers[key] === undefined) {

@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../src/http/body/json.js'
 import { readFailure } from '../../src/http/failure.js'
 import { checkOwnerId } from '../../src/http/requester.js'
 import { func, readOptions, value, whole, type OptionTable } from '../../src/runtime/options.js'
@@ -6,9 +7,7 @@ import type { TaskProgress } from '../../src/wire/task.js'
 import type { TaskCore } from '../../src/tasks/core/task-core.js'
 import { coreOf, type Tasks } from '../../src/tasks/tasks.js'
 import { ToolCalls, type Caller } from './calls.js'
-import {
-  CODES, declaresForms, isFields, McpError, missingExtension, type Fields,
-} from './protocol.js'
+import { CODES, declaresForms, McpError, missingExtension, type Fields } from './protocol.js'
 import { registerOn, type McpServerLike, type SdkRequest } from './sdk-server.js'
 import { failureText } from './shown-task.js'
 import type { McpTool, McpToolListing } from './tool.js'
@@ -121,7 +120,7 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
   const failed = (error: unknown): McpError => toMcpError(error, onError)
   const methods = methodsOf(calls)
   const methodOf = ({ method, params }: Fields) => {
-    if (method === 'tools/call' && isFields(params)) {
+    if (method === 'tools/call' && isJsonObject(params)) {
       const tool = byName.get(String(params['name']))
       return tool && (async (given: Fields, caller: Caller) => {
         const result = await calls.call(tool, given, caller)
@@ -145,11 +144,11 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
     tools: tools.map(({ listed }) => listed),
     capabilities: { extensions: { 'io.modelcontextprotocol/tasks': {} } },
     async handle(message, request = {}) {
-      if (!isFields(message)) return undefined
+      if (!isJsonObject(message)) return undefined
       const { id, params } = message
       const run = typeof id === 'string' || typeof id === 'number' ? methodOf(message) : undefined
       if (run === undefined) return undefined
-      const given = isFields(params) ? params : {}
+      const given = isJsonObject(params) ? params : {}
       try {
         const result = await run(given, callerOf(request, declaresForms(given)))
         return { jsonrpc: '2.0', id: id as string | number, result }
@@ -198,7 +197,7 @@ function ownerOf(id: unknown): string {
 }
 
 function isTools(given: unknown): boolean {
-  return Array.isArray(given) && given.length > 0 && given.every((each) => isFields(each) && isFields(each['listed']))
+  return Array.isArray(given) && given.length > 0 && given.every((each) => isJsonObject(each) && isJsonObject(each['listed']))
 }
 
 function checkTools(core: TaskCore, tools: readonly McpTool[]): void {

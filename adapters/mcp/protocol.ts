@@ -1,3 +1,5 @@
+import { isJsonObject } from '../../src/http/body/json.js'
+
 /** Identifier of the Tasks extension of the Model Context Protocol (SEP-2663). */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 const CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
@@ -32,14 +34,10 @@ export function missingExtension(): McpError {
   })
 }
 
-export function isFields(given: unknown): given is Fields {
-  return typeof given === 'object' && given !== null && !Array.isArray(given)
-}
-
 /** Returns an object in an object; `undefined` if it is none. */
 export function inner(given: unknown, name: string): Fields | undefined {
-  const found = isFields(given) && Object.hasOwn(given, name) ? given[name] : undefined
-  return isFields(found) ? found : undefined
+  const found = isJsonObject(given) && Object.hasOwn(given, name) ? given[name] : undefined
+  return isJsonObject(found) ? found : undefined
 }
 
 /** Returns whether this request declares the extension. What an earlier one declared does not count. */

@@ -1,7 +1,8 @@
 import type { StoredTask } from '../../src/engine/task.js'
+import { isJsonObject } from '../../src/http/body/json.js'
 import { detailsOf, type Details } from '../../src/tasks/record/details.js'
-import { isOpen, type InputDetails, type Inputs } from '../../src/tasks/record/inputs.js'
-import { inner, isFields, type Fields } from './protocol.js'
+import { openInputs, type InputDetails, type Inputs } from '../../src/tasks/record/inputs.js'
+import { inner, type Fields } from './protocol.js'
 
 /** Formats of strings that a form of MCP knows. */
 const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time']
@@ -12,8 +13,7 @@ const ANSWER = 'answer'
 /** Returns the questions that the task waits for. */
 export function openQuestions(task: StoredTask): Inputs {
   const { inputs = {} }: Details = detailsOf(task)
-  if (task.status !== 'input_required') return {}
-  return Object.fromEntries(Object.entries(inputs).filter(([, input]) => isOpen(input)))
+  return task.status === 'input_required' ? openInputs(inputs) : {}
 }
 
 /** Returns the questions as requests of the server to the client: forms (elicitation). */
@@ -64,7 +64,7 @@ function fieldsOf(schema: Fields | undefined): Fields | undefined {
 
 /** Returns the schema of one field of a form; `undefined` if a form cannot show it. */
 function fieldOf(property: unknown): Fields | undefined {
-  if (!isFields(property)) return undefined
+  if (!isJsonObject(property)) return undefined
   const { type, format, pattern: _, ...others } = property
   if (Array.isArray(property['enum']) && type === undefined) {
     return property['enum'].every((each) => typeof each === 'string') ? { type: 'string', ...others } : undefined

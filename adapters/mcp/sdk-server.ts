@@ -1,5 +1,6 @@
+import { isJsonObject } from '../../src/http/body/json.js'
 import type { McpToolListing } from './tool.js'
-import { declaresForms, isFields, TASKS_EXTENSION, type Fields } from './protocol.js'
+import { declaresForms, TASKS_EXTENSION, type Fields } from './protocol.js'
 import type { TaskProgress } from '../../src/wire/task.js'
 
 /** The methods of an `McpServer` of `@modelcontextprotocol/server` 2 that `register` calls. */
@@ -78,7 +79,7 @@ function sdkRequest(given: unknown, { mcpReq, http }: SdkContext): SdkRequest {
   const { envelope, inputResponses, signal, _meta } = mcpReq
   const requestState = mcpReq.requestState()
   const params: Fields = {
-    ...isFields(given) && given, _meta: envelope,
+    ...isJsonObject(given) && given, _meta: envelope,
     ...inputResponses !== undefined && { inputResponses }, ...requestState !== undefined && { requestState },
   }
   const progressToken = _meta?.progressToken

@@ -1,7 +1,8 @@
+import { isJsonObject } from '../../src/http/body/json.js'
 import { func, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
 import { toJsonSchema } from '../../src/schema/schema.js'
 import type { AnyTaskDefinition, ResultOf } from '../../src/tasks/definition/define.js'
-import { isFields, type Fields } from './protocol.js'
+import type { Fields } from './protocol.js'
 
 /** The result of a tool call, as MCP sends it. */
 export interface McpToolResult {
@@ -59,7 +60,7 @@ export interface McpToolListing {
 
 const OPTIONS = {
   name: text({ pattern: /^[A-Za-z0-9._-]{1,128}$/, expects: '1 to 128 of A-Z a-z 0-9 . _ -' }),
-  title: text(), description: text(), annotations: value('an object', isFields),
+  title: text(), description: text(), annotations: value('an object', isJsonObject),
   toResult: func(), declined: func(),
 } satisfies OptionTable<McpToolOptions>
 
@@ -90,7 +91,7 @@ export function mcpTool<T extends AnyTaskDefinition>(definition: T, options: Mcp
 
 function shownResult(result: unknown): McpToolResult {
   const shown = typeof result === 'string' ? result : JSON.stringify(result)
-  return { content: textOf(shown), ...isFields(result) && { structuredContent: result } }
+  return { content: textOf(shown), ...isJsonObject(result) && { structuredContent: result } }
 }
 
 /** Returns the result of a call that has failed, for the model. */

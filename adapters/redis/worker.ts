@@ -225,7 +225,6 @@ export class Worker {
   private async look(work: LeasedWork): Promise<void> {
     const { places } = work.options
     const pools = [...this.pools.values()]
-    const known = new Set(this.runs.keys())
     const ended = new Set(this.ended)
     const query = JSON.stringify({
       worker: this.id, callbacks: work.freeCallbacks, removals: work.freeRemovals,
@@ -245,7 +244,7 @@ export class Worker {
       const [id = '', birth = '', lease = ''] = name.split('\0')
       const key = keyOf({ id, birth }, lease)
       ended.delete(key)
-      if (known.has(key) || this.runs.has(key) || this.ended.has(key) || this.pending.has(lease)) continue
+      if (this.runs.has(key) || this.ended.has(key) || this.pending.has(lease)) continue
       // A run that still waits for its place goes to whoever has one.
       for (const pool of pools) pool.begun = pool.begun.filter((run) => runName(run) !== name)
       this.change({ id, birth }, { lease }, { status: 'queued', isGivenBack: true }).catch(() => undefined)
