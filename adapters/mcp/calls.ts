@@ -19,7 +19,7 @@ import { completeResult, detailedTask, failureText, outcomeOf, shownTask } from 
 import { toolError, type McpTool } from './tool.js'
 
 /** One request of a client. */
-export interface Caller {
+export interface RequestingClient {
   readonly owner: string | undefined
   /** Value that `run` receives as `context`. */
   readonly context: unknown
@@ -49,7 +49,7 @@ export class ToolCalls {
    * another one the call waits for the result. If the task asks meanwhile, the result is the question, and
    * the client calls again with the answer (multi round-trip requests).
    */
-  async call(tool: McpTool, params: Fields, caller: Caller): Promise<Fields> {
+  async call(tool: McpTool, params: Fields, caller: RequestingClient): Promise<Fields> {
     const { requestState, inputResponses = {} } = params
     let task: StoredTask
     if (requestState === undefined) {
@@ -71,26 +71,26 @@ export class ToolCalls {
   }
 
   /** `tasks/get` */
-  async get(params: Fields, caller: Caller): Promise<Fields> {
+  async get(params: Fields, caller: RequestingClient): Promise<Fields> {
     const { task, tool } = await this.#find(taskIdOf(params), caller)
     return { resultType: 'complete', ...detailedTask(tool, task, this.pollIntervalMs) }
   }
 
   /** `tasks/update`: answers questions. Responses to what is not asked (any more) are ignored. */
-  async update(params: Fields, caller: Caller): Promise<Fields> {
+  async update(params: Fields, caller: RequestingClient): Promise<Fields> {
     const { task } = await this.#find(taskIdOf(params), caller)
     await this.#answer(task.id, params['inputResponses'], caller)
     return ACKNOWLEDGED
   }
 
   /** `tasks/cancel`. A task that has ended stays as it is. */
-  async cancel(params: Fields, caller: Caller): Promise<Fields> {
+  async cancel(params: Fields, caller: RequestingClient): Promise<Fields> {
     const { task } = await this.#find(taskIdOf(params), caller)
     await cancelTask(this.core, task.id, caller)
     return ACKNOWLEDGED
   }
 
-  async #submit(tool: McpTool, params: Fields, caller: Caller): Promise<StoredTask> {
+  async #submit(tool: McpTool, params: Fields, caller: RequestingClient): Promise<StoredTask> {
     const { owner, context } = caller
     const { task } = await submitTask(this.core, tool.definition, params['arguments'] ?? {}, {
       owner, context, isRequest: true,
@@ -99,7 +99,7 @@ export class ToolCalls {
     return task
   }
 
-  async #find(id: unknown, caller: Caller): Promise<{ readonly task: StoredTask, readonly tool: McpTool }> {
+  async #find(id: unknown, caller: RequestingClient): Promise<{ readonly task: StoredTask, readonly tool: McpTool }> {
     const task = typeof id === 'string' ? await this.core.read(id) : undefined
     const tool = task && this.#tools.get(task.name)
     if (!task || !tool || !isIn(caller, task)) throw unknownTask()
@@ -107,7 +107,7 @@ export class ToolCalls {
   }
 
   /** Waits until the task is final, or asks. A client that does not wait any longer cancels it. */
-  async #ended({ id, version }: StoredTask, caller: Caller): Promise<StoredTask> {
+  async #ended({ id, version }: StoredTask, caller: RequestingClient): Promise<StoredTask> {
     const { signal, onProgress } = caller
     let seen = version
     for (;;) {
@@ -125,7 +125,7 @@ export class ToolCalls {
     }
   }
 
-  async #shown(tool: McpTool, task: StoredTask, caller: Caller): Promise<Fields> {
+  async #shown(tool: McpTool, task: StoredTask, caller: RequestingClient): Promise<Fields> {
     if (!isFinalStatus(task.status)) {
       // Without this, the task would wait for somebody who cannot answer.
       if (!caller.mayAsk) await cancelTask(this.core, task.id, caller)
@@ -139,7 +139,7 @@ export class ToolCalls {
     throw new McpError(CODES.internal, String(message), data as Fields | undefined)
   }
 
-  async #answer(id: string, responses: unknown, caller: Caller): Promise<void> {
+  async #answer(id: string, responses: unknown, caller: RequestingClient): Promise<void> {
     if (!isJsonObject(responses)) throw invalidParams('inputResponses must be an object')
     for (let tries = 1; ; tries++) {
       const { task, tool } = await this.#find(id, caller)

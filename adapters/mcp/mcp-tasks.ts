@@ -6,7 +6,7 @@ import { telling, warn } from '../../src/runtime/warning.js'
 import type { TaskProgress } from '../../src/wire/task.js'
 import type { TaskCore } from '../../src/tasks/core/task-core.js'
 import { coreOf, type Tasks } from '../../src/tasks/tasks.js'
-import { ToolCalls, type Caller } from './calls.js'
+import { ToolCalls, type RequestingClient } from './calls.js'
 import { CODES, declaresForms, McpError, missingExtension, type Fields } from './protocol.js'
 import { registerOn, type McpServerLike, type SdkRequest } from './sdk-server.js'
 import { failureText } from './shown-task.js'
@@ -116,13 +116,13 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
   const byName = new Map(tools.map((tool) => [tool.listed.name, tool]))
   const calls = new ToolCalls(core, tools, pollIntervalMs)
 
-  const callerOf = (request: McpRequest, mayAsk: boolean): Caller => toCaller(settings, request, mayAsk)
+  const callerOf = (request: McpRequest, mayAsk: boolean): RequestingClient => toCaller(settings, request, mayAsk)
   const failed = (error: unknown): McpError => toMcpError(error, onError)
   const methods = methodsOf(calls)
   const methodOf = ({ method, params }: Fields) => {
     if (method === 'tools/call' && isJsonObject(params)) {
       const tool = byName.get(String(params['name']))
-      return tool && (async (given: Fields, caller: Caller) => {
+      return tool && (async (given: Fields, caller: RequestingClient) => {
         const result = await calls.call(tool, given, caller)
         if (result['resultType'] === 'input_required' && !caller.mayAsk) throw missingExtension()
         return result
@@ -130,7 +130,7 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
     }
     return Object.hasOwn(methods, String(method)) ? methods[method as keyof typeof methods] : undefined
   }
-  const sdkMethod = (run: (params: Fields, caller: Caller) => Promise<Fields>) => async (
+  const sdkMethod = (run: (params: Fields, caller: RequestingClient) => Promise<Fields>) => async (
     { params, authInfo, ...request }: SdkRequest,
   ): Promise<Fields> => {
     try {
@@ -173,7 +173,7 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
 function toCaller(
   { owner, context }: Pick<McpTasksOptions, 'owner' | 'context'>, { authInfo, signal, onProgress }: McpRequest,
   mayAsk: boolean,
-): Caller {
+): RequestingClient {
   return {
     owner: owner === 'anyone' ? undefined : ownerOf(owner(authInfo)),
     context: context?.(authInfo), signal, onProgress, mayAsk,

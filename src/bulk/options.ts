@@ -204,15 +204,15 @@ type Shared = Omit<BulkSettings<never>,
   'kind' | 'method' | 'status' | 'key' | 'writer' | 'transaction' | 'idOf' | 'schema' | 'atomic'>
 
 export function withDefaults<T>(
-  caller: string, options: BulkOptions<T>, table: typeof BULK, defaultItems: string,
+  where: string, options: BulkOptions<T>, table: typeof BULK, defaultItems: string,
 ): Shared {
-  const read = readOptions(caller, options as BulkOptions<never>, table)
+  const read = readOptions(where, options as BulkOptions<never>, table)
   const { schema, resume, background, items = defaultItems, onError = warnOfError } = read
   const { maxBodyBytes, maxDecodedBytes = maxBodyBytes, maxRatio } = read
-  if (schema !== undefined) assertSchema(schema, `${caller}: schema`)
-  if (background !== undefined) checkNames(`${caller}: background`, background, BACKGROUND)
+  if (schema !== undefined) assertSchema(schema, `${where}: schema`)
+  if (background !== undefined) checkNames(`${where}: background`, background, BACKGROUND)
   if (resume !== undefined && background === undefined) {
-    throw new TypeError(`${caller}: resume needs background, because only tasks run again`)
+    throw new TypeError(`${where}: resume needs background, because only tasks run again`)
   }
   return {
     ...read, items, path: fromPointer(items), resume, onError,
@@ -222,10 +222,10 @@ export function withDefaults<T>(
 }
 
 export function isAtomic<R extends { transaction?: unknown }>(
-  caller: string, atomic: boolean | 'if-possible', repository: R,
+  where: string, atomic: boolean | 'if-possible', repository: R,
 ): repository is R & { transaction: NonNullable<R['transaction']> } {
   if (repository.transaction !== undefined) return atomic !== false
   if (atomic !== true) return false
-  throw new TypeError(`${caller}: atomic needs a repository with transaction(work, call);`
+  throw new TypeError(`${where}: atomic needs a repository with transaction(work, call);`
     + ' add it, or set atomic to false or \'if-possible\'')
 }
