@@ -49,12 +49,12 @@ export class ToolCalls {
    * another one the call waits for the result. If the task asks meanwhile, the result is the question, and
    * the client calls again with the answer (multi round-trip requests).
    */
-  async call(tool: McpTool, params: Fields, caller: RequestingClient): Promise<Fields> {
+  async call(tool: McpTool, params: Fields, client: RequestingClient): Promise<Fields> {
     const { requestState, inputResponses = {} } = params
     let task: StoredTask
     if (requestState === undefined) {
       try {
-        task = await this.#submit(tool, params, caller)
+        task = await this.#submit(tool, params, client)
       } catch (error) {
         const failure = readFailure(error)
         if (failure.status >= 500) throw error
@@ -62,36 +62,36 @@ export class ToolCalls {
         return completeResult(toolError(failureText(failure)))
       }
     } else {
-      ({ task } = await this.#find(requestState, caller))
+      ({ task } = await this.#find(requestState, client))
       if (task.name !== tool.definition.name) throw unknownTask()
-      await this.#answer(task.id, inputResponses, caller)
+      await this.#answer(task.id, inputResponses, client)
     }
     if (declaresTasks(params)) return { resultType: 'task', ...shownTask(task, this.pollIntervalMs) }
-    return this.#shown(tool, await this.#ended(task, caller), caller)
+    return this.#shown(tool, await this.#ended(task, client), client)
   }
 
   /** `tasks/get` */
-  async get(params: Fields, caller: RequestingClient): Promise<Fields> {
-    const { task, tool } = await this.#find(taskIdOf(params), caller)
+  async get(params: Fields, client: RequestingClient): Promise<Fields> {
+    const { task, tool } = await this.#find(taskIdOf(params), client)
     return { resultType: 'complete', ...detailedTask(tool, task, this.pollIntervalMs) }
   }
 
   /** `tasks/update`: answers questions. Responses to what is not asked (any more) are ignored. */
-  async update(params: Fields, caller: RequestingClient): Promise<Fields> {
-    const { task } = await this.#find(taskIdOf(params), caller)
-    await this.#answer(task.id, params['inputResponses'], caller)
+  async update(params: Fields, client: RequestingClient): Promise<Fields> {
+    const { task } = await this.#find(taskIdOf(params), client)
+    await this.#answer(task.id, params['inputResponses'], client)
     return ACKNOWLEDGED
   }
 
   /** `tasks/cancel`. A task that has ended stays as it is. */
-  async cancel(params: Fields, caller: RequestingClient): Promise<Fields> {
-    const { task } = await this.#find(taskIdOf(params), caller)
-    await cancelTask(this.core, task.id, caller)
+  async cancel(params: Fields, client: RequestingClient): Promise<Fields> {
+    const { task } = await this.#find(taskIdOf(params), client)
+    await cancelTask(this.core, task.id, client)
     return ACKNOWLEDGED
   }
 
-  async #submit(tool: McpTool, params: Fields, caller: RequestingClient): Promise<StoredTask> {
-    const { owner, context } = caller
+  async #submit(tool: McpTool, params: Fields, client: RequestingClient): Promise<StoredTask> {
+    const { owner, context } = client
     const { task } = await submitTask(this.core, tool.definition, params['arguments'] ?? {}, {
       owner, context, isRequest: true,
       caller: owner === undefined ? countedWithoutOwner(undefined) : countedAsOwner(owner),
@@ -99,24 +99,24 @@ export class ToolCalls {
     return task
   }
 
-  async #find(id: unknown, caller: RequestingClient): Promise<{ readonly task: StoredTask, readonly tool: McpTool }> {
+  async #find(id: unknown, client: RequestingClient): Promise<{ readonly task: StoredTask, readonly tool: McpTool }> {
     const task = typeof id === 'string' ? await this.core.read(id) : undefined
     const tool = task && this.#tools.get(task.name)
-    if (!task || !tool || !isIn(caller, task)) throw unknownTask()
+    if (!task || !tool || !isIn(client, task)) throw unknownTask()
     return { task, tool }
   }
 
   /** Waits until the task is final, or asks. A client that does not wait any longer cancels it. */
-  async #ended({ id, version }: StoredTask, caller: RequestingClient): Promise<StoredTask> {
-    const { signal, onProgress } = caller
+  async #ended({ id, version }: StoredTask, client: RequestingClient): Promise<StoredTask> {
+    const { signal, onProgress } = client
     let seen = version
     for (;;) {
       const until = (now: StoredTask) => pausesWait(now) || now.version > seen
-      const task = await waitFor(this.core.subscriptions, id, caller, { timeoutMs: Infinity, signal, until })
+      const task = await waitFor(this.core.subscriptions, id, client, { timeoutMs: Infinity, signal, until })
       if (task === undefined) throw unknownTask()
       if (pausesWait(task)) return task
       if (signal?.aborted === true) {
-        await cancelTask(this.core, id, caller)
+        await cancelTask(this.core, id, client)
         throw new McpError(CODES.internal, 'The request was cancelled')
       }
       seen = task.version
@@ -125,10 +125,10 @@ export class ToolCalls {
     }
   }
 
-  async #shown(tool: McpTool, task: StoredTask, caller: RequestingClient): Promise<Fields> {
+  async #shown(tool: McpTool, task: StoredTask, client: RequestingClient): Promise<Fields> {
     if (!isFinalStatus(task.status)) {
       // Without this, the task would wait for somebody who cannot answer.
-      if (!caller.mayAsk) await cancelTask(this.core, task.id, caller)
+      if (!client.mayAsk) await cancelTask(this.core, task.id, client)
       return {
         resultType: 'input_required', inputRequests: inputRequests(openQuestions(task)), requestState: task.id,
       }
@@ -139,18 +139,18 @@ export class ToolCalls {
     throw new McpError(CODES.internal, String(message), data as Fields | undefined)
   }
 
-  async #answer(id: string, responses: unknown, caller: RequestingClient): Promise<void> {
+  async #answer(id: string, responses: unknown, client: RequestingClient): Promise<void> {
     if (!isJsonObject(responses)) throw invalidParams('inputResponses must be an object')
     for (let tries = 1; ; tries++) {
-      const { task, tool } = await this.#find(id, caller)
+      const { task, tool } = await this.#find(id, client)
       const answers = answersIn(tool, task, responses)
       if (answers === 'declined') {
-        await cancelTask(this.core, id, caller)
+        await cancelTask(this.core, id, client)
         return
       }
       if (Object.keys(answers).length === 0) return
       try {
-        await answerTask(this.core, id, caller, answers)
+        await answerTask(this.core, id, client, answers)
         return
       } catch (error) {
         // Another response was faster. It may have answered some of the questions.

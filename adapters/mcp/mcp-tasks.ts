@@ -116,25 +116,25 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
   const byName = new Map(tools.map((tool) => [tool.listed.name, tool]))
   const calls = new ToolCalls(core, tools, pollIntervalMs)
 
-  const callerOf = (request: McpRequest, mayAsk: boolean): RequestingClient => toCaller(settings, request, mayAsk)
+  const clientOf = (request: McpRequest, mayAsk: boolean): RequestingClient => toClient(settings, request, mayAsk)
   const failed = (error: unknown): McpError => toMcpError(error, onError)
   const methods = methodsOf(calls)
   const methodOf = ({ method, params }: Fields) => {
     if (method === 'tools/call' && isJsonObject(params)) {
       const tool = byName.get(String(params['name']))
-      return tool && (async (given: Fields, caller: RequestingClient) => {
-        const result = await calls.call(tool, given, caller)
-        if (result['resultType'] === 'input_required' && !caller.mayAsk) throw missingExtension()
+      return tool && (async (given: Fields, client: RequestingClient) => {
+        const result = await calls.call(tool, given, client)
+        if (result['resultType'] === 'input_required' && !client.mayAsk) throw missingExtension()
         return result
       })
     }
     return Object.hasOwn(methods, String(method)) ? methods[method as keyof typeof methods] : undefined
   }
-  const sdkMethod = (run: (params: Fields, caller: RequestingClient) => Promise<Fields>) => async (
+  const sdkMethod = (run: (params: Fields, client: RequestingClient) => Promise<Fields>) => async (
     { params, authInfo, ...request }: SdkRequest,
   ): Promise<Fields> => {
     try {
-      return await run(params, callerOf({ ...request, authInfo: authInfo as McpAuthInfo }, request.mayAsk))
+      return await run(params, clientOf({ ...request, authInfo: authInfo as McpAuthInfo }, request.mayAsk))
     } catch (error) {
       throw failed(error)
     }
@@ -150,7 +150,7 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
       if (run === undefined) return undefined
       const given = isJsonObject(params) ? params : {}
       try {
-        const result = await run(given, callerOf(request, declaresForms(given)))
+        const result = await run(given, clientOf(request, declaresForms(given)))
         return { jsonrpc: '2.0', id: id as string | number, result }
       } catch (error) {
         const { code, message: text, data } = failed(error)
@@ -162,7 +162,7 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
         tools: this.tools,
         call: (name, request) => {
           const tool = byName.get(name) as McpTool
-          return sdkMethod((params, caller) => calls.call(tool, params, caller))(request)
+          return sdkMethod((params, client) => calls.call(tool, params, client))(request)
         },
         methods: Object.fromEntries(Object.entries(methods).map(([name, run]) => [name, sdkMethod(run)])),
       })
@@ -170,7 +170,7 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
   }
 }
 
-function toCaller(
+function toClient(
   { owner, context }: Pick<McpTasksOptions, 'owner' | 'context'>, { authInfo, signal, onProgress }: McpRequest,
   mayAsk: boolean,
 ): RequestingClient {
