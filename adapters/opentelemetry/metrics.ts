@@ -51,7 +51,7 @@ export function taskMetrics(options: TaskMetricsOptions = {}): () => void {
   const stores = meter.createHistogram('longhaul.store.duration', seconds)
 
   const onTask = (message: unknown): void => {
-    const { event, name, state, attempt, code, createdAt, startedAt, finishedAt } = message as TaskEvent
+    const { event, name, status: state, attempt, code, createdAt, startedAt, finishedAt } = message as TaskEvent
     const isFinished = event === 'finished'
     events.add(1, { task: name, event: isFinished ? state : event, ...code !== undefined && { code } })
     if (startedAt === undefined) return
