@@ -156,7 +156,7 @@ export class Worker {
     reply.then(([due, outcomes]) => {
       this.noteDue(due)
       for (const [n, { resolve, reject }] of changes.entries()) {
-        const outcome = outcomes[n] as Outcome | Failure
+        const outcome = outcomes[n] as Outcome | ErrorReply
         if (outcome[0] === 'error') reject(Object.assign(new Error(outcome[1]), { name: 'ReplyError' }))
         else resolve(outcome)
       }
@@ -262,9 +262,9 @@ function keyOf({ id, birth }: TaskRef, lease: string): string {
 }
 
 type Outcome = readonly ['changed', Row] | readonly ['conflict', Row?] | readonly ['caller_full', null?]
-type Failure = readonly ['error', message: string]
+type ErrorReply = readonly ['error', message: string]
 type TurnReply = readonly [
-  due: Numeric | null, outcomes: readonly (Outcome | Failure)[], runs: readonly (readonly RunRow[])[],
+  due: Numeric | null, outcomes: readonly (Outcome | ErrorReply)[], runs: readonly (readonly RunRow[])[],
 ]
 type LookReply = readonly [
   due: Numeric | null, callbacks: readonly Row[], removals: readonly Row[], own: readonly string[],

@@ -44,13 +44,13 @@ export interface BulkSettings<T>
   readonly schema: Schema<T> | undefined
   readonly key: ((item: T) => string | undefined) | undefined
   readonly writer: Writer<T>
-  readonly transaction: Transaction<T> | undefined
+  readonly transaction: RunInTransaction<T> | undefined
   readonly idOf: (written: object, item: T) => ItemId | undefined
   readonly resume: Resume | undefined
   readonly limits: Required<DecodeOptions>
 }
 
-export type Transaction<T> = <R>(work: (writer: Writer<T>) => Promise<R>, call: Call) => Promise<R>
+export type RunInTransaction<T> = <R>(work: (writer: Writer<T>) => Promise<R>, call: Call) => Promise<R>
 
 /** Options that `bulkCreate` and `bulkUpdate` share. */
 export interface BulkOptions<T> {

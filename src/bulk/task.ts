@@ -6,7 +6,7 @@ import { batchesOf } from '../records/batch.js'
 import { positionOf, type RecordPosition } from '../records/position.js'
 import type { ItemSelection, Report } from '../records/report.js'
 import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
-import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
+import { RecordRun, type RecordTaskContext } from '../records/task-run.js'
 import { writeRecords, type WritePlace } from '../records/write-loop.js'
 import type { Call } from '../repositories/repository.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
@@ -141,7 +141,7 @@ async function runBatch<T>(
   const progress = (report: Report): void => {
     task.progress(report.total, itemCount, messageOf(settings, report), 'items')
   }
-  const taskRun = await TaskRun.open({
+  const taskRun = await RecordRun.open({
     where, spool, spooled, task, resume, isPlace: isArrayPosition, maxInlineBytes, progress,
     total: itemCount,
     report: { numbers: 'index', status, pointer, selection: 'all', maxBytes },
@@ -168,7 +168,7 @@ async function runBatch<T>(
 }
 
 async function writeBody<T>(
-  run: BulkRun<T>, body: BulkBody, itemCount: number, taskRun: TaskRun,
+  run: BulkRun<T>, body: BulkBody, itemCount: number, taskRun: RecordRun,
 ): Promise<void> {
   const { settings, call } = run
   const { report, previous, from } = taskRun

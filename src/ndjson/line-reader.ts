@@ -33,7 +33,7 @@ export interface LineReaderOptions {
 
 const KNOWN = { maxLineBytes: 0, maxErrors: 0 } satisfies Record<keyof LineReaderOptions, 0>
 
-interface LinePlace {
+interface LineSpan {
   readonly start: number
   readonly end: number
   readonly long: boolean
@@ -207,7 +207,7 @@ export class LineReader {
     }
   }
 
-  private readLine(text: string, place: LinePlace, batch: MutableBatch): void {
+  private readLine(text: string, place: LineSpan, batch: MutableBatch): void {
     let { start, end } = place
     if (place.long && this.isTooLong(text, start, end)) {
       const beginning = Buffer.from(text.slice(start, start + EXCERPT_BYTES))

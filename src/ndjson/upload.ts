@@ -18,7 +18,7 @@ import {
   readUploadOptions, type UploadAsked, type UploadBackgroundOptions, type UploadOptions,
   type UploadSettings, type UploadTask,
 } from './upload-options.js'
-import { directUpload, JSON_TYPE, respondDirect, respondOnce } from './upload-run.js'
+import { directUpload, JSON_TYPE, respondDirect, respondForKey } from './upload-run.js'
 import { uploadTask } from './upload-task.js'
 
 /** An upload that can be read in the background. Returned by `ndjsonUpload`. */
@@ -76,7 +76,7 @@ export function ndjsonUpload<T>(options: UploadOptions<T>): BackgroundUpload | H
     }),
     respond: ({ request, asked, owner, context, once }) => {
       const upload = directUpload(request, settings, asked, { owner, context })
-      if (once !== undefined) return respondOnce(upload, request, once)
+      if (once !== undefined) return respondForKey(upload, request, once)
       return respondDirect(upload, request.body.stream(), request.signal)
     },
     operation: (hasBackground) => uploadOperation(schema, hasBackground, mediaTypes),

@@ -53,7 +53,7 @@ export interface TaskRunSettings {
 }
 
 /** One run of a task that writes the records of a spooled body: where it begins, and its report. */
-export class TaskRun implements Continuation {
+export class RecordRun implements Continuation {
   readonly report: Report
   /** The position after the last commit. */
   private position: RecordPosition
@@ -74,7 +74,7 @@ export class TaskRun implements Continuation {
   }
 
   /** Opens a run at the position that the application has stored, or else at its checkpoint. */
-  static async open(settings: TaskRunSettings): Promise<TaskRun> {
+  static async open(settings: TaskRunSettings): Promise<RecordRun> {
     const { spool, spooled, task, canContinue = () => true } = settings
     const { position = START, previous } = await startOf(settings)
     const from = canContinue(position) ? position : START
@@ -84,7 +84,7 @@ export class TaskRun implements Continuation {
       onError: settings.onError,
     })
     await stored.continueFrom(from)
-    return new TaskRun(settings, from, previous, stored)
+    return new RecordRun(settings, from, previous, stored)
   }
 
   cursorAfter(batch: Batch<unknown>, outcomes: Outcomes): string {

@@ -19,7 +19,7 @@ import { reserveLimits, toSettings, type ResumableUploadOptions } from './option
 import {
   announce, announcedLength, canAnnounce, inconsistentLength, interopVersion, limitHeader,
   mismatchingOffset, PARTIAL_UPLOAD, readComplete, readInteger, rejectForeign, tooLarge, uploadHeaders,
-  type Limits,
+  type UploadLimits,
 } from './protocol.js'
 import { ageKey, isUploadId, stateKey, UploadRecords, type UploadState } from './upload-state.js'
 
@@ -291,7 +291,7 @@ class UploadResource<C> {
 
 /** @throws {HttpError} 413: a request that appends at `offset` is too large, or its upload is. */
 function checkSizes(
-  limits: Limits, headers: RequestHeaders, offset: number, length: number | undefined,
+  limits: UploadLimits, headers: RequestHeaders, offset: number, length: number | undefined,
 ): void {
   const { maxBodyBytes, maxAppendBytes } = limits
   const size = readContentLength(headers) ?? 0

@@ -32,7 +32,7 @@ export function isIn(of: Scope, task: { readonly owner: string | undefined }): b
 /** Headers of a stored error, with lower-case names. */
 export type ErrorFields = Readonly<Record<string, string>>
 
-export interface Failure extends TaskFailure {
+export interface StoredTaskFailure extends TaskFailure {
   readonly status: number
   readonly fields?: ErrorFields | undefined
 }
@@ -83,7 +83,7 @@ export function workIdOf({ id, birth, details }: StoredTask): string {
 }
 
 /** Sets the properties of a failure, or removes those of an earlier one. */
-export function withFailure(details: Details, failure: Failure | undefined): Details {
+export function withFailure(details: Details, failure: StoredTaskFailure | undefined): Details {
   if (failure === undefined) {
     return details.error === undefined
       ? details : { ...details, error: undefined, errorStatus: undefined, errorFields: undefined }

@@ -2,18 +2,18 @@ import {
   ERROR_CODES, httpError, isReplaced, type ErrorCode, type HttpError,
 } from '../../http/errors.js'
 import { isForClient, readFailure } from '../../http/failure.js'
-import type { ErrorFields, Failure } from '../record/details.js'
+import type { ErrorFields, StoredTaskFailure } from '../record/details.js'
 
 const STORED_FIELDS = ['retry-after', 'link'] as const
 const MAX_FIELD_LENGTH = 1024
 
-export function failureOf(code: ErrorCode): Failure {
+export function failureOf(code: ErrorCode): StoredTaskFailure {
   const [status, message] = ERROR_CODES[code]
   return { code, message, status }
 }
 
 /** Returns what clients may know of a thrown value. An unknown error is masked as `task_failed`. */
-export function toFailure(error: unknown): Failure {
+export function toFailure(error: unknown): StoredTaskFailure {
   const { code, message, status, details, headers } = readFailure(error)
   if (code === 'internal_error') return failureOf('task_failed')
   const fields = storedFields(headers)
