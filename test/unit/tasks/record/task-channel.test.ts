@@ -39,7 +39,7 @@ describe('longhaul:task', () => {
     const { taskId: id } = await tasks.submit(work, {}, { owner: 'ann', id: 'one' })
     await tasks.submit(work, {}, { owner: 'ann', id: 'one' })
     await tasks.wait(id, { timeoutMs: 5000 })
-    assert.deepEqual(heard.map(({ event, status: state, attempt }) => [event, state, attempt]).sort(), [
+    assert.deepEqual(heard.map(({ event, status, attempt }) => [event, status, attempt]).sort(), [
       ['accepted', 'queued', 0],
       ['finished', 'completed', 3],
       ['retried', 'queued', 1], ['retried', 'queued', 2],
@@ -65,7 +65,7 @@ describe('longhaul:task', () => {
     const { taskId: id } = await tasks.submit(work, {})
     await tasks.wait(id, { timeoutMs: 5000 })
     assert.deepEqual(
-      heard.map(({ event, status: state, attempt, startedAt }) => [event, state, attempt, startedAt === undefined]),
+      heard.map(({ event, status, attempt, startedAt }) => [event, status, attempt, startedAt === undefined]),
       [
         ['accepted', 'queued', 0, true],
         ['started', 'processing', 1, false],
@@ -85,7 +85,7 @@ describe('longhaul:task', () => {
     await tasks.cancel(cancelled.taskId)
     await tasks.cancel(cancelled.taskId)
     const ends = heard.filter(({ event }) => event === 'finished')
-    assert.deepEqual(ends.map(({ taskId, status: state, code, startedAt }) => [taskId, state, code, startedAt === undefined]), [
+    assert.deepEqual(ends.map(({ taskId, status, code, startedAt }) => [taskId, status, code, startedAt === undefined]), [
       [failing.taskId, 'failed', 'task_failed', false], [cancelled.taskId, 'cancelled', undefined, true],
     ])
   })
