@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { DIGEST_ALGORITHMS, type DigestAlgorithm } from '../../src/http/fields/digests.js'
+import { DIGEST_ALGORITHMS, type DigestAlgorithm } from '../../src/http/headers/digests.js'
 import { readOptions, whole, type OptionTable } from '../../src/runtime/options.js'
 import { readFilePart, type FoundFile } from './read.js'
 

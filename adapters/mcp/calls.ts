@@ -12,7 +12,7 @@ import { detailsOf, isIn, type Details } from '../../src/tasks/record/details.js
 import type { TaskProgress } from '../../src/wire/task.js'
 import { pausesWait, waitFor } from '../../src/tasks/record/subscriptions.js'
 import {
-  CODES, declaresTasks, invalidParams, McpError, missingExtension, unknownTask, type Fields,
+  CODES, declaresTasks, invalidParams, McpError, missingExtension, unknownTask, type JsonObject,
 } from './protocol.js'
 import { answerIn, inputRequests, openQuestions } from './questions.js'
 import { completeResult, detailedTask, failureText, outcomeOf, shownTask } from './shown-task.js'
@@ -31,7 +31,7 @@ export interface RequestingClient {
 
 /** Maximum number of attempts to store answers while others answer too. */
 const MAX_TRIES = 5
-const ACKNOWLEDGED: Fields = { resultType: 'complete' }
+const ACKNOWLEDGED: JsonObject = { resultType: 'complete' }
 
 /** The methods of MCP that are about tasks. Each takes the params of a request and returns its result. */
 export class ToolCalls {
@@ -49,7 +49,7 @@ export class ToolCalls {
    * another one the call waits for the result. If the task asks meanwhile, the result is the question, and
    * the client calls again with the answer (multi round-trip requests).
    */
-  async call(tool: McpTool, params: Fields, client: RequestingClient): Promise<Fields> {
+  async call(tool: McpTool, params: JsonObject, client: RequestingClient): Promise<JsonObject> {
     const { requestState, inputResponses = {} } = params
     let task: StoredTask
     if (requestState === undefined) {
@@ -71,26 +71,26 @@ export class ToolCalls {
   }
 
   /** `tasks/get` */
-  async get(params: Fields, client: RequestingClient): Promise<Fields> {
+  async get(params: JsonObject, client: RequestingClient): Promise<JsonObject> {
     const { task, tool } = await this.#find(taskIdOf(params), client)
     return { resultType: 'complete', ...detailedTask(tool, task, this.pollIntervalMs) }
   }
 
   /** `tasks/update`: answers questions. Responses to what is not asked (any more) are ignored. */
-  async update(params: Fields, client: RequestingClient): Promise<Fields> {
+  async update(params: JsonObject, client: RequestingClient): Promise<JsonObject> {
     const { task } = await this.#find(taskIdOf(params), client)
     await this.#answer(task.id, params['inputResponses'], client)
     return ACKNOWLEDGED
   }
 
   /** `tasks/cancel`. A task that has ended stays as it is. */
-  async cancel(params: Fields, client: RequestingClient): Promise<Fields> {
+  async cancel(params: JsonObject, client: RequestingClient): Promise<JsonObject> {
     const { task } = await this.#find(taskIdOf(params), client)
     await cancelTask(this.core, task.id, client)
     return ACKNOWLEDGED
   }
 
-  async #submit(tool: McpTool, params: Fields, client: RequestingClient): Promise<StoredTask> {
+  async #submit(tool: McpTool, params: JsonObject, client: RequestingClient): Promise<StoredTask> {
     const { owner, context } = client
     const { task } = await submitTask(this.core, tool.definition, params['arguments'] ?? {}, {
       owner, context, isRequest: true,
@@ -125,7 +125,7 @@ export class ToolCalls {
     }
   }
 
-  async #shown(tool: McpTool, task: StoredTask, client: RequestingClient): Promise<Fields> {
+  async #shown(tool: McpTool, task: StoredTask, client: RequestingClient): Promise<JsonObject> {
     if (!isFinalStatus(task.status)) {
       // Without this, the task would wait for somebody who cannot answer.
       if (!client.mayAsk) await cancelTask(this.core, task.id, client)
@@ -136,7 +136,7 @@ export class ToolCalls {
     const outcome = outcomeOf(tool, task)
     if (outcome !== undefined && 'result' in outcome) return outcome.result
     const { message = 'The task was cancelled.', data } = outcome?.error ?? {}
-    throw new McpError(CODES.internal, String(message), data as Fields | undefined)
+    throw new McpError(CODES.internal, String(message), data as JsonObject | undefined)
   }
 
   async #answer(id: string, responses: unknown, client: RequestingClient): Promise<void> {
@@ -161,7 +161,7 @@ export class ToolCalls {
 }
 
 /** Returns the answers to open questions; `'declined'` if the user wants none of it. */
-function answersIn(tool: McpTool, task: StoredTask, responses: Fields): Fields | 'declined' {
+function answersIn(tool: McpTool, task: StoredTask, responses: JsonObject): JsonObject | 'declined' {
   const open = openQuestions(task)
   const answers: Record<string, unknown> = {}
   for (const [key, response] of Object.entries(responses)) {
@@ -179,7 +179,7 @@ function answersIn(tool: McpTool, task: StoredTask, responses: Fields): Fields |
   return answers
 }
 
-function taskIdOf(params: Fields): unknown {
+function taskIdOf(params: JsonObject): unknown {
   if (!declaresTasks(params)) throw missingExtension()
   return params['taskId']
 }

@@ -7,7 +7,7 @@ import type { TaskProgress } from '../../src/wire/task.js'
 import type { TaskCore } from '../../src/tasks/core/task-core.js'
 import { coreOf, type Tasks } from '../../src/tasks/tasks.js'
 import { ToolCalls, type RequestingClient } from './calls.js'
-import { CODES, declaresForms, McpError, missingExtension, type Fields } from './protocol.js'
+import { CODES, declaresForms, McpError, missingExtension, type JsonObject } from './protocol.js'
 import { registerOn, type McpServerLike, type SdkRequest } from './sdk-server.js'
 import { failureText } from './shown-task.js'
 import type { McpTool, McpToolListing } from './tool.js'
@@ -119,10 +119,10 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
   const clientOf = (request: McpRequest, mayAsk: boolean): RequestingClient => toClient(settings, request, mayAsk)
   const failed = (error: unknown): McpError => toMcpError(error, onError)
   const methods = methodsOf(calls)
-  const methodOf = ({ method, params }: Fields) => {
+  const methodOf = ({ method, params }: JsonObject) => {
     if (method === 'tools/call' && isJsonObject(params)) {
       const tool = byName.get(String(params['name']))
-      return tool && (async (given: Fields, client: RequestingClient) => {
+      return tool && (async (given: JsonObject, client: RequestingClient) => {
         const result = await calls.call(tool, given, client)
         if (result['resultType'] === 'input_required' && !client.mayAsk) throw missingExtension()
         return result
@@ -130,9 +130,9 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
     }
     return Object.hasOwn(methods, String(method)) ? methods[method as keyof typeof methods] : undefined
   }
-  const sdkMethod = (run: (params: Fields, client: RequestingClient) => Promise<Fields>) => async (
+  const sdkMethod = (run: (params: JsonObject, client: RequestingClient) => Promise<JsonObject>) => async (
     { params, authInfo, ...request }: SdkRequest,
-  ): Promise<Fields> => {
+  ): Promise<JsonObject> => {
     try {
       return await run(params, clientOf({ ...request, authInfo: authInfo as McpAuthInfo }, request.mayAsk))
     } catch (error) {

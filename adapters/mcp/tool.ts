@@ -2,12 +2,12 @@ import { isJsonObject } from '../../src/http/body/json.js'
 import { func, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
 import { toJsonSchema } from '../../src/schema/schema.js'
 import type { AnyTaskDefinition, ResultOf } from '../../src/tasks/definition/define.js'
-import type { Fields } from './protocol.js'
+import type { JsonObject } from './protocol.js'
 
 /** The result of a tool call, as MCP sends it. */
 export interface McpToolResult {
   /** Blocks for the model, such as `{ type: 'text', text }`. */
-  readonly content: readonly Fields[]
+  readonly content: readonly JsonObject[]
   /** The same as a value. */
   readonly structuredContent?: unknown
   /** `true`: the tool has failed, and the model is told why. */
@@ -99,6 +99,6 @@ export function toolError(message: string): McpToolResult {
   return { content: textOf(message), isError: true }
 }
 
-function textOf(shown: string): readonly Fields[] {
+function textOf(shown: string): readonly JsonObject[] {
   return [{ type: 'text', text: shown }]
 }

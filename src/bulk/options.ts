@@ -1,6 +1,6 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { DecodeOptions } from '../http/body/decode.js'
-import type { Preferences } from '../http/fields/prefer.js'
+import type { Preferences } from '../http/headers/prefer.js'
 import type { Call } from '../repositories/repository.js'
 import { checkNames } from '../runtime/option-names.js'
 import {

@@ -1,5 +1,5 @@
 import type { DecodeOptions } from '../http/body/decode.js'
-import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
+import { NDJSON_TYPES } from '../http/headers/ndjson-types.js'
 import { bytes, func, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'

@@ -1,9 +1,9 @@
 import { bodyCoding } from '../http/body/decode.js'
 import { bodyTooLarge } from '../http/errors.js'
 import type { Handler, HttpRequest, Operation } from '../http/exchange.js'
-import { negotiate } from '../http/fields/accept.js'
-import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
-import { errorResponses, fields, requestFields } from '../openapi/responses.js'
+import { negotiate } from '../http/headers/accept.js'
+import { NDJSON_TYPES } from '../http/headers/ndjson-types.js'
+import { errorResponses, responseHeaders, headerParameters } from '../openapi/responses.js'
 import {
   addResponseHeaders, body, type Fragment, operation, response, schemaObject,
 } from '../openapi/operation.js'
@@ -100,7 +100,7 @@ function checkHead(
   return coding
 }
 
-const OF_KEY = fields('Idempotency-Key', 'Idempotent-Replayed', 'Retry-After')
+const OF_KEY = responseHeaders('Idempotency-Key', 'Idempotent-Replayed', 'Retry-After')
 
 const OF_BACKGROUND = [
   'unauthorized', 'idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
@@ -124,8 +124,8 @@ export function uploadOperation(
     description: 'One JSON object a line; a line that is none is skipped and counted. '
       + 'The body may be coded (Content-Encoding).',
     parameters: [
-      ...background ? [requestFields.prefer, requestFields.idempotencyKey] : [],
-      requestFields.contentDigest,
+      ...background ? [headerParameters.prefer, headerParameters.idempotencyKey] : [],
+      headerParameters.contentDigest,
     ],
     requestBody: body({ type: 'string', description: `Each line: ${line}` }, { mediaTypes }),
     responses: {

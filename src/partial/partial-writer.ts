@@ -70,7 +70,7 @@ export class PartialWriter {
     const { owner, signal } = run
     this.writes = new PacedWrites(() => this.writeSome(), limits.gatherMs)
     this.retry = new StoreRetry(store.shared, signal)
-    this.options = { ttlMs: limits.keepMs, evictable: true, owner }
+    this.options = { ttlMs: limits.keepMs, evictable: true, caller: owner }
     this.record = logRecord(store, run.task, this.options)
     this.partCount = Math.ceil(limits.maxResults / 10)
   }

@@ -4,7 +4,7 @@ import type {
   BodySource, Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseBody,
 } from '../http/exchange.js'
 import { addFailureHeaders, readFailure } from '../http/failure.js'
-import { ContentDigest } from '../http/fields/digests.js'
+import { ContentDigest } from '../http/headers/digests.js'
 import { errorResponse, notFound } from '../http/respond.js'
 import { buffered, claimRecord, oncePerKey, rejectKey } from '../idempotency/once.js'
 import { CREDENTIALS } from '../idempotency/key.js'
@@ -39,7 +39,7 @@ export class Finisher<C> {
     const run = { hasBegun: false, isFinal: false }
     try {
       const response = await oncePerKey(request, {
-        store, key: answerKey(id), fingerprint: '', owner: state.countedAs, waitMs, retentionMs,
+        store, key: answerKey(id), fingerprint: '', caller: state.caller, waitMs, retentionMs,
         maxBytes: maxResponseBytes,
       }, async (began) => {
         // Its response was evicted, or it was deleted. The handler must not run again.
@@ -48,7 +48,7 @@ export class Finisher<C> {
         }
         run.hasBegun = true
         // The handler may store the body again for the same owner.
-        await owners.remove(state.countedAs, stateKey(id))
+        await owners.remove(state.caller, stateKey(id))
         const conclude = (status: number, headers: Readonly<Record<string, unknown>>) => {
           run.isFinal = !TEMPORARY.has(status)
             && !(status === 503 && headers['retry-after'] !== undefined)
@@ -106,7 +106,7 @@ export class Finisher<C> {
   async cancel(request: HttpRequest<C>, id: string, state: UploadState): Promise<boolean> {
     const { store, retentionMs } = this.stores.settings
     return rejectKey(errorResponse(httpError('upload_not_found'), request), {
-      store, key: answerKey(id), owner: state.countedAs, retentionMs,
+      store, key: answerKey(id), caller: state.caller, retentionMs,
     })
   }
 
@@ -118,9 +118,9 @@ export class Finisher<C> {
   /** Counts the bytes of an upload again that its handler may get again. */
   private async keep(id: string, state: UploadState): Promise<void> {
     const { records, owners, settings } = this.stores
-    await owners.set(state.countedAs, stateKey(id), state.offset, reserveLimits(settings).ttlMs)
+    await owners.set(state.caller, stateKey(id), state.offset, reserveLimits(settings).ttlMs)
     if (await records.isWaiting(id).catch(() => true)) return
-    await owners.remove(state.countedAs, stateKey(id))
+    await owners.remove(state.caller, stateKey(id))
     await records.deleteParts(id, state.parts)
   }
 

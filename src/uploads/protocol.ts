@@ -1,5 +1,5 @@
 import { checkWhole } from '../http/body/body.js'
-import { readContentLength } from '../http/fields/digests.js'
+import { readContentLength } from '../http/headers/digests.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../http/exchange.js'
 

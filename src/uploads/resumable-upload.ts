@@ -1,12 +1,12 @@
 import { unsupported } from '../http/body/body.js'
-import { readContentLength } from '../http/fields/digests.js'
+import { readContentLength } from '../http/headers/digests.js'
 import { httpError } from '../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type RequestHeaders,
 } from '../http/exchange.js'
 import { addFailureHeaders } from '../http/failure.js'
-import { parseMediaType } from '../http/fields/accept.js'
-import { ContentDigest } from '../http/fields/digests.js'
+import { parseMediaType } from '../http/headers/accept.js'
+import { ContentDigest } from '../http/headers/digests.js'
 import { countedAs } from '../http/requester.js'
 import { empty, refuseIdempotencyKey } from '../http/respond.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
@@ -138,7 +138,7 @@ class CreateUpload<C> {
     const id = newId()
     const location = path.of(request.mountPath, id)
     const state: UploadState = {
-      owner: owner ?? null, countedAs: countedAs(request, owner), request: toStored(request),
+      owner: owner ?? null, caller: countedAs(request, owner), request: toStored(request),
       length: length ?? null, offset: 0, parts: [], writer: newId(), asked: false, final: complete,
       received: false,
     }
@@ -147,7 +147,7 @@ class CreateUpload<C> {
     // A client that does not know the path of its upload cannot resume it.
     let isUseless = true
     try {
-      await owners.reserve(state.countedAs, stateKey(id), reserved, {
+      await owners.reserve(state.caller, stateKey(id), reserved, {
         ...reserveLimits(settings), maxUploads: settings.maxPerOwner,
       })
       // This counter measures the remaining time.
@@ -173,10 +173,10 @@ class CreateUpload<C> {
     }
   }
 
-  private async drop(id: string, { owner, countedAs }: UploadState): Promise<void> {
+  private async drop(id: string, { owner, caller }: UploadState): Promise<void> {
     try {
       await this.stores.records.remove(id, owner ?? undefined)
-      await this.stores.owners.remove(countedAs, stateKey(id))
+      await this.stores.owners.remove(caller, stateKey(id))
     } catch {
       // It was deleted before, or expires.
     }
@@ -236,7 +236,7 @@ class UploadResource<C> {
     if (state.received && await this.finisher.cancel(request, id, state)) {
       await records.deleteParts(id, state.parts)
     }
-    await owners.remove(state.countedAs, stateKey(id))
+    await owners.remove(state.caller, stateKey(id))
     return empty(204, { 'cache-control': 'no-store' })
   }
 
@@ -277,7 +277,7 @@ class UploadResource<C> {
 
   /** Reserves the bytes of the request, or of the complete upload, if its length is known only now. */
   private async reserve(
-    headers: RequestHeaders, id: string, { countedAs, length: known, offset }: UploadState,
+    headers: RequestHeaders, id: string, { caller, length: known, offset }: UploadState,
     length: number | undefined,
   ): Promise<number | undefined> {
     if (known !== null) return undefined
@@ -285,7 +285,7 @@ class UploadResource<C> {
     const size = readContentLength(headers)
     const end = length ?? (size === undefined ? undefined : offset + size)
     if (end === undefined) return undefined
-    return owners.reserve(countedAs, stateKey(id), end, reserveLimits(settings))
+    return owners.reserve(caller, stateKey(id), end, reserveLimits(settings))
   }
 }
 

@@ -236,7 +236,7 @@ test('redis() makes an engine and a store with the same namespace and bounds', a
   await one.engine.create(task('one'))
   assert.equal((await other.engine.read('one'))?.id, 'one')
   for (const key of ['first', 'second'])
-    await one.store.create(key, key, { ttlMs: 60_000, owner: 'ann', evictable: true })
+    await one.store.create(key, key, { ttlMs: 60_000, caller: 'ann', evictable: true })
   await eventually(async () => await other.store.get('first') === undefined, 5000, 'the oldest entry goes')
   assert.equal((await other.store.get('second'))?.value, 'second')
 })

@@ -1,7 +1,7 @@
 import * as zlib from 'node:zlib'
 import { bodyTooLarge, httpError, mustBeIdentity } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
-import { isStillCoded } from '../fields/digests.js'
+import { isStillCoded } from '../headers/digests.js'
 import { DecoderMemory } from './counted-body.js'
 import { ZlibPump, type ZlibEngine, zlibConstants, zstd, ZstdFrames } from './zlib.js'
 
@@ -29,9 +29,9 @@ const ACCEPTED = REQUEST_CODINGS.join(', ')
 
 /** Returns the content coding of a request. Throws 415 for an unknown coding, or for several. */
 export function requestCoding(headers: RequestHeaders): string {
-  const field = headers['content-encoding']
-  if (field === undefined || field === '') return 'identity'
-  const name = typeof field === 'string' ? field.trim().toLowerCase() : ''
+  const header = headers['content-encoding']
+  if (header === undefined || header === '') return 'identity'
+  const name = typeof header === 'string' ? header.trim().toLowerCase() : ''
   const coding = name === 'x-gzip' ? 'gzip' : name
   if (coding === 'identity' || REQUEST_CODINGS.includes(coding)) return coding
   // RFC 9110 section 15.5.16.

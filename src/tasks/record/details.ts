@@ -30,11 +30,11 @@ export function isIn(of: Scope, task: { readonly owner: string | undefined }): b
 }
 
 /** Headers of a stored error, with lower-case names. */
-export type ErrorFields = Readonly<Record<string, string>>
+export type ErrorHeaders = Readonly<Record<string, string>>
 
 export interface StoredTaskFailure extends TaskFailure {
   readonly status: number
-  readonly fields?: ErrorFields | undefined
+  readonly headers?: ErrorHeaders | undefined
 }
 
 /** Properties of a stored task that the engine does not read. All of them survive JSON. */
@@ -62,7 +62,7 @@ export type Details = RecordFiles & {
   readonly progress?: TaskProgress | undefined
   readonly error?: TaskFailure | undefined
   readonly errorStatus?: number | undefined
-  readonly errorFields?: ErrorFields | undefined
+  readonly errorHeaders?: ErrorHeaders | undefined
   /** The real errors of the last runs, until the task is completed. Clients never see them. */
   readonly failure?: StoredFailures | undefined
   /** Lines that the runs have logged. Clients never see them. */
@@ -86,10 +86,10 @@ export function workIdOf({ id, birth, details }: StoredTask): string {
 export function withFailure(details: Details, failure: StoredTaskFailure | undefined): Details {
   if (failure === undefined) {
     return details.error === undefined
-      ? details : { ...details, error: undefined, errorStatus: undefined, errorFields: undefined }
+      ? details : { ...details, error: undefined, errorStatus: undefined, errorHeaders: undefined }
   }
-  const { status, fields, ...error } = failure
-  return { ...details, error, errorStatus: status, errorFields: fields }
+  const { status, headers, ...error } = failure
+  return { ...details, error, errorStatus: status, errorHeaders: headers }
 }
 
 /** State of a callback. Times are milliseconds since 1970. */

@@ -186,7 +186,7 @@ export class Stop extends RunSignal {
   private graceMs = ABORT_GRACE_MS
   private followed: { readonly signal: AbortSignal, readonly listener: () => void } | undefined
   private timer: NodeJS.Timeout | undefined
-  /** No closure in the field itself: dead runs would survive V8's minor collections (ADR 41). */
+  /** No closure in the property itself: dead runs would survive V8's minor collections (ADR 41). */
   private waiting: Waiting | undefined
 
   /** @param context - async context of the listeners. Default: that of the caller of `abort` */

@@ -70,7 +70,7 @@ async function expectAllWorks(t: TestContext, client: RedisClient, namespace: st
   let notices = 0
   const options = { ttlMs: 60_000 }
   await store.watch('key', () => { notices++ })
-  const made = await store.create('key', 'value', { ...options, owner: 'ann', evictable: true })
+  const made = await store.create('key', 'value', { ...options, caller: 'ann', evictable: true })
   assert.ok(made.created)
   assert.equal((await store.create('key', 'other', options)).created, false)
   assert.equal((await store.get('key'))?.value, 'value')

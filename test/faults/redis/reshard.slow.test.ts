@@ -105,7 +105,7 @@ test('each acknowledged task and entry exists once, and runs once, after its slo
         if (read) assert.ok(read.task, `task-${String(n)} is absent`)
       }
       const created = await call(() =>
-        store.create(`entry-${String(n)}`, String(n), { ttlMs: HOUR, owner: 'ann', evictable: true }),
+        store.create(`entry-${String(n)}`, String(n), { ttlMs: HOUR, caller: 'ann', evictable: true }),
       )
       if (created) entries.set(`entry-${String(n)}`, String(n))
       const name = `counter-${String(n % 20)}`
