@@ -429,7 +429,7 @@ export class Worker {
   }
 
   /**
-   * Waits until `isDone`. Each caller has its own promise, because Workers cannot share one between
+   * Waits until `isDone`. Each call has its own promise, because Workers cannot share one between
    * requests.
    */
   async #until(isDone: () => boolean): Promise<void> {

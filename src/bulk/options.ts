@@ -10,7 +10,7 @@ import { fromPointer, isPointer } from '../schema/pointer.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
 import { warnOfError, type RecordErrorPlace } from '../records/error-reports.js'
 import type { ItemSelection } from '../records/report.js'
-import type { Resume, ResumedTask } from '../records/task-run.js'
+import type { Resume, ResumedTask } from '../records/spooled-run.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
 
 /** Id of a record, as the report shows it. */

@@ -139,7 +139,7 @@ function only(
   return Object.fromEntries(Object.entries(headers).filter(([name]) => keep(name)))
 }
 
-/** Lifetime of one request. Ends with the caller's signal, or if the server is silent too long. */
+/** Lifetime of one request. Ends with the application's signal, or if the server is silent too long. */
 class Scope {
   private readonly controller = new AbortController()
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -167,7 +167,7 @@ class Scope {
     this.outer?.removeEventListener('abort', this.stop)
   }
 
-  /** Returns what to throw for `error`: the reason of the caller's signal, or a `ClientError`. */
+  /** Returns what to throw for `error`: the reason of the application's signal, or a `ClientError`. */
   explain(error: unknown): unknown {
     if (this.outer?.aborted) return this.outer.reason
     if (isClientError(error)) return error
@@ -200,7 +200,7 @@ export async function* chunksOf(
       if (done || value === undefined) return
       scope.touch()
       yield value
-      // The time that the caller took does not count as silence of the server.
+      // The time that the reader took does not count as silence of the server.
       scope.touch()
     }
   } catch (error) {

@@ -121,7 +121,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
 
 /**
  * Serialises records as bytes of NDJSON, for a file or your own request. Closes the source if
- * the caller stops early. Rejects with the error of the source.
+ * the reader stops early. Rejects with the error of the source.
  * @example
  * import { createWriteStream } from 'node:fs'
  * import { pipeline } from 'node:stream/promises'

@@ -252,6 +252,7 @@ async function respondAtEnd(
   return withVary(json(200, { message: messageOf(report), summary, items } satisfies UploadResult))
 }
 
+/** Writes a whole upload, for a report at the end. */
 export async function readAll(writes: AsyncIterable<void>): Promise<void> {
   for await (const _ of writes);
 }

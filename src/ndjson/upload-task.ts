@@ -1,7 +1,7 @@
 import type { RecordTask } from '../records/background.js'
 import { positionOf } from '../records/position.js'
 import type { Report } from '../records/report.js'
-import { RecordRun, type RecordTaskContext } from '../records/task-run.js'
+import { SpooledRun, type RecordTaskContext } from '../records/spooled-run.js'
 import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
 import type { SpooledBody } from '../tasks/http/spool-body.js'
 import type { UploadItem, UploadResult } from '../wire/report.js'
@@ -23,7 +23,7 @@ export function uploadTask<T>(
     const { signal, owner, context, taskId } = task
     let done = 0
     const progress = (report: Report): void => { task.progress(done, size, messageOf(report), 'bytes') }
-    const continuation = await RecordRun.open({
+    const continuation = await SpooledRun.open({
       where, spool, spooled, task, resume, isPlace: isLinePlace, progress,
       report: reportSettings(settings), maxInlineBytes: Infinity,
       // The next attempt reads the lines of a lost report again.

@@ -9,7 +9,7 @@ import { checkNames } from '../runtime/option-names.js'
  * outcome is a return value. A promise rejects with a `StoreUnavailableError` if the store failed: the
  * write may have taken effect, but not with the reason `full`. Misuse rejects with a `TypeError`.
  *
- * Callers pass durations (`ttlMs`), and only the store's clock decides when an entry expires. Expired
+ * Calls pass durations (`ttlMs`), and only the store's clock decides when an entry expires. Expired
  * entries are never returned. A write with a `ttlMs` of 0 or less counts as written and expires at once.
  *
  * Keys (1 to 512 characters) and values (possibly empty) are well-formed strings without U+0000; others

@@ -193,6 +193,7 @@ class ReceivedBody implements BodySource {
   async check(headers: RequestHeaders): Promise<void> {
     const digest = ContentDigest.of(headers, 'repr-digest')
     if (digest === undefined) return
+    // The last read throws if the digest differs.
     for await (const _ of digest.checked(this.stream()));
   }
 }

@@ -57,15 +57,15 @@ export function bodyCoding(
  * valid. Rejects with `body_too_large` (413), `malformed_coding` or `incomplete_body` (400),
  * `unsupported_content_coding` (415: the window is above 4 MiB for br, 8 MiB for zstd),
  * `too_many_requests` (429) or `overloaded` (503: open decoders take too much memory).
- * @param owner - the request that the memory counts for, or memory that the caller releases
+ * @param countedFor - the request that the memory counts for, or memory that the reader releases
  */
 export function decodeBytes(
   source: AsyncIterable<Uint8Array>, coding: string, options: DecodeOptions,
-  owner?: HttpRequest<unknown> | DecoderMemory,
+  countedFor?: HttpRequest<unknown> | DecoderMemory,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const caps = new Caps(options)
   const sent = countSent(source, caps, coding === 'identity')
-  return coding === 'identity' ? sent : inflate(sent, coding, caps, owner)
+  return coding === 'identity' ? sent : inflate(sent, coding, caps, countedFor)
 }
 
 class Caps {

@@ -41,6 +41,7 @@ const RESERVED: RecordKind<Reserved> = {
   decode: (text) => new Map(JSON.parse(text) as []),
 }
 
+/** One for each store, because all endpoints that use a store share its limits, and the order of changes. */
 const ofStores = new WeakMap<Store, OwnerBytes>()
 
 /** Lists the bodies of each caller that wait in the blobs, in one entry of the store. */

@@ -189,7 +189,7 @@ export class Stop extends RunSignal {
   /** No closure in the property itself: dead runs would survive V8's minor collections (ADR 41). */
   private waiting: Waiting | undefined
 
-  /** @param context - async context of the listeners. Default: that of the caller of `abort` */
+  /** @param context - async context of the listeners. Default: that of the call of `abort` */
   constructor(source: StopSource, private readonly context?: OwnContext) {
     super()
     if (source.onAbort) source.onAbort((reason) => { this.abort(reason) })

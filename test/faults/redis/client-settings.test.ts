@@ -79,7 +79,7 @@ async function expectAllWorks(t: TestContext, client: RedisClient, namespace: st
   assert.equal((await store.replace('key', 'late', made.revision, options)).replaced, false)
   assert.equal(await store.delete('key', made.revision), false)
   assert.equal(await store.delete('key', next.revision), true)
-  await eventually(() => notices > 0, 5000, 'a notice comes')
+  await eventually(() => notices > 0, 30_000, 'a notice comes')
   await store.increment('count', 2, options)
   const { value, resetMs } = await store.increment('count', 3, options)
   assert.ok(value === 5 && typeof resetMs === 'number' && resetMs > 0)

@@ -38,7 +38,7 @@ describe('longhaul:task', () => {
     t.after(() => tasks.close({ drainMs: 0 }))
     const { taskId: id } = await tasks.submit(work, {}, { owner: 'ann', id: 'one' })
     await tasks.submit(work, {}, { owner: 'ann', id: 'one' })
-    await tasks.wait(id, { timeoutMs: 5000 })
+    await tasks.wait(id, { timeoutMs: 60_000 })
     assert.deepEqual(heard.map(({ event, status, attempt }) => [event, status, attempt]).sort(), [
       ['accepted', 'queued', 0],
       ['finished', 'completed', 3],
@@ -63,7 +63,7 @@ describe('longhaul:task', () => {
     const tasks = createTasks({ ...memory(), definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
     const { taskId: id } = await tasks.submit(work, {})
-    await tasks.wait(id, { timeoutMs: 5000 })
+    await tasks.wait(id, { timeoutMs: 60_000 })
     assert.deepEqual(
       heard.map(({ event, status, attempt, startedAt }) => [event, status, attempt, startedAt === undefined]),
       [
@@ -80,7 +80,7 @@ describe('longhaul:task', () => {
     const tasks = createTasks({ ...memory(), definitions: [bad], onError: () => undefined })
     t.after(() => tasks.close({ drainMs: 0 }))
     const failing = await tasks.submit(bad, {})
-    await tasks.wait(failing.taskId, { timeoutMs: 5000 })
+    await tasks.wait(failing.taskId, { timeoutMs: 60_000 })
     const cancelled = await tasks.submit(bad, {}, { delayMs: 60_000 })
     await tasks.cancel(cancelled.taskId)
     await tasks.cancel(cancelled.taskId)
