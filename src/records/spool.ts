@@ -157,19 +157,21 @@ export const SPOOLED_TASK = {
 } satisfies Record<keyof SpooledTaskOptions, 0>
 
 interface SpooledWork<I, R, P> {
+  /** The runs write files. Default: false. */
+  readonly files?: boolean
   readonly input: Schema<I, I>
   readonly run: TaskDefinition<I, R, unknown, I, string, P>['run']
   readonly checkpoint: NonNullable<TaskOptions<I, R, unknown, I, unknown, string, P>['checkpoint']>
 }
 
 export function spooledTask<I extends SpooledBody, R, P = never>(
-  spool: Spool, options: SpooledTaskOptions, { input, run, checkpoint }: SpooledWork<I, R, P>,
+  spool: Spool, options: SpooledTaskOptions, { input, run, checkpoint, files = false }: SpooledWork<I, R, P>,
 ): TaskDefinition<I, R, unknown, I, string, P> {
   const {
     blobs, blobRetentionMs, timeoutMs = HOUR_MS, attempts = REPEATABLE_ATTEMPTS, ...settings
   } = options
   return defineTask<I, R, unknown, I, unknown, string, P>({
-    ...settings, timeoutMs, attempts, input, checkpoint,
+    ...settings, timeoutMs, attempts, input, checkpoint, ...files && { files },
     // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
     run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'],
     shared: blobs.shared, external: spool.external,

@@ -29,7 +29,7 @@ export type RecordTaskContext = Omit<TaskContext<unknown>, 'checkpoint'> & {
   readonly checkpoint: PartsCheckpoint<RecordPosition>
 }
 
-/** Settings of `TaskRun.open`. */
+/** Settings of `SpooledRun.open`. */
 export interface SpooledRunSettings {
   /** Name of the public function, for error messages. */
   readonly where: string

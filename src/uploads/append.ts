@@ -146,7 +146,7 @@ class Append<C> {
   /** Gives back what was reserved and is not used, if the client may append more later. */
   async returnRest(): Promise<void> {
     const { reserved, writer, stores: { owners } } = this
-    const { caller, length, offset } = writer.state
+    const { countedAs: caller, length, offset } = writer.state
     if (reserved === undefined || length !== null || reserved <= offset) return
     await owners.reduce(caller, stateKey(writer.id), reserved, offset)
   }
@@ -158,7 +158,7 @@ class Append<C> {
   private async nextSize(): Promise<number> {
     const { writer, request } = this
     const { settings, owners } = this.stores
-    const { caller, length, offset } = writer.state
+    const { countedAs: caller, length, offset } = writer.state
     const size = Math.max(settings.partBytes, settings.minAppendBytes)
     if ((length ?? readContentLength(request.headers)) !== undefined) return size
     const used = offset + bytesOf(this.parts)

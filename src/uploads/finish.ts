@@ -39,7 +39,7 @@ export class Finisher<C> {
     const run = { hasBegun: false, isFinal: false }
     try {
       const response = await oncePerKey(request, {
-        store, key: answerKey(id), fingerprint: '', caller: state.caller, waitMs, retentionMs,
+        store, key: answerKey(id), fingerprint: '', caller: state.countedAs, waitMs, retentionMs,
         maxBytes: maxResponseBytes,
       }, async (began) => {
         // Its response was evicted, or it was deleted. The handler must not run again.
@@ -48,7 +48,7 @@ export class Finisher<C> {
         }
         run.hasBegun = true
         // The handler may store the body again for the same owner.
-        await owners.remove(state.caller, stateKey(id))
+        await owners.remove(state.countedAs, stateKey(id))
         const conclude = (status: number, headers: Readonly<Record<string, unknown>>) => {
           run.isFinal = !TEMPORARY.has(status)
             && !(status === 503 && headers['retry-after'] !== undefined)
@@ -106,7 +106,7 @@ export class Finisher<C> {
   async cancel(request: HttpRequest<C>, id: string, state: UploadState): Promise<boolean> {
     const { store, retentionMs } = this.stores.settings
     return rejectKey(errorResponse(httpError('upload_not_found'), request), {
-      store, key: answerKey(id), caller: state.caller, retentionMs,
+      store, key: answerKey(id), caller: state.countedAs, retentionMs,
     })
   }
 
@@ -118,9 +118,9 @@ export class Finisher<C> {
   /** Counts the bytes of an upload again that its handler may get again. */
   private async keep(id: string, state: UploadState): Promise<void> {
     const { records, owners, settings } = this.stores
-    await owners.set(state.caller, stateKey(id), state.offset, reserveLimits(settings).ttlMs)
+    await owners.set(state.countedAs, stateKey(id), state.offset, reserveLimits(settings).ttlMs)
     if (await records.isWaiting(id).catch(() => true)) return
-    await owners.remove(state.caller, stateKey(id))
+    await owners.remove(state.countedAs, stateKey(id))
     await records.deleteParts(id, state.parts)
   }
 

@@ -138,7 +138,7 @@ class CreateUpload<C> {
     const id = newId()
     const location = path.of(request.mountPath, id)
     const state: UploadState = {
-      owner: owner ?? null, caller: countedAs(request, owner), request: toStored(request),
+      owner: owner ?? null, countedAs: countedAs(request, owner), request: toStored(request),
       length: length ?? null, offset: 0, parts: [], writer: newId(), asked: false, final: complete,
       received: false,
     }
@@ -147,7 +147,7 @@ class CreateUpload<C> {
     // A client that does not know the path of its upload cannot resume it.
     let isUseless = true
     try {
-      await owners.reserve(state.caller, stateKey(id), reserved, {
+      await owners.reserve(state.countedAs, stateKey(id), reserved, {
         ...reserveLimits(settings), maxUploads: settings.maxPerOwner,
       })
       // This counter measures the remaining time.
@@ -173,7 +173,7 @@ class CreateUpload<C> {
     }
   }
 
-  private async drop(id: string, { owner, caller }: UploadState): Promise<void> {
+  private async drop(id: string, { owner, countedAs: caller }: UploadState): Promise<void> {
     try {
       await this.stores.records.remove(id, owner ?? undefined)
       await this.stores.owners.remove(caller, stateKey(id))
@@ -236,7 +236,7 @@ class UploadResource<C> {
     if (state.received && await this.finisher.cancel(request, id, state)) {
       await records.deleteParts(id, state.parts)
     }
-    await owners.remove(state.caller, stateKey(id))
+    await owners.remove(state.countedAs, stateKey(id))
     return empty(204, { 'cache-control': 'no-store' })
   }
 
@@ -277,7 +277,7 @@ class UploadResource<C> {
 
   /** Reserves the bytes of the request, or of the complete upload, if its length is known only now. */
   private async reserve(
-    headers: RequestHeaders, id: string, { caller, length: known, offset }: UploadState,
+    headers: RequestHeaders, id: string, { countedAs: caller, length: known, offset }: UploadState,
     length: number | undefined,
   ): Promise<number | undefined> {
     if (known !== null) return undefined

@@ -62,7 +62,7 @@ export type Details = RecordFiles & {
   readonly progress?: TaskProgress | undefined
   readonly error?: TaskFailure | undefined
   readonly errorStatus?: number | undefined
-  readonly errorHeaders?: ErrorHeaders | undefined
+  readonly errorFields?: ErrorHeaders | undefined
   /** The real errors of the last runs, until the task is completed. Clients never see them. */
   readonly failure?: StoredFailures | undefined
   /** Lines that the runs have logged. Clients never see them. */
@@ -86,10 +86,10 @@ export function workIdOf({ id, birth, details }: StoredTask): string {
 export function withFailure(details: Details, failure: StoredTaskFailure | undefined): Details {
   if (failure === undefined) {
     return details.error === undefined
-      ? details : { ...details, error: undefined, errorStatus: undefined, errorHeaders: undefined }
+      ? details : { ...details, error: undefined, errorStatus: undefined, errorFields: undefined }
   }
   const { status, headers, ...error } = failure
-  return { ...details, error, errorStatus: status, errorHeaders: headers }
+  return { ...details, error, errorStatus: status, errorFields: headers }
 }
 
 /** State of a callback. Times are milliseconds since 1970. */

@@ -240,7 +240,7 @@ export function resultText({ result = 'null' }: StoredTask): string {
 
 export function toTaskError({ status, details }: StoredTask): HttpError {
   if (status === 'cancelled') return httpError('task_cancelled')
-  const { error, errorStatus = 500, errorHeaders: headers }: Details = details
+  const { error, errorStatus = 500, errorFields: headers }: Details = details
   const { code = 'task_failed', message = 'The task failed.', details: points } = error ?? {}
   return new HttpError(errorStatus, code, {
     message, ...points && { details: points }, ...headers && { headers },

@@ -64,6 +64,48 @@ async function setUp(t: TestContext) {
 }
 
 describe('Subscriptions', () => {
+  test('wakes at most 200 subscribers in a turn of the event loop', async (t) => {
+    const { subscriptions, write } = await setUp(t)
+    const inTurns = [0]
+    const waiting: Promise<void>[] = []
+    const versions = new Set<number | undefined>()
+    for (let n = 0; n < 1000; n++) {
+      const subscriber = await subscriptions.subscribe('a')
+      t.after(() => { subscriber.close() })
+      await subscriber.next(60_000)
+      waiting.push(subscriber.next(60_000).then((task) => {
+        versions.add(task?.version)
+        inTurns.push((inTurns.pop() ?? 0) + 1)
+      }))
+    }
+    let isOver = false
+    const all = Promise.all(waiting).then(() => { isOver = true })
+    await write(recordText(2))
+    while (!isOver) {
+      await turn()
+      inTurns.push(0)
+    }
+    await all
+    assert.equal(Math.max(...inTurns), 200)
+    assert.deepEqual(versions, new Set([2]))
+  })
+
+  test('shows the last of several changes to a subscriber that a later turn wakes', async (t) => {
+    const { subscriptions, write } = await setUp(t)
+    const last = async (): Promise<void> => {
+      const subscriber = await subscriptions.subscribe('a')
+      t.after(() => { subscriber.close() })
+      while ((await subscriber.next(60_000))?.version !== 9);
+    }
+    const all = Promise.all(Array.from({ length: 500 }, last))
+    await turn()
+    for (let version = 2; version <= 9; version++) {
+      await write(recordText(version))
+      await turn()
+    }
+    await within(all)
+  })
+
   test('wakes a subscriber at a change, its time, its signal and its close, and leaves nothing behind', async (t) => {
     const { inner, subscriptions, write } = await setUp(t)
     const real = setInterval

@@ -132,7 +132,7 @@ describe('a task that is retried', () => {
     await hand.deliver('one')
     const failed = hand.at('one')
     assert.deepEqual(
-      [failed.status, (await coreOf(tasks).read('one'))?.details['errorHeaders']],
+      [failed.status, (await coreOf(tasks).read('one'))?.details['errorFields']],
       ['failed', { 'retry-after': '1' }],
     )
     await tasks.retry('one')
@@ -142,9 +142,9 @@ describe('a task that is retried', () => {
       ['queued', failed.version + 1, 1, failed.startedAt],
     )
     assert.ok(task.expiresAt > failed.expiresAt + HOUR)
-    const { errorStatus, errorHeaders } = detailsOf(hand.at('one'))
+    const { errorStatus, errorFields } = detailsOf(hand.at('one'))
     const { error, finishedAt, progress, startAt } = await tasks.get('one') ?? {}
-    assert.deepEqual([errorStatus, errorHeaders, error, finishedAt, progress, startAt], Array(6).fill(undefined))
+    assert.deepEqual([errorStatus, errorFields, error, finishedAt, progress, startAt], Array(6).fill(undefined))
   })
 
   test('has the failed run in its history once, and continues to count', async (t) => {
