@@ -132,7 +132,7 @@ export async function decodedFrom(
 /** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
 export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   'name' | 'backoff' | 'pool' | 'priority' | 'retentionMs' | 'failedRetentionMs' | 'maxPerOwner'
-  | 'maxRunningPerOwner' | 'version'> {
+  | 'maxRunningPerOwner' | 'version' | 'onFailed'> {
   /** Stores the bodies that wait for their task. */
   readonly blobs: Blobs
   /**
@@ -153,7 +153,7 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
 
 export const SPOOLED_TASK = {
   name: 0, blobs: 0, blobRetentionMs: 0, timeoutMs: 0, attempts: 0, backoff: 0, pool: 0, priority: 0,
-  retentionMs: 0, failedRetentionMs: 0, maxPerOwner: 0, maxRunningPerOwner: 0, version: 0,
+  retentionMs: 0, failedRetentionMs: 0, maxPerOwner: 0, maxRunningPerOwner: 0, version: 0, onFailed: 0,
 } satisfies Record<keyof SpooledTaskOptions, 0>
 
 interface SpooledWork<I, R, P> {
