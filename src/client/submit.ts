@@ -3,7 +3,7 @@ import type { Preference } from '../wire/prefer.js'
 import { ClientError, isObject } from './errors.js'
 import { resolvePath, serverUrl, statusUrl, type CallOptions, type Settings } from './options.js'
 import { ask, askKeyed, newKey } from './retry.js'
-import type { Answer, Body, Call } from './send.js'
+import type { Answer, Body, ClientRequest } from './send.js'
 import { idOf, stringOf } from './status.js'
 import { directTask, remoteTask, type SavedTask, type TaskHandle } from './task.js'
 
@@ -49,7 +49,7 @@ export async function start<R>(
     handling !== undefined && `handling=${handling}`,
   ]
   const prefer = preferences.filter((part) => part !== false).join(', ')
-  const call: Call & { readonly method: string } = {
+  const call: ClientRequest & { readonly method: string } = {
     method, url: resolvePath(settings, path), body, signal,
     headers: {
       'accept': 'application/json', 'content-type': type, 'prefer': prefer || undefined,

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { RecordSource } from '../ndjson/download.js'
-import { NDJSON_TYPE } from '../http/fields/ndjson-types.js'
+import { NDJSON_TYPE } from '../http/headers/ndjson-types.js'
 import { RecordText } from '../ndjson/record-text.js'
 import { jsonSchemaOf, serialiser } from '../ndjson/serialiser.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'

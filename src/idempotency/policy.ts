@@ -6,10 +6,10 @@ import { httpError, type HttpError } from '../http/errors.js'
 import type {
   BodySource, Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace,
 } from '../http/exchange.js'
-import { parseMediaType } from '../http/fields/accept.js'
+import { parseMediaType } from '../http/headers/accept.js'
 import { acknowledged } from '../http/respond.js'
 import { addParameters, addResponseHeaders, addResponses } from '../openapi/operation.js'
-import { errorResponses, fields, requestFields } from '../openapi/responses.js'
+import { errorResponses, responseHeaders, headerParameters } from '../openapi/responses.js'
 import { bytes, duration, hasMethod, readOptions, value, type OptionTable } from '../runtime/options.js'
 import type { Store } from '../stores/store.js'
 import { claimKey, digestOf, fingerprintOf, parseIdempotencyKey } from './key.js'
@@ -130,7 +130,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     })
     return oncePerKey(request, {
       store, key: claimKey(request, owner, key), fingerprint, waitMs, retentionMs,
-      owner: countedAs(request, owner),
+      caller: countedAs(request, owner),
       maxBytes: maxResponseBytes,
     }, async () => {
       const response = await next(own)
@@ -138,15 +138,15 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     })
   }
   const policy: Policy<C> = (request, next) => {
-    const field = request.headers['idempotency-key']
-    if (field === undefined || !counted.has(request.method)) return next(request)
-    const key = parseIdempotencyKey(field) as string
+    const header = request.headers['idempotency-key']
+    if (header === undefined || !counted.has(request.method)) return next(request)
+    const key = parseIdempotencyKey(header) as string
     return acknowledged(request, () => countingBody(request, (counted) => once(counted, next, key)))
   }
   const describe = (operation: Operation): Operation => {
     if (!counted.has(operation.method)) return operation
-    const withKey = addParameters(operation, [requestFields.idempotencyKey])
-    const headers = fields('Idempotency-Key', 'Idempotent-Replayed')
+    const withKey = addParameters(operation, [headerParameters.idempotencyKey])
+    const headers = responseHeaders('Idempotency-Key', 'Idempotent-Replayed')
     return addResponseHeaders(addResponses(withKey, RESPONSES), headers)
   }
   return Object.assign(policy, { place: PLACE, describe })
@@ -157,8 +157,8 @@ async function readRequest(
   request: HttpRequest<unknown>, maxBytes: number,
 ): Promise<{ readonly fingerprint: string, readonly body: BodySource }> {
   const { body, headers, search = request.query.toString() } = request
-  const field = headers['content-type']
-  const type = typeof field === 'string' ? parseMediaType(field)?.type : undefined
+  const header = headers['content-type']
+  const type = typeof header === 'string' ? parseMediaType(header)?.type : undefined
   const about = [search, type ?? null]
   if (body.parsed) {
     const { value } = body.parsed

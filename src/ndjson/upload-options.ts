@@ -1,6 +1,6 @@
 import type { DecodeOptions } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
+import { NDJSON_TYPES } from '../http/headers/ndjson-types.js'
 import {
   bytes, flag, func, readOptions, value, whole, type Filled, type OptionTable,
 } from '../runtime/options.js'

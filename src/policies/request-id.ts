@@ -1,7 +1,7 @@
 import { withHeaders } from '../http/respond.js'
 import { getRequestId, setRequestId, withContext } from '../http/request.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
-import { isToken } from '../http/fields/reader.js'
+import { isToken } from '../http/headers/reader.js'
 import { addErrorHeaders, header } from '../openapi/operation.js'
 import { flag, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { newId } from '../runtime/random-id.js'

@@ -35,7 +35,7 @@ const OPTIONS = {
 
 /**
  * Compiles a schema from JSON Schema 2020-12 with ajv. `T` is the type of the values that it
- * accepts, as declared by the caller.
+ * accepts, as declared by the application.
  *
  * The check is strict: it coerces nothing, and rejects unknown keywords. Errors of small values are
  * listed, up to 20; large values stop at the first. A regular expression with nested repetition, such as

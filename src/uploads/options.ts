@@ -9,7 +9,7 @@ import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
 import { StatusPath } from '../tasks/http/status-path.js'
 import { ownerBytesLimit, type ReserveLimits } from '../tasks/record/owner-bytes.js'
-import type { Limits } from './protocol.js'
+import type { UploadLimits } from './protocol.js'
 
 /** Options of `resumableUpload`. Times are in milliseconds. */
 export interface ResumableUploadOptions<C = unknown>
@@ -112,7 +112,7 @@ const OPTIONS = {
 export interface Settings<C = unknown> extends Filled<ResumableUploadOptions<C>, typeof OPTIONS> {
   readonly requester: (request: HttpRequest<C>) => Requester
   readonly path: StatusPath
-  readonly limits: Limits
+  readonly limits: UploadLimits
   readonly maxBytesPerOwner: number
 }
 

@@ -1,9 +1,9 @@
 import { withHeaders } from '../http/respond.js'
-import { httpDate, parseHttpDate } from '../http/fields/dates.js'
-import { linkValue, type Link } from '../http/fields/link.js'
+import { httpDate, parseHttpDate } from '../http/headers/dates.js'
+import { linkValue, type Link } from '../http/headers/link.js'
 import type { Operation, Policy, ResponseHeaders } from '../http/exchange.js'
 import { addResponseHeaders, changed } from '../openapi/operation.js'
-import { fields } from '../openapi/responses.js'
+import { responseHeaders } from '../openapi/responses.js'
 import { oneOf, readOptions, text, value, type OptionTable } from '../runtime/options.js'
 
 /** Options of the deprecation of a version, or of any handler. Dates are read by `new Date`. */
@@ -109,9 +109,9 @@ export function deprecated<C>(options: DeprecationOptions): Policy<C> {
 
 export function deprecate(operation: Operation, { sunset, links }: Deprecation): Operation {
   const described = addResponseHeaders(operation, {
-    ...fields('Deprecation'),
-    ...sunset !== undefined && fields('Sunset'),
-    ...links !== undefined && fields('Link'),
+    ...responseHeaders('Deprecation'),
+    ...sunset !== undefined && responseHeaders('Sunset'),
+    ...links !== undefined && responseHeaders('Link'),
   })
   return changed(described, { deprecated: true })
 }

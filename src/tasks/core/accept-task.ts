@@ -119,7 +119,7 @@ export async function submitTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown,
   options: OwnedSubmitOptions & Pick<Submission, 'owner' | 'caller' | 'isRequest'>,
 ): Promise<AcceptedTask> {
-  // A copy, so that later changes by the caller have no effect. What does not survive JSON shows
+  // A copy, so that later changes by the application have no effect. What does not survive JSON shows
   // at once.
   const text = JSON.stringify(input) as string | undefined
   if (text !== undefined && Buffer.byteLength(text) > core.settings.maxInputBytes) {
