@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { DIGEST_ALGORITHMS, type DigestAlgorithm } from '../../src/http/fields/digests.js'
+import { DIGEST_ALGORITHMS, type DigestAlgorithm } from '../../src/http/headers/digests.js'
 import { readOptions, whole, type OptionTable } from '../../src/runtime/options.js'
 import { readFilePart, type FoundFile } from './read.js'
 
@@ -25,8 +25,8 @@ export class FileDigests {
   private readonly kept: LRUCache<string, string>
   private readonly running = new Map<string, Promise<string | undefined>>()
 
-  constructor(caller: string, options: FileDigestOptions, private readonly limits = LIMITS) {
-    this.options = readOptions(`${caller}: digests`, options, DIGESTS)
+  constructor(where: string, options: FileDigestOptions, private readonly limits = LIMITS) {
+    this.options = readOptions(`${where}: digests`, options, DIGESTS)
     this.kept = new LRUCache({ max: limits.maxEntries })
   }
 

@@ -19,8 +19,9 @@ export interface SqliteOptions {
   readonly database: SqliteDatabase
   /**
    * Durability of commits. `full`: acknowledged data survive a power failure. `normal`: they
-   * survive the end of the process, but a power failure may lose the last tasks. `normal` makes
-   * several times as many writes. Default `full`.
+   * survive the end of the process, but a power failure may lose the last tasks. Default `full`.
+   *
+   * `normal` makes several times as many writes.
    */
   readonly synchronous?: 'full' | 'normal'
   /** Folder of the blobs. Default: the name of the file, with `-blobs` at its end. */
