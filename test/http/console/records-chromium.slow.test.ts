@@ -31,12 +31,14 @@ describe('the NDJSON upload of the console', () => {
   test('takes a file that is picked or dropped', async () => {
     const page = await kit.open()
     await page.getByLabel('NDJSON file').setInputFiles({ name: 'users.ndjson', mimeType: 'application/x-ndjson', buffer: Buffer.from(LINES) })
+    await page.getByRole('button', { name: 'Upload the file' }).click()
     assert.deepEqual(await failedLines(page), FAILED)
 
     const dropped = await page.evaluateHandle('(() => { const all = new DataTransfer(); all.items.add(new File([\'{"id": 3, "name": "Dropped"}\\n7\\n\'], "dropped.ndjson")); return all })()')
     await page.dispatchEvent('#drop', 'dragover', { dataTransfer: dropped })
     assert.match(await page.locator('#drop').getAttribute('class') ?? '', /over/)
     await page.dispatchEvent('#drop', 'drop', { dataTransfer: dropped })
+    await page.getByRole('button', { name: 'Upload the file' }).click()
     await page.getByText('Read 2 records: 1 succeeded, 1 failed.').waitFor()
     assert.deepEqual(await failedLines(page), [['2', 'line_not_object']])
     assert.doesNotMatch(await page.locator('#drop').getAttribute('class') ?? '', /over/)
