@@ -77,7 +77,7 @@ const isQueue = (given: unknown): boolean => (
 const OPTIONS = {
   name: ofTask, input: ofTask, check: ofTask, output: ofTask, schedule: ofTask, timeoutMs: ofTask,
   attempts: ofTask, backoff: ofTask, pool: ofTask, priority: ofTask, retentionMs: ofTask, failedRetentionMs: ofTask,
-  maxPerOwner: ofTask, maxRunningPerOwner: ofTask, shared: ofTask,
+  maxPerOwner: ofTask, maxRunningPerOwner: ofTask, shared: ofTask, onFailed: ofTask,
   queue: value('a Queue of bullmq 4 or later', isQueue, { required: true }),
   events: value('a QueueEvents of bullmq 4 or later', hasMethod('on'), { required: true }),
   jobName: text(), data: func(), jobOptions: value('an object', (given) => typeof given === 'object'),

@@ -25,6 +25,7 @@ export class NodeBody extends BindingBody {
   /** Error of a body whose rest cannot arrive, because the request is malformed or too slow. */
   private broken: Error | undefined
   private wake: () => void = ignore
+  private fail: ((error: Error) => void) | undefined
 
   constructor(req: HostRequest, res: HostResponse, left: unknown, waiting: boolean) {
     super(left)
@@ -81,6 +82,7 @@ export class NodeBody extends BindingBody {
   break(error: Error): void {
     this.broken ??= error
     this.wake()
+    this.fail?.(this.broken)
   }
 
   private async * pieces(): AsyncGenerator<Uint8Array> {
@@ -125,9 +127,7 @@ export class NodeBody extends BindingBody {
 
   /** Calls `fail` if the body breaks. Pieces are not read at the same time. */
   onBreak(fail: (error: Error) => void): void {
-    this.wake = () => {
-      if (this.broken) fail(this.broken)
-    }
+    this.fail = fail
   }
 
   /** Begins to read. Sends a 100 if the client waits for it. Throws if the body cannot be read. */

@@ -15,6 +15,8 @@ import { TurnBatches } from './turn-batches.js'
 
 /** Maximum number of keys in one statement, which bounds the size of a reply. */
 const MAX_KEYS = 64
+/** Maximum length of the values in one statement, in UTF-16 code units. A longer value has its own statement. */
+const MAX_WRITE_LENGTH = 1_048_576
 /** Memory of a row beside its value, in bytes. An estimate. */
 const OVERHEAD = 200
 
@@ -29,15 +31,27 @@ interface Row extends Entry {
   readonly id: string
 }
 
+/** A value in place of the one with the revision `old`. */
+interface Replacement {
+  readonly key: string
+  readonly value: string
+  readonly revision: Revision
+  readonly old: Revision
+  readonly owner: string | null
+  readonly lifetime: number | null
+}
+
 /**
- * A store on PostgreSQL 13 or later, made by `postgres()`. Each method is one statement; a write that
- * finds another revision reads the entry with a second one. The process makes the revisions, so that
+ * A store on PostgreSQL 13 or later, made by `postgres()`. Each method is one statement, which the
+ * reads of one turn of the event loop share, and the replacements. A write that finds another revision
+ * reads the entry with a second one. The process makes the revisions, so that
  * it recognises its own write if it has sent it twice.
  */
 export class PostgresStore implements Store {
   readonly shared = true
   private readonly sql: ReturnType<typeof statements>
   private readonly reads: TurnBatches<string, Row>
+  private readonly replacements: TurnBatches<Replacement, Pick<Row, 'id'>>
   private readonly notices: ChangeNotices
   private readonly checkShare: ShareCheck
   private readonly sweeper: Sweeper
@@ -48,6 +62,9 @@ export class PostgresStore implements Store {
     const { schema, background } = database
     this.sql = statements(`${schema}.entries`, `${schema}.counters`)
     this.reads = new TurnBatches(MAX_KEYS, (keys) => database.repeated(this.sql.getAll, [keys]))
+    this.replacements = new TurnBatches(MAX_WRITE_LENGTH, async (all) => (
+      all.length === 1 ? [] : database.repeated(this.sql.replaceAll, [JSON.stringify(all)])
+    ))
     this.notices = new ChangeNotices(database.channel, 'entry:')
     this.checkShare = shareCheck<{ readonly key: string }>(background, this.sql.surplus, (rows) => {
       for (const { key } of rows) this.notices.send(key)
@@ -94,10 +111,8 @@ export class PostgresStore implements Store {
       const revision = newId()
       const owner = ownerOf(options)
       const lifetime = ttlMs === undefined ? null : toLifetime(ttlMs)
-      const rows = await this.database.repeated(
-        this.sql.replace, [key, value, revision, old, owner, lifetime],
-      )
-      if (rows.length === 0) {
+      const replacement = { key, value, revision, old, owner, lifetime }
+      if (!await this.write(replacement)) {
         const entry = await this.read(key)
         if (entry?.revision !== revision) return { replaced: false, entry }
       }
@@ -149,6 +164,20 @@ export class PostgresStore implements Store {
     return row && { value: row.value, revision: row.revision }
   }
 
+  /**
+   * Returns true if the entry was replaced. The shared statement skips an entry that is locked or has
+   * another revision, so a statement of its own decides.
+   */
+  private async write(replacement: Replacement): Promise<boolean> {
+    const { key, value, revision, old, owner, lifetime } = replacement
+    const length = Math.max(value.length, MAX_WRITE_LENGTH / MAX_KEYS)
+    if (await this.replacements.add(key, replacement, length)) return true
+    const rows = await this.database.repeated(
+      this.sql.replace, [key, value, revision, old, owner, lifetime],
+    )
+    return rows.length > 0
+  }
+
   private noteWrite(key: string, value: string, owner: string | null): void {
     this.notices.send(key)
     if (owner !== null) this.checkShare(owner, Buffer.byteLength(value) + OVERHEAD, this.limits)
@@ -182,6 +211,19 @@ WHERE NOT old.${LIVE} RETURNING 1`,
   expires_at = coalesce(${expiry('$6')}, expires_at),
   sweep_slot = coalesce(${slot(expiry('$6'))}, sweep_slot)
 WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
+    replaceAll: `WITH new AS MATERIALIZED (
+  SELECT * FROM json_to_recordset($1::json) AS new (
+    key text, value text, revision text, old text, owner text, lifetime float8
+  )
+), free AS MATERIALIZED (
+  SELECT key FROM ${entries} WHERE key = ANY(ARRAY(SELECT key FROM new)) ORDER BY key FOR UPDATE SKIP LOCKED
+)
+UPDATE ${entries} AS entry SET value = new.value, revision = new.revision, owner = new.owner,
+  counted_at = CASE WHEN new.owner IS NOT NULL THEN clock_timestamp() END,
+  expires_at = coalesce(${expiry('new.lifetime')}, expires_at),
+  sweep_slot = coalesce(${slot(expiry('new.lifetime'))}, sweep_slot)
+FROM new JOIN free USING (key)
+WHERE entry.key = new.key AND entry.revision = new.old AND ${LIVE} RETURNING entry.key AS id`,
     delete: `DELETE FROM ${entries}
 WHERE key = $1 AND ($2::text IS NULL OR revision = $2) AND ${LIVE} RETURNING 1`,
     // The sum is compared as numeric, because bigint could overflow.

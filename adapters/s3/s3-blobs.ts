@@ -112,11 +112,12 @@ export class S3Blobs implements Blobs {
     this.#timer = setInterval(() => void this.sweep().catch(() => undefined), sweepMs)
     this.#timer.unref()
     if (getSignedUrl) {
-      this.link = async (key, link) => {
+      const linkTo: Blobs['link'] = async (key, link) => {
         checkNames('S3Blobs: link', link, BLOB_LINK)
         const version = await this.#find(key, link.etag)
         return version && this.#objects.sign(folderOf(key) + version.id, getSignedUrl, link)
       }
+      this.link = linkTo
     }
   }
 

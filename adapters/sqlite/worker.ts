@@ -44,11 +44,12 @@ export class Worker {
     private readonly leaseMs: number,
   ) {
     this.limiter = new RunLimiter(database, tasks)
-    tasks.onRunEnd = (row) => {
+    const runEnded: Tasks['onRunEnd'] = (row) => {
       if (!this.limiter.isLimited(row.pool)) return
       this.limiter.release(row)
       this.noteReady()
     }
+    tasks.onRunEnd = runEnded
     database.setLastStep({
       isWanted: () => this.isWanted && this.working?.work.isClosing === false,
       run: () => { this.handOut(this.working as Working) },

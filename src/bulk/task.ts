@@ -49,9 +49,6 @@ export type BulkTask = TaskDefinition<
   SpooledBatch, BulkTaskResult, unknown, SpooledBatch, string, RecordPosition
 >
 
-/** First parts of the keys of spooled batches. */
-export const BULK_BLOBS = 'bulk-'
-
 /** Creates the task of a bulk endpoint. */
 export function bulkTask<T>(
   where: string, settings: BulkSettings<T>, background: BulkBackgroundOptions,
@@ -60,7 +57,7 @@ export function bulkTask<T>(
   if (!(maxInlineBytes >= 0)) {
     throw new TypeError(`${where}: background.maxInlineBytes must be 0 or more`)
   }
-  const prefix = `${BULK_BLOBS}${settings.kind}/`
+  const prefix = `bulk-${settings.kind}/`
   const spool = new Spool({ where, prefix, keepsReport: true, ...background })
   const bulk: BackgroundWork<T> = { where, settings, spool, maxInlineBytes, name: background.name }
   const input = spool.input<SpooledBatch>({

@@ -133,7 +133,7 @@ const ofTask = value()
 const EXPORT = {
   name: ofTask, input: ofTask, check: ofTask, external: ofTask, timeoutMs: ofTask, attempts: ofTask,
   backoff: ofTask, retentionMs: ofTask, failedRetentionMs: ofTask, maxPerOwner: ofTask, shared: ofTask, maxFileBytes: ofTask,
-  maxRunningPerOwner: ofTask, version: ofTask, pool: ofTask, priority: ofTask, schedule: ofTask,
+  maxRunningPerOwner: ofTask, version: ofTask, onFailed: ofTask, pool: ofTask, priority: ofTask, schedule: ofTask,
   records: func({ required: true }),
   total: func(),
   format: oneOf(['ndjson', 'csv', 'json'], { default: 'ndjson' }),

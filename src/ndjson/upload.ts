@@ -18,7 +18,7 @@ import {
   readUploadOptions, type UploadAsked, type UploadBackgroundOptions, type UploadOptions,
   type UploadSettings, type UploadTask,
 } from './upload-options.js'
-import { directUpload, JSON_TYPE, respondDirect, respondOnce } from './upload-run.js'
+import { directUpload, JSON_TYPE, respondDirect, respondOnce } from './upload-respond.js'
 import { uploadTask } from './upload-task.js'
 
 /** An upload that can be read in the background. Returned by `ndjsonUpload`. */
@@ -73,8 +73,11 @@ export function ndjsonUpload<T>(options: UploadOptions<T>): BackgroundUpload | H
     ask: (request) => ({
       coding: checkHead(request, settings),
       resultType: negotiate(request.headers['accept'], OFFERS) ?? JSON_TYPE,
+      isDry: settings.dryRun?.(request) === true,
     }),
-    respond: ({ request, asked, owner, context, once }) => {
+    respond: ({ request, asked, owner, context, once, accept }) => {
+      // Only a stored body can be read twice.
+      if (accept !== undefined && settings.checkFirst && !asked.isDry) return accept()
       const upload = directUpload(request, settings, asked, { owner, context })
       if (once !== undefined) return respondOnce(upload, request, once)
       return respondDirect(upload, request.body.stream(), request.signal)

@@ -1,4 +1,5 @@
 import { isJsonObject } from '../http/body/json.js'
+import { rejectEmptied } from '../tasks/definition/json-values.js'
 import { NOT_WRITTEN, outcomeOfError, type RecordOutcome } from '../records/outcome.js'
 import { FailedRecord, isError, readEach, readReturned } from '../repositories/returned.js'
 
@@ -34,7 +35,7 @@ function readOutcome(value: unknown, report: (error: unknown) => void): RecordOu
   return isId(id) ? { id } : undefined
 }
 
-const OUTCOME = new Set(['status', 'id', 'error'])
+const OUTCOME = new Set(['status', 'id', 'result', 'error'])
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -45,6 +46,7 @@ function ownOutcome(value: Fields, report: (error: unknown) => void): RecordOutc
   const isStatus = Number.isInteger(status)
   if (error === undefined || error === null) {
     if (!isStatus) return undefined
+    checkResult(value['result'])
     if (Number(status) >= 200 && Number(status) < 400 && (id === undefined || isId(id))) return value
     throw new TypeError(`write returned the status ${String(status)} without an error, or a wrong id`)
   }
@@ -55,6 +57,16 @@ function ownOutcome(value: Fields, report: (error: unknown) => void): RecordOutc
   const isFailed = status === undefined || (isStatus && Number(status) >= 400 && Number(status) < 600)
   if (isFault && isFailed && (id === undefined || isId(id))) return value
   throw new TypeError('write returned an error that is none; return { status, error: { code, message } }')
+}
+
+/** @throws {TypeError} JSON cannot carry the value. */
+function checkResult(result: unknown): void {
+  if (result === undefined) return
+  try {
+    rejectEmptied(result, JSON.stringify(result))
+  } catch (error) {
+    throw new TypeError(`write returned a result that is not JSON: ${(error as Error).message}`)
+  }
 }
 
 /**

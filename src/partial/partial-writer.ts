@@ -68,7 +68,7 @@ export class PartialWriter {
     private readonly store: Store, private readonly run: EmittingRun, private readonly limits: Limits,
   ) {
     const { owner, signal } = run
-    this.writes = new PacedWrites(() => this.writeSome(), limits.gatherMs)
+    this.writes = new PacedWrites(() => this.writeSome(), () => untilTick(limits.gatherMs))
     this.retry = new StoreRetry(store.shared, signal)
     this.options = { ttlMs: limits.keepMs, evictable: true, owner }
     this.record = logRecord(store, run.task, this.options)
@@ -229,6 +229,14 @@ export class PartialWriter {
   private change(update: (stored: Log | undefined) => Log): Promise<void> {
     return this.retry.run(() => this.record.change(update))
   }
+}
+
+/**
+ * Returns the time to the next tick that all runs of the process share, in milliseconds. Writes of one
+ * turn of the event loop can share a statement of the store.
+ */
+function untilTick(gatherMs: number): number {
+  return gatherMs === 0 ? 0 : gatherMs - performance.now() % gatherMs
 }
 
 function total(parts: readonly Part[], what: 'count' | 'bytes'): number {

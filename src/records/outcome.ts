@@ -18,6 +18,11 @@ export interface RecordOutcome {
   readonly status?: number
   /** Id of the written record. */
   readonly id?: string | number | undefined
+  /**
+   * JSON for the report of a record that was written, such as the response of another service. Needs
+   * `status`. Only reports of all lines have it: see `keepItems`.
+   */
+  readonly result?: unknown
   readonly error?: RecordFault
 }
 

@@ -152,7 +152,8 @@ export class Report {
       if (selection !== 'all') continue
       const own = outcome?.status
       this.text += (this.text === '' ? first : next) + String(number - base)
-        + (own === undefined ? written : `,"status":${own}`) + idMember(outcome?.id) + '}'
+        + (own === undefined ? written : `,"status":${own}`) + idMember(outcome?.id)
+        + resultMember(outcome) + '}'
     }
   }
 
@@ -221,6 +222,10 @@ function idMember(id: string | number | undefined): string {
   if (id === undefined) return ''
   if (typeof id === 'number') return `,"id":${id}`
   return needsNoEscape(id) ? `,"id":"${id}"` : `,"id":${JSON.stringify(id)}`
+}
+
+function resultMember(outcome: RecordOutcome | undefined): string {
+  return outcome?.result === undefined ? '' : `,"result":${JSON.stringify(outcome.result)}`
 }
 
 const PLAIN_ID = /^[\w-]+$/

@@ -132,7 +132,7 @@ export async function decodedFrom(
 /** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
 export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   'name' | 'backoff' | 'pool' | 'priority' | 'retentionMs' | 'failedRetentionMs' | 'maxPerOwner'
-  | 'maxRunningPerOwner' | 'version'> {
+  | 'maxRunningPerOwner' | 'version' | 'onFailed'> {
   /** Stores the bodies that wait for their task. */
   readonly blobs: Blobs
   /**
@@ -153,23 +153,25 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
 
 export const SPOOLED_TASK = {
   name: 0, blobs: 0, blobRetentionMs: 0, timeoutMs: 0, attempts: 0, backoff: 0, pool: 0, priority: 0,
-  retentionMs: 0, failedRetentionMs: 0, maxPerOwner: 0, maxRunningPerOwner: 0, version: 0,
+  retentionMs: 0, failedRetentionMs: 0, maxPerOwner: 0, maxRunningPerOwner: 0, version: 0, onFailed: 0,
 } satisfies Record<keyof SpooledTaskOptions, 0>
 
 interface SpooledWork<I, R, P> {
+  /** The runs write files. Default: false. */
+  readonly files?: boolean
   readonly input: Schema<I, I>
   readonly run: TaskDefinition<I, R, unknown, I, string, P>['run']
   readonly checkpoint: NonNullable<TaskOptions<I, R, unknown, I, unknown, string, P>['checkpoint']>
 }
 
 export function spooledTask<I extends SpooledBody, R, P = never>(
-  spool: Spool, options: SpooledTaskOptions, { input, run, checkpoint }: SpooledWork<I, R, P>,
+  spool: Spool, options: SpooledTaskOptions, { input, run, checkpoint, files = false }: SpooledWork<I, R, P>,
 ): TaskDefinition<I, R, unknown, I, string, P> {
   const {
     blobs, blobRetentionMs, timeoutMs = HOUR_MS, attempts = REPEATABLE_ATTEMPTS, ...settings
   } = options
   return defineTask<I, R, unknown, I, unknown, string, P>({
-    ...settings, timeoutMs, attempts, input, checkpoint,
+    ...settings, timeoutMs, attempts, input, checkpoint, ...files && { files },
     // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
     run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'],
     shared: blobs.shared, external: spool.external,

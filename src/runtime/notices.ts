@@ -13,7 +13,7 @@ const MAX_WAITING = 10_000
  */
 export class Notices {
   private readonly waiting = new Set<string>()
-  private readonly messages = new PacedWrites(() => this.sendSome(), GATHER_MS)
+  private readonly messages = new PacedWrites(() => this.sendSome(), () => GATHER_MS)
 
   /** @param send - sends notices. Its failures are ignored, because watchers also read at intervals. */
   constructor(private readonly send: (names: readonly string[]) => Promise<unknown>) {}

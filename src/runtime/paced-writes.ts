@@ -11,9 +11,9 @@ export class PacedWrites {
 
   /**
    * @param write - writes what was gathered. Must not reject. If something is left, it calls `request`.
-   * @param pauseMs - time from the end of a write to the next one, in milliseconds
+   * @param pauseMs - returns the time from the end of a write to the next one, in milliseconds
    */
-  constructor(private readonly write: () => Promise<void>, private readonly pauseMs: number) {}
+  constructor(private readonly write: () => Promise<void>, private readonly pauseMs: () => number) {}
 
   /**
    * Asks for a write.
@@ -59,6 +59,6 @@ export class PacedWrites {
     await this.write()
     this.writing = undefined
     if (this.isUrgent) this.start()
-    else if (!this.isClosed) this.pause = setTimeout(() => { this.start() }, this.pauseMs).unref()
+    else if (!this.isClosed) this.pause = setTimeout(() => { this.start() }, this.pauseMs()).unref()
   }
 }

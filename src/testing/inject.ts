@@ -212,7 +212,8 @@ export class InjectedBody implements BodySource {
 
   #next(source: AsyncIterator<Uint8Array | string>): Promise<IteratorResult<Uint8Array | string>> {
     return new Promise((resolve, reject) => {
-      this.#stop = () => { reject(httpError('incomplete_body')) }
+      const stop = (): void => { reject(httpError('incomplete_body')) }
+      this.#stop = stop
       if (this.#stopped) this.#stop()
       else source.next().then(resolve, reject)
     })

@@ -126,11 +126,12 @@ class ManualClock implements TestClock {
         reject(new Error(`advance: work has run for ${this.maxRunMs} ms of real time and has not ended; ` +
           'give testClock a longer maxRunMs, or end the work before you advance the clock'))
       }, this.maxRunMs)
-      this.#onIdle = () => {
+      const idle = (): void => {
         this.#onIdle = undefined
         clearTimeout(timer)
         resolve()
       }
+      this.#onIdle = idle
     })
   }
 }

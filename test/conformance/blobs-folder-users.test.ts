@@ -35,7 +35,8 @@ async function made(mode: number, folder = path()): Promise<string> {
 }
 
 /**
- * Another user runs a command of the shell. Only root can become another user: without root, this user runs the command,
+ * Another user runs a command of the shell. Only root can become another user: without root, this
+ * user runs the command,
  * and then the process and its new files look as if they were of another one.
  */
 function otherUser(t: TestContext, script: string, ...args: readonly string[]): void {
@@ -195,9 +196,27 @@ describe('FolderBlobs and other users of the machine', () => {
 
 describe('FolderBlobs and names in the folder that are not files', () => {
   for (const [what, make] of [
-    ['a link to a blob elsewhere', async (name: string, away: string) => { await rename(name, away); await symlink(away, name) }],
-    ['a link to nothing', async (name: string, away: string) => { await rm(name); await symlink(`${away}.no`, name) }],
-    ['a pipe without a writer', async (name: string) => { await rm(name); execFileSync('mkfifo', [name]) }],
+    [
+      'a link to a blob elsewhere',
+      async (name: string, away: string) => {
+        await rename(name, away)
+        await symlink(away, name)
+      },
+    ],
+    [
+      'a link to nothing',
+      async (name: string, away: string) => {
+        await rm(name)
+        await symlink(`${away}.no`, name)
+      },
+    ],
+    [
+      'a pipe without a writer',
+      async (name: string) => {
+        await rm(name)
+        execFileSync('mkfifo', [name])
+      },
+    ],
   ] as const) {
     test(`${what} is not a blob, and a new blob replaces it`, async () => {
       const [folder, away] = [path(), path()]

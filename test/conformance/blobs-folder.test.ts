@@ -34,7 +34,11 @@ blobsConformance(runner, async () => {
       await blobs.close()
       await second.close()
       assert.equal(await openBelow(path), 0, 'no descriptor stays open')
-      assert.deepEqual((await readdir(path)).filter((name) => !name.endsWith('.blob')), [], 'nothing unfinished is left')
+      assert.deepEqual(
+        (await readdir(path)).filter((name) => !name.endsWith('.blob')),
+        [],
+        'nothing unfinished is left',
+      )
     },
   }
 }, { title: 'FolderBlobs, two on one folder, with a clock that jumps' })
@@ -130,7 +134,12 @@ runner.describe('FolderBlobs', () => {
     const { stdout } = await promisify(execFile)('sh', [
       '-c', 'ulimit -f 1024; exec "$0" "$@"', process.execPath, '--import', 'tsx', '--input-type=module', '-e', program,
     ], { cwd: join(import.meta.dirname, '../..') })
-    assert.deepEqual(JSON.parse(stdout), [{ reason: 'full', message: 'There is no space for more blobs' }, null, 65_536, 1])
+    assert.deepEqual(JSON.parse(stdout), [
+      { reason: 'full', message: 'There is no space for more blobs' },
+      null,
+      65_536,
+      1,
+    ])
   })
 
   runner.it('the error of the disk decides the reason: `full` without space, otherwise `unavailable`', async (t) => {

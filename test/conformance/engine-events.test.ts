@@ -19,7 +19,13 @@ function listen(t: TestContext): StoreEvent[] {
 for (const [name, server] of Object.entries({ Redis: await redisForFile(), PostgreSQL: await postgresForFile() })) {
   test(`longhaul:store publishes each call of the task engine, and the calls of an idle worker while ${name} is away`, async (t) => {
     const { parts, close } = openDatabase(server.url, { name: 'events', leaseMs: 2000 })
-    const work = defineTask({ name: 'work', run: ({ ms }: { ms: number }) => new Promise((resolve) => { setTimeout(resolve, ms) }) })
+    const work = defineTask({
+      name: 'work',
+      run: ({ ms }: { ms: number }) =>
+        new Promise((resolve) => {
+          setTimeout(resolve, ms)
+        }),
+    })
     const tasks = createTasks({ ...parts, definitions: [work], onError: () => undefined })
     t.after(async () => {
       await tasks.close({ drainMs: 0 })
@@ -27,9 +33,12 @@ for (const [name, server] of Object.entries({ Redis: await redisForFile(), Postg
     })
     await tasks.submit(work, { ms: 0 })
     const heard = listen(t)
-    const hasHeard = (verb: StoreEvent['verb'], outcome: StoreEvent['outcome']): Promise<void> => (
-      eventually(() => heard.some((event) => event.verb === verb && event.outcome === outcome), 10_000, `${verb} ${outcome}`)
-    )
+    const hasHeard = (verb: StoreEvent['verb'], outcome: StoreEvent['outcome']): Promise<void> =>
+      eventually(
+        () => heard.some((event) => event.verb === verb && event.outcome === outcome),
+        10_000,
+        `${verb} ${outcome}`,
+      )
     // Longer than a third of a lease, which is 2 s.
     const { taskId } = await tasks.submit(work, { ms: 1500 })
     await tasks.wait(taskId, { timeoutMs: 10_000 })
@@ -39,15 +48,25 @@ for (const [name, server] of Object.entries({ Redis: await redisForFile(), Postg
     const task = await parts.engine.read(taskId)
     assert.ok(task, 'the task is there')
     await parts.engine.delete(task, task.version)
-    for (const verb of ['create', 'look', 'take', 'renew', 'change', 'read', 'watch', 'probe', 'counts', 'list', 'delete'] as const) await hasHeard(verb, 'ok')
+    for (const verb of [
+      'create', 'look', 'take', 'renew', 'change', 'read', 'watch', 'probe', 'counts', 'list',
+      'delete',
+    ] as const)
+      await hasHeard(verb, 'ok')
     for (const { ms } of heard) assert.ok(ms >= 0 && ms < 10_000, String(ms))
-    assert.ok(heard.every((event) => event.outcome === 'ok' && !('error' in event)), 'no error')
+    assert.ok(
+      heard.every((event) => event.outcome === 'ok' && !('error' in event)),
+      'no error',
+    )
     heard.length = 0
     server.freeze()
     try {
       // No request comes: only the worker notices.
       await hasHeard('look', 'unavailable')
-      assert.ok(heard.some(({ outcome, ms }) => outcome === 'unavailable' && ms > 1000), 'the worker waited for its deadline')
+      assert.ok(
+        heard.some(({ outcome, ms }) => outcome === 'unavailable' && ms > 1000),
+        'the worker waited for its deadline',
+      )
       await assert.rejects(tasks.submit(work, { ms: 0 }), { name: 'StoreUnavailableError' })
       await hasHeard('create', 'unavailable')
       for (const { outcome, error } of heard) {

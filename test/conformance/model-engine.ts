@@ -120,7 +120,8 @@ export class ModelEngine implements TaskEngine {
     clearInterval(this.timer)
     if (this.durable || !this.handlers) return
     for (const { task } of this.tasks.live()) {
-      if (!isFinalStatus(task.status) || task.callbackAt !== undefined) await this.context.run(this.handlers.abandon, task)
+      if (!isFinalStatus(task.status) || task.callbackAt !== undefined)
+        await this.context.run(this.handlers.abandon, task)
     }
   }
 

@@ -160,12 +160,13 @@ describe('PostgresBlobs: versions', async () => {
         const blobs = pick(both)
         const key = pick(['a', 'b', 'c'])
         const act = Math.random()
-        if (act < 0.35) await blobs.put(key, bytes(pick(sizes), Math.floor(Math.random() * 256)), { ttlMs: pick([-1, 20, 600_000]) })
+        if (act < 0.35)
+          await blobs.put(key, bytes(pick(sizes), Math.floor(Math.random() * 256)), { ttlMs: pick([-1, 20, 600_000]) })
         else if (act < 0.45) await blobs.delete(key)
         else if (act < 0.55) await blobs.sweep()
         else {
           const info = await blobs.stat(key)
-          const content = info && await blobs.open(key, { etag: info.etag })
+          const content = info && (await blobs.open(key, { etag: info.etag }))
           if (!content) continue
           try {
             assert.equal(await sizeOf(content, true), info.size)

@@ -41,7 +41,10 @@ class Process {
       }) as typeof client.query
     })
     const database = new Database({ pool: this.pool, schema, timeoutMs: 20_000 })
-    this.engine = new PostgresTaskEngine(database, { leaseMs: 15_000, limits: { maxEntries: 100_000, maxBytes: 2 ** 26 } })
+    this.engine = new PostgresTaskEngine(database, {
+      leaseMs: 15_000,
+      limits: { maxEntries: 100_000, maxBytes: 2 ** 26 },
+    })
     t.after(async () => {
       await this.engine.close({ drainMs: 0 })
       await this.pool.end()
@@ -154,7 +157,8 @@ describe('limits of running work on PostgreSQL', () => {
       of: 'all', order: 'newest', limit: 1000, statuses: ['completed'],
     })).length === 120, 60_000, 'all tasks end')
     assert.ok((most.get('all') ?? 0) <= 4, `${String(most.get('all'))} ran together`)
-    for (const [key, count] of most) if (key !== 'all') assert.equal(count, 1, `${String(count)} of ${key} ran together`)
+    for (const [key, count] of most)
+      if (key !== 'all') assert.equal(count, 1, `${String(count)} of ${key} ran together`)
   })
 
   test('a take that has waited for another take begins nothing beyond the limit', async (t) => {
@@ -196,10 +200,14 @@ UNION ALL SELECT 'c' || c || '-' || n, 'b', '', 'c' || c, 'n' || n % 3, 'default
 FROM generate_series(1, 10) AS n, generate_series(1, 1000) AS c`)
     await own.query(`ANALYZE ${schema}.task_rows`)
     process.work(1200, { maxPerCaller: 1, maxPerCallerOf: new Map([['n0', 1]]), maxRunning: 1500 })
-    await eventually(async () => {
-      const held = await own.query(`SELECT FROM ${schema}.task_rows WHERE due_at = 'Infinity'`)
-      return held.rows.length === 20_000 - 1001
-    }, 120_000, 'all are held but one of each caller')
+    await eventually(
+      async () => {
+        const held = await own.query(`SELECT FROM ${schema}.task_rows WHERE due_at = 'Infinity'`)
+        return held.rows.length === 20_000 - 1001
+      },
+      120_000,
+      'all are held but one of each caller',
+    )
     assert.equal(process.runs.length, 1001)
     // The statistics are those of a time at which nothing was held.
     await process.end('big1')

@@ -13,8 +13,16 @@ const { url } = await postgresForFile()
 
 type Reply = Promise<{ readonly rows: unknown[] }>
 
-/** Tries to take tasks, and returns the runs once the task is completed. `query` gets each statement, and may lose its reply. */
-async function runsOf(t: TestContext, id: string, leaseMs: number, query: (text: string, send: () => Reply) => Reply): Promise<TaskRun[]> {
+/**
+ * Tries to take tasks, and returns the runs once the task is completed. `query` gets each
+ * statement, and may lose its reply.
+ */
+async function runsOf(
+  t: TestContext,
+  id: string,
+  leaseMs: number,
+  query: (text: string, send: () => Reply) => Reply,
+): Promise<TaskRun[]> {
   const pool = new pg.Pool({ connectionString: url })
   const lossy = {
     connect: async () => {
@@ -24,33 +32,48 @@ async function runsOf(t: TestContext, id: string, leaseMs: number, query: (text:
         get: (target, name) => {
           if (name === 'query') return (text: string, values?: unknown[]) => query(text, () => send(text, values))
           const found: unknown = Reflect.get(target, name)
-          return typeof found === 'function' ? found.bind(target) as unknown : found
+          return typeof found === 'function' ? (found.bind(target) as unknown) : found
         },
       })
     },
     on: pool.on.bind(pool) as never,
   }
-  const engine = new PostgresTaskEngine(
-    new Database({ pool: lossy }), { leaseMs, limits: { maxEntries: 1000, maxBytes: 2 ** 26 } },
-  )
+  const engine = new PostgresTaskEngine(new Database({ pool: lossy }), {
+    leaseMs,
+    limits: { maxEntries: 1000, maxBytes: 2 ** 26 },
+  })
   t.after(async () => {
     await engine.close({ drainMs: 0 })
     await pool.end()
   })
   const runs: TaskRun[] = []
-  engine.work({ places: new Places(new Map([['default', 2]])), callbacks: 1 }, {
-    run: async (run) => {
-      runs.push(run)
-      await engine.change(run.task, { lease: run.lease }, { status: 'completed' })
+  engine.work(
+    { places: new Places(new Map([['default', 2]])), callbacks: 1 },
+    {
+      run: async (run) => {
+        runs.push(run)
+        await engine.change(run.task, { lease: run.lease }, { status: 'completed' })
+      },
+      callback: async () => undefined,
+      remove: async () => true,
+      abandon: () => undefined,
     },
-    callback: async () => undefined, remove: async () => true, abandon: () => undefined,
-  })
+  )
   await engine.create({
-    id, birth: 'b', name: 'report', pool: 'default', priority: 0, input: Json.of(1), details: {}, keepMs: 60_000,
+    id,
+    birth: 'b',
+    name: 'report',
+    pool: 'default',
+    priority: 0,
+    input: Json.of(1),
+    details: {},
+    keepMs: 60_000,
   })
-  await eventually(async () => (
-    (await engine.read(id).catch(() => undefined))?.status === 'completed'
-  ), 30_000, 'it is completed')
+  await eventually(
+    async () => (await engine.read(id).catch(() => undefined))?.status === 'completed',
+    30_000,
+    'it is completed',
+  )
   return runs
 }
 
@@ -76,5 +99,8 @@ test('a run that began although its reply was lost is no crash, even after an ou
     backAt = performance.now() + 1500
     throw new Error(LOST)
   })
-  assert.deepEqual(runs.map(({ task, crashed }) => [task.attempt, task.crashes, crashed]), [[1, 0, undefined]])
+  assert.deepEqual(
+    runs.map(({ task, crashed }) => [task.attempt, task.crashes, crashed]),
+    [[1, 0, undefined]],
+  )
 })

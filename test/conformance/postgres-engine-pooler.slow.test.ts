@@ -8,5 +8,8 @@ const pooler = await pgBouncerForFile(await postgresForFile())
 
 // No notice arrives, so what other processes do is found by looking for it.
 engineConformance(runner, async (settings) => serverFixture(pooler.url, settings), {
-  ...engineOptions, title: 'PostgresTaskEngine behind PgBouncer in transaction mode', toleranceMs: 1500, timeoutMs: 60_000,
+  ...engineOptions,
+  title: 'PostgresTaskEngine behind PgBouncer in transaction mode',
+  toleranceMs: 1500,
+  timeoutMs: 60_000,
 })

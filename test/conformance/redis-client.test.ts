@@ -1,4 +1,5 @@
-// What the store makes of a client that sends again, of a server that has lost its scripts, and of one that says nothing.
+// What the store makes of a client that sends again, of a server that has lost its scripts, and of
+// one that says nothing.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
@@ -16,15 +17,26 @@ const later = { ttlMs: 60_000 }
 function clientWith(over: Partial<RedisClient>): RedisClient {
   const real: RedisClient = redis
   return {
-    get: (key) => real.get(key), hmget: (...args) => real.hmget(...args), eval: (...args) => real.eval(...args), evalsha: (...args) => real.evalsha(...args),
-    subscribe: (...args) => real.subscribe(...args), unsubscribe: (...args) => real.unsubscribe(...args),
-    duplicate: (...args) => real.duplicate(...args), disconnect: () => undefined, ping: () => real.ping(), on: () => undefined, ...over,
+    get: (key) => real.get(key),
+    hmget: (...args) => real.hmget(...args),
+    eval: (...args) => real.eval(...args),
+    evalsha: (...args) => real.evalsha(...args),
+    subscribe: (...args) => real.subscribe(...args),
+    unsubscribe: (...args) => real.unsubscribe(...args),
+    duplicate: (...args) => real.duplicate(...args),
+    disconnect: () => undefined,
+    ping: () => real.ping(),
+    on: () => undefined,
+    ...over,
   }
 }
 
 describe('a write whose response was lost, and which the client sends again', () => {
   const twice = clientWith({
-    evalsha: async (sha, keys, ...args) => { await redis.evalsha(sha, keys, ...args); return redis.evalsha(sha, keys, ...args) },
+    evalsha: async (sha, keys, ...args) => {
+      await redis.evalsha(sha, keys, ...args)
+      return redis.evalsha(sha, keys, ...args)
+    },
   })
 
   test('is recognised by its revision', async () => {
@@ -68,7 +80,10 @@ test('each command loads its script again on a server that has lost it', async (
 
 test('a server before Redis 6.0 is rejected at the first use, in one sentence', async () => {
   const client = clientWith({ info: async () => '# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n' })
-  const expected = { name: 'TypeError', message: 'redis: the server has the version 5.0.14, and must have 6.0 or later' }
+  const expected = {
+    name: 'TypeError',
+    message: 'redis: the server has the version 5.0.14, and must have 6.0 or later',
+  }
   const { engine, store } = redisParts({ client, namespace: 'old' })
   for (const _ of 'twice') {
     await assert.rejects(store.get('a'), expected)
@@ -78,22 +93,39 @@ test('a server before Redis 6.0 is rejected at the first use, in one sentence', 
 })
 
 test('a user without the right to INFO uses any server', async () => {
-  const store = new RedisStore({ client: clientWith({ info: () => Promise.reject(new Error('NOPERM')) }), namespace: 'no-info' })
+  const store = new RedisStore({
+    client: clientWith({ info: () => Promise.reject(new Error('NOPERM')) }),
+    namespace: 'no-info',
+  })
   assert.equal(await store.get('a'), undefined)
 })
 
 test('an error other than a missing script does not load the script again', async () => {
   let sources = 0
-  const store = new RedisStore({ client: clientWith({
-    evalsha: () => Promise.reject(new Error('READONLY You can not write')), eval: () => { sources++; return Promise.resolve([1]) },
-  }) })
+  const store = new RedisStore({
+    client: clientWith({
+      evalsha: () => Promise.reject(new Error('READONLY You can not write')),
+      eval: () => {
+        sources++
+        return Promise.resolve([1])
+      },
+    }),
+  })
   await assert.rejects(store.replace('x', 'a', 'r', later), { reason: 'unavailable' })
   assert.equal(sources, 0)
 })
 
 test('a silent server costs one deadline, and then one probe at a time until it replies', async () => {
   const asked: ((text: string | null) => void)[] = []
-  const store = new RedisStore({ timeoutMs: 200, client: clientWith({ get: () => new Promise((resolve) => { asked.push(resolve) }) }) })
+  const store = new RedisStore({
+    timeoutMs: 200,
+    client: clientWith({
+      get: () =>
+        new Promise((resolve) => {
+          asked.push(resolve)
+        }),
+    }),
+  })
   const began = performance.now()
   await assert.rejects(store.get('a'), { reason: 'unavailable' })
   assert.ok(performance.now() - began > 150, 'it was waited for')

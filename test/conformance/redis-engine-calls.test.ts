@@ -169,7 +169,9 @@ test('no key of a task has an expiry in Redis', async (t) => {
 
 test('runs whose begin has no reply, or was sent twice, are given back within two seconds, and count as no crashes', async (t) => {
   const lossy = new Redis(server.url, { maxRetriesPerRequest: null })
-  t.after(() => { lossy.disconnect() })
+  t.after(() => {
+    lossy.disconnect()
+  })
   const send = lossy.evalsha.bind(lossy) as (...args: unknown[]) => Promise<unknown>
   let [lost, twice] = [0, 0]
   Object.assign(lossy, {
@@ -183,7 +185,9 @@ test('runs whose begin has no reply, or was sent twice, are given back within tw
   })
   const { engine } = open(t, lossy)
   const runs: TaskRun[] = []
-  work(engine, async (run) => { runs.push(run) })
+  work(engine, async (run) => {
+    runs.push(run)
+  })
   const ids = ['one', 'two', 'three', 'four', 'five', 'six']
   await Promise.all(ids.map((id) => engine.create(task(id, { caller: id }))))
   for (const id of ids) {
@@ -191,7 +195,11 @@ test('runs whose begin has no reply, or was sent twice, are given back within tw
   }
   assert.ok(lost > 0 && twice > 0, 'replies were lost')
   assert.deepEqual(runs.map((run) => run.task.id).sort(), ids.toSorted())
-  for (const { task: { attempt, crashes }, crashed } of runs) assert.deepEqual([attempt, crashes, crashed], [1, 0, undefined])
+  for (const {
+    task: { attempt, crashes },
+    crashed,
+  } of runs)
+    assert.deepEqual([attempt, crashes, crashed], [1, 0, undefined])
 })
 
 test('a task that a script cannot read does not disturb the changes of others in the same turn', async (t) => {
@@ -207,9 +215,12 @@ test('a task that a script cannot read does not disturb the changes of others in
 
 test('an option that is unknown or out of range is a TypeError', () => {
   for (const [options, message] of [
-    [{ client: {} }, /must be an ioredis client/], [{ client: redis, lease: 1 }, /lease/],
-    [{ client: redis, leaseMs: 1 }, /leaseMs must be a number of milliseconds from 100 to/], [{ client: redis, timeoutMs: 1e6 }, /timeoutMs/],
-    [{ client: redis, namespace: 'a b' }, /namespace/], [{ client: redis, maxBytesPerOwner: 0 }, /maxBytesPerOwner/],
+    [{ client: {} }, /must be an ioredis client/],
+    [{ client: redis, lease: 1 }, /lease/],
+    [{ client: redis, leaseMs: 1 }, /leaseMs must be a number of milliseconds from 100 to/],
+    [{ client: redis, timeoutMs: 1e6 }, /timeoutMs/],
+    [{ client: redis, namespace: 'a b' }, /namespace/],
+    [{ client: redis, maxBytesPerOwner: 0 }, /maxBytesPerOwner/],
   ] as const) {
     for (const make of [() => new RedisTaskEngine(options as never), () => makeParts(options as never)]) {
       assert.throws(make, (error) => error instanceof TypeError && message.test(error.message))
@@ -220,10 +231,12 @@ test('an option that is unknown or out of range is a TypeError', () => {
 test('redis() makes an engine and a store with the same namespace and bounds', async (t) => {
   const options = { client: redis, namespace: 'parts', maxEntriesPerOwner: 1 }
   const [one, other] = [makeParts(options), makeParts(options)]
-  for (const { engine, store } of [one, other]) t.after(() => Promise.all([engine.close({ drainMs: 0 }), store.close()]))
+  for (const { engine, store } of [one, other])
+    t.after(() => Promise.all([engine.close({ drainMs: 0 }), store.close()]))
   await one.engine.create(task('one'))
   assert.equal((await other.engine.read('one'))?.id, 'one')
-  for (const key of ['first', 'second']) await one.store.create(key, key, { ttlMs: 60_000, owner: 'ann', evictable: true })
+  for (const key of ['first', 'second'])
+    await one.store.create(key, key, { ttlMs: 60_000, owner: 'ann', evictable: true })
   await eventually(async () => await other.store.get('first') === undefined, 5000, 'the oldest entry goes')
   assert.equal((await other.store.get('second'))?.value, 'second')
 })

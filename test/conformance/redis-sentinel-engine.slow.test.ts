@@ -7,8 +7,23 @@ import { sentinelForFile } from '../servers/redis-sentinel.js'
 // No fail-over: a server of a busy machine may be late.
 const { master, options } = await sentinelForFile(60_000)
 
-engineConformance(runner, async (settings) => redisFixture(settings, [master.port], ([proxy]) => new Redis({
-  ...options, retryStrategy: () => 50, natMap: { [`127.0.0.1:${String(master.port)}`]: { host: '127.0.0.1', port: proxy?.port ?? 0 } },
-})), {
-  title: 'RedisTaskEngine behind sentinels', leaseMs: 600, toleranceMs: 100, removesAgainSoon: true,
-})
+engineConformance(
+  runner,
+  async (settings) =>
+    redisFixture(
+      settings,
+      [master.port],
+      ([proxy]) =>
+        new Redis({
+          ...options,
+          retryStrategy: () => 50,
+          natMap: { [`127.0.0.1:${String(master.port)}`]: { host: '127.0.0.1', port: proxy?.port ?? 0 } },
+        }),
+    ),
+  {
+    title: 'RedisTaskEngine behind sentinels',
+    leaseMs: 600,
+    toleranceMs: 100,
+    removesAgainSoon: true,
+  },
+)

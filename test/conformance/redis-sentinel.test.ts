@@ -16,9 +16,13 @@ const other: RedisClient = new Redis5(options)
 for (const client of [one, other]) client.on('error', () => undefined)
 after(() => { for (const client of [one, other]) client.disconnect() })
 
-storeConformance(runner, async () => ({ store: new RedisStore({ client: one }), second: new RedisStore({ client: other }) }), {
-  title: 'RedisStore behind sentinels, seen by ioredis 6 and 5',
-})
+storeConformance(
+  runner,
+  async () => ({ store: new RedisStore({ client: one }), second: new RedisStore({ client: other }) }),
+  {
+    title: 'RedisStore behind sentinels, seen by ioredis 6 and 5',
+  },
+)
 
 test('RedisStore serves again after a failover, and its watches are notified of writes', async (t) => {
   const store = new RedisStore({ client: one, timeoutMs: 500 })
@@ -29,13 +33,25 @@ test('RedisStore serves again after a failover, and its watches are notified of 
   const later = { ttlMs: 600_000 }
   assert.equal((await store.create('survivor', 'before', later)).created, true)
   await eventually(() => notices > 0, 5000, 'the watch tells of the create')
-  await eventually(async () => await say(replica.port, 'EXISTS longhaul:e:survivor') === ':1\r\n', 5000, 'the replica has it')
+  await eventually(
+    async () => (await say(replica.port, 'EXISTS longhaul:e:survivor')) === ':1\r\n',
+    5000,
+    'the replica has it',
+  )
   notices = 0
 
   await master.kill()
   await assert.rejects(second.create('while-down', 'x', later), { name: 'StoreUnavailableError' })
   await eventually(() => notices > 0, 20_000, 'a notice comes after the reconnect')
-  await eventually(() => second.get('survivor').then((entry) => entry?.value === 'before', () => false), 5000, 'the second store reads again')
+  await eventually(
+    () =>
+      second.get('survivor').then(
+        (entry) => entry?.value === 'before',
+        () => false,
+      ),
+    5000,
+    'the second store reads again',
+  )
 
   const before = notices
   const entry = await second.get('survivor')

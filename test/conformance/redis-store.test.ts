@@ -30,8 +30,13 @@ describe('RedisStore', { concurrency: 2 }, () => {
     const other = make()
     after(() => { for (const client of [one, other]) client.disconnect() })
     const namespace = `test-${String(process.pid)}-${title.replaceAll(/\W/g, '-')}`
-    storeConformance(runner, async () => ({
-      store: new RedisStore({ client: one, namespace, ...OPTIONS }), second: new RedisStore({ client: other, namespace, ...OPTIONS }),
-    }), { title: `on ${title}`, ownerShare: { entries: 20, bytes: 16_000 } })
+    storeConformance(
+      runner,
+      async () => ({
+        store: new RedisStore({ client: one, namespace, ...OPTIONS }),
+        second: new RedisStore({ client: other, namespace, ...OPTIONS }),
+      }),
+      { title: `on ${title}`, ownerShare: { entries: 20, bytes: 16_000 } },
+    )
   }
 })

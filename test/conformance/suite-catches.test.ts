@@ -19,13 +19,24 @@ function collect(register: (runner: Runner) => void): Map<string, () => Promise<
 
 const options = { toleranceMs: 25, timeoutMs: 500 }
 const storeTests = (make: () => MemoryStore | ReturnType<typeof storeLike>) =>
-  collect((runner) => storeConformance(runner, async () => ({ store: make(), close: () => undefined }), { ...options, ownerShare: { entries: 20, bytes: 16_000 } }))
+  collect((runner) =>
+    storeConformance(runner, async () => ({ store: make(), close: () => undefined }), {
+      ...options,
+      ownerShare: { entries: 20, bytes: 16_000 },
+    }),
+  )
 
 /** The test that has to catch the fault fails, because of what it asserts and not because the mutant fell over. */
-async function isCaught<T>({ fault, caughtBy, make }: Broken<T>, tests: (make: () => T) => Map<string, () => Promise<void>>): Promise<void> {
+async function isCaught<T>(
+  { fault, caughtBy, make }: Broken<T>,
+  tests: (make: () => T) => Map<string, () => Promise<void>>,
+): Promise<void> {
   const body = tests(make).get(caughtBy)
   assert.ok(body, `there is no test "${caughtBy}"`)
-  const outcome = await body().then(() => undefined, (error: unknown) => error)
+  const outcome = await body().then(
+    () => undefined,
+    (error: unknown) => error,
+  )
   assert.ok(outcome instanceof assert.AssertionError, `"${caughtBy}" did not catch: ${fault}; ${String(outcome)}`)
 }
 

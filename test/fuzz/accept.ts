@@ -11,16 +11,32 @@ import { mutated } from './frame/mutate.js'
 import { outcome } from './frame/rule.js'
 
 const ACCEPTS = [
-  '*/*', 'application/json', 'text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.8', 'application/problem+json, application/json;q=0.5',
-  'application/*;q=0.2, application/x-ndjson', 'text/event-stream', 'Application/Vnd.acme+json;version="2";q=.5', 'application/json;charset=utf-8;q=1.000', '',
+  '*/*', 'application/json', 'text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.8',
+  'application/problem+json, application/json;q=0.5', 'application/*;q=0.2, application/x-ndjson',
+  'text/event-stream', 'Application/Vnd.acme+json;version="2";q=.5',
+  'application/json;charset=utf-8;q=1.000', '',
 ]
-const CODINGS = ['gzip, deflate, br, zstd', 'gzip;q=1.0, identity;q=0.5, *;q=0', '*', 'identity', 'x-gzip', 'br;q=0.001, gzip;q=0', '']
-const TYPES = ['application/json', 'application/json; charset=utf-8', 'application/merge-patch+json', 'text/plain;charset="UTF-8"', 'multipart/form-data; boundary=x', 'application/x-ndjson']
-const PIECES = ['application/json', '*/*', 'text/*', ';q=', ';q=0', ';q=0.5', ', ', '; ', 'charset=utf-8', '="', '\\"', 'a/b', 'gzip', 'identity', '*', 'q']
+const CODINGS = [
+  'gzip, deflate, br, zstd', 'gzip;q=1.0, identity;q=0.5, *;q=0', '*', 'identity', 'x-gzip',
+  'br;q=0.001, gzip;q=0', '',
+]
+const TYPES = [
+  'application/json', 'application/json; charset=utf-8', 'application/merge-patch+json',
+  'text/plain;charset="UTF-8"', 'multipart/form-data; boundary=x', 'application/x-ndjson',
+]
+const PIECES = [
+  'application/json', '*/*', 'text/*', ';q=', ';q=0', ';q=0.5', ', ', '; ', 'charset=utf-8', '="',
+  '\\"', 'a/b', 'gzip', 'identity', '*', 'q',
+]
 const OFFERS = ['application/json', 'application/x-ndjson', 'text/event-stream']
 const SERVED = ['br', 'gzip']
 
-interface Range { readonly type: string; readonly subtype: string; readonly params: Record<string, string>; readonly q: number }
+interface Range {
+  readonly type: string
+  readonly subtype: string
+  readonly params: Record<string, string>
+  readonly q: number
+}
 
 function weight(text: string | undefined): number | undefined {
   if (text === undefined) return 1
@@ -40,9 +56,19 @@ function reference(text: string): Range[] {
 
 const q = fc.constantFrom('', ';q=1', ';q=0', ';q=0.5', ';q=0.25', ';q=0.999')
 /** What both mean the same by: ranges without parameters. */
-const sound = fc.array(fc.tuple(fc.constantFrom('*/*', 'application/*', 'text/*', ...OFFERS, 'image/png'), q), { minLength: 1, maxLength: 5 })
-const soundCodings = fc.array(fc.tuple(fc.constantFrom('br', 'gzip', 'deflate', 'identity', '*'), q), { minLength: 1, maxLength: 5 })
-const named = <T extends readonly [string, string]>(list: readonly T[]): string => list.filter(([name], at) => list.findIndex(([other]) => other === name) === at).map((one) => one.join('')).join(', ')
+const sound = fc.array(fc.tuple(fc.constantFrom('*/*', 'application/*', 'text/*', ...OFFERS, 'image/png'), q), {
+  minLength: 1,
+  maxLength: 5,
+})
+const soundCodings = fc.array(fc.tuple(fc.constantFrom('br', 'gzip', 'deflate', 'identity', '*'), q), {
+  minLength: 1,
+  maxLength: 5,
+})
+const named = <T extends readonly [string, string]>(list: readonly T[]): string =>
+  list
+    .filter(([name], at) => list.findIndex(([other]) => other === name) === at)
+    .map((one) => one.join(''))
+    .join(', ')
 
 /** How much each is wanted, by section 12.5.1: the most specific range counts. */
 function wanted(header: string, offer: string): number {
@@ -54,7 +80,12 @@ function wanted(header: string, offer: string): number {
 
 export const rules = {
   'says what the grammar says': fc.property(mutated(ACCEPTS, PIECES), (text) => {
-    const found = parseAccept(text).map(({ type, subtype, params, q: weighed }) => ({ type, subtype, params: Object.fromEntries(params), q: weighed }))
+    const found = parseAccept(text).map(({ type, subtype, params, q: weighed }) => ({
+      type,
+      subtype,
+      params: Object.fromEntries(params),
+      q: weighed,
+    }))
     assert.deepEqual(found, reference(text))
   }),
   'chooses among offers, or none': fc.property(mutated(ACCEPTS, PIECES), (text) => {
@@ -74,9 +105,15 @@ export const rules = {
     const header = named(list)
     const theirs = new Negotiator({ headers: { 'accept-encoding': header } }).encodings([...SERVED, 'identity'])
     const ours = negotiateCoding(header, SERVED)
-    const q = (coding: string): number => Number(/;q=(.*)/.exec(list.find(([name]) => name === coding)?.join('') ?? list.find(([name]) => name === '*')?.join('') ?? '')?.[1] ?? 1)
+    const q = (coding: string): number =>
+      Number(
+        /;q=(.*)/.exec(
+          list.find(([name]) => name === coding)?.join('') ?? list.find(([name]) => name === '*')?.join('') ?? '',
+        )?.[1] ?? 1,
+      )
     assert.equal(ours === undefined, theirs.length === 0)
-    if (ours !== undefined && theirs[0] !== 'identity' && ours !== 'identity') assert.equal(q(ours), q(theirs[0] as string))
+    if (ours !== undefined && theirs[0] !== 'identity' && ours !== 'identity')
+      assert.equal(q(ours), q(theirs[0] as string))
   }),
   'gives a coding, identity or nothing': fc.property(mutated(CODINGS, PIECES), (text) => {
     assert.ok([...SERVED, 'identity', undefined].includes(negotiateCoding(text, SERVED)))

@@ -7,22 +7,53 @@ import { mutated } from './frame/mutate.js'
 import { outcome } from './frame/rule.js'
 
 const URLS = [
-  'https://hooks.example.com/done?id=1', 'http://example.com:8080/', 'https://93.184.216.34/x', 'http://127.0.0.1/', 'http://localhost:3000', 'http://[::1]/', 'http://[2606:2800:220:1::]/',
-  'http://2130706433/', 'http://0x7f.1/', 'http://0177.0.0.1', 'http://169.254.169.254/latest/meta-data', 'http://user:pw@example.com/', 'http://example.com@127.0.0.1/', 'http://10.0.0.1.nip.io/',
-  'http://[::ffff:127.0.0.1]/', 'http://[64:ff9b::7f00:1]/', 'ftp://example.com/', 'javascript:alert(1)', 'http://ⓛocalhost/', 'http://example.com./', 'http:\\\\127.0.0.1\\x', 'http://%31%32%37.0.0.1/', '//example.com/x',
-  'http://100.64.0.1', 'http://[fd00::1]/', 'http://[2002:7f00:1::]/', 'http://0.0.0.0/', 'http://192.168.1.1#@example.com/', 'http://example.com\t.evil/', 'HTTP://EXAMPLE.COM/',
+  'https://hooks.example.com/done?id=1', 'http://example.com:8080/', 'https://93.184.216.34/x',
+  'http://127.0.0.1/', 'http://localhost:3000', 'http://[::1]/', 'http://[2606:2800:220:1::]/',
+  'http://2130706433/', 'http://0x7f.1/', 'http://0177.0.0.1',
+  'http://169.254.169.254/latest/meta-data', 'http://user:pw@example.com/',
+  'http://example.com@127.0.0.1/', 'http://10.0.0.1.nip.io/', 'http://[::ffff:127.0.0.1]/',
+  'http://[64:ff9b::7f00:1]/', 'ftp://example.com/', 'javascript:alert(1)', 'http://ⓛocalhost/',
+  'http://example.com./', 'http:\\\\127.0.0.1\\x', 'http://%31%32%37.0.0.1/', '//example.com/x',
+  'http://100.64.0.1', 'http://[fd00::1]/', 'http://[2002:7f00:1::]/', 'http://0.0.0.0/',
+  'http://192.168.1.1#@example.com/', 'http://example.com\t.evil/', 'HTTP://EXAMPLE.COM/',
 ]
-const PIECES = ['127.0.0.1', '@', '#', '?', '/', '\\', ':', '[', ']', '::', '::ffff:', '%2e', '.', '0x7f', 'localhost', 'http://', '%00', '。', '\t', ' ', '1', '0']
+const PIECES = [
+  '127.0.0.1', '@', '#', '?', '/', '\\', ':', '[', ']', '::', '::ffff:', '%2e', '.', '0x7f',
+  'localhost', 'http://', '%00', '。', '\t', ' ', '1', '0',
+]
 
 /** The same question, asked of the engine's own lists; two, since one that has IPv4 in IPv6 says the same of both. */
 const inside4 = new BlockList()
 const inside6 = new BlockList()
 for (const [net, bits] of [
-  ['0.0.0.0', 8], ['10.0.0.0', 8], ['100.64.0.0', 10], ['127.0.0.0', 8], ['169.254.0.0', 16], ['172.16.0.0', 12], ['192.0.0.0', 24], ['192.0.2.0', 24], ['192.168.0.0', 16], ['198.18.0.0', 15],
-  ['198.51.100.0', 24], ['203.0.113.0', 24], ['224.0.0.0', 4], ['240.0.0.0', 4],
-] as const) inside4.addSubnet(net, bits, 'ipv4')
-for (const [net, bits] of [['::', 3], ['fc00::', 7], ['fe80::', 10], ['ff00::', 8], ['2001:db8::', 32], ['2002::', 16], ['2001::', 32]] as const) inside6.addSubnet(net, bits, 'ipv6')
-const isInside = (address: string): boolean => (isIP(address) === 4 ? inside4.check(address, 'ipv4') : inside6.check(address, 'ipv6'))
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+] as const)
+  inside4.addSubnet(net, bits, 'ipv4')
+for (const [net, bits] of [
+  ['::', 3],
+  ['fc00::', 7],
+  ['fe80::', 10],
+  ['ff00::', 8],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['2001::', 32],
+] as const)
+  inside6.addSubnet(net, bits, 'ipv6')
+const isInside = (address: string): boolean =>
+  isIP(address) === 4 ? inside4.check(address, 'ipv4') : inside6.check(address, 'ipv6')
 
 const rulesOf = new AddressRules()
 

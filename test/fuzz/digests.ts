@@ -9,7 +9,13 @@ import { mutated } from './frame/mutate.js'
 
 const DIGEST = 'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:'
 const EXAMPLES = [
-  DIGEST, `md5=:AAAA:, ${DIGEST}`, `${DIGEST};p="x"`, 'sha-256=10, sha-512=3, unixsum=0', 'a=(1 "b" c;d=?0), b, c=17', 'x=1.5;y=-2, z=A/b:c', '',
+  DIGEST,
+  `md5=:AAAA:, ${DIGEST}`,
+  `${DIGEST};p="x"`,
+  'sha-256=10, sha-512=3, unixsum=0',
+  'a=(1 "b" c;d=?0), b, c=17',
+  'x=1.5;y=-2, z=A/b:c',
+  '',
 ]
 const PIECES = ['sha-256', 'sha-512', '=', '=:', ':', ', ', ';', '"', '\\', '(', ')', ' ', '?1', '10', 'a', '*']
 

@@ -7,8 +7,14 @@ import { linear } from './frame/linear.js'
 import { mutatedBytes } from './frame/mutate.js'
 
 const EXAMPLES = [
-  '{"a":1}\n{"b":"ä"}\n', '{"a":1}\r\n\r\n{"b":[1,{"c":"\\n"}]}', '\ufeff{"a":1}\n', ' {"a":1} \n\t{"b":2}\t\n', '{"a":1},{"b":2}\n{"a":[{"x":1}\n{"y":2}]}\n',
-  '{"__proto__":1}\n{"constructor":{"prototype":1}}\n{"\\u005f_proto__":2}\n', '[1]\n"x"\n1\nnull\n{}\n', `{"long":"${'x'.repeat(60)}"}\n{"z":1}`,
+  '{"a":1}\n{"b":"ä"}\n',
+  '{"a":1}\r\n\r\n{"b":[1,{"c":"\\n"}]}',
+  '\ufeff{"a":1}\n',
+  ' {"a":1} \n\t{"b":2}\t\n',
+  '{"a":1},{"b":2}\n{"a":[{"x":1}\n{"y":2}]}\n',
+  '{"__proto__":1}\n{"constructor":{"prototype":1}}\n{"\\u005f_proto__":2}\n',
+  '[1]\n"x"\n1\nnull\n{}\n',
+  `{"long":"${'x'.repeat(60)}"}\n{"z":1}`,
   `${'{"a":'.repeat(520)}1${'}'.repeat(520)}\n{"b":1}\n`,
 ]
 const PIECES = ['\n', '\r\n', '{"a":1}', '{', '}', '"', '\\u', '\\', '\ufeff', ',', ':', '[', ']', 'é', '😀']
@@ -57,7 +63,10 @@ function read(bytes: Buffer, maxLineBytes: number, cuts: readonly number[]): Sai
   const take = ({ records, lines, errors, failed }: ReturnType<LineReader['read']>): void => {
     assert.equal(failed, errors.length)
     assert.equal(records.length, lines.length)
-    said.push(...records.map((record, at) => ({ line: lines[at] as number, record })), ...errors.map(({ line, code }) => ({ line, code })))
+    said.push(
+      ...records.map((record, at) => ({ line: lines[at] as number, record })),
+      ...errors.map(({ line, code }) => ({ line, code })),
+    )
   }
   for (let at = 0, turn = 0; at < bytes.length; turn++) {
     const size = cuts[turn % cuts.length] as number
@@ -75,22 +84,33 @@ function read(bytes: Buffer, maxLineBytes: number, cuts: readonly number[]): Sai
 const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 4 })
 
 export const rules = {
-  'says of each line what it says alone, however it is cut': fc.property(mutatedBytes(EXAMPLES, PIECES), sizes, fc.constantFrom(MAX_LINE_BYTES, 1_048_576), (bytes, cuts, most) => {
-    assert.deepEqual(read(bytes, most, cuts), reference(bytes, most))
-  }),
-  'the reader of the client gives the same records, however they are cut': fc.property(mutatedBytes(EXAMPLES, PIECES), sizes, (bytes, cuts) => {
-    const all = (pieces: readonly Buffer[]): unknown[] => {
-      const faults: LineFault[] = []
-      const reader = new ClientReader(1000, (fault) => { faults.push(fault) })
-      return [...pieces.flatMap((piece) => [...reader.read(piece)]), reader.end(), faults]
-    }
-    const pieces: Buffer[] = []
-    for (let at = 0, turn = 0; at < bytes.length; turn++) {
-      pieces.push(Buffer.from(bytes.subarray(at, at + (cuts[turn % cuts.length] as number))))
-      at += cuts[turn % cuts.length] as number
-    }
-    assert.deepEqual(all(pieces), all([bytes]))
-  }),
+  'says of each line what it says alone, however it is cut': fc.property(
+    mutatedBytes(EXAMPLES, PIECES),
+    sizes,
+    fc.constantFrom(MAX_LINE_BYTES, 1_048_576),
+    (bytes, cuts, most) => {
+      assert.deepEqual(read(bytes, most, cuts), reference(bytes, most))
+    },
+  ),
+  'the reader of the client gives the same records, however they are cut': fc.property(
+    mutatedBytes(EXAMPLES, PIECES),
+    sizes,
+    (bytes, cuts) => {
+      const all = (pieces: readonly Buffer[]): unknown[] => {
+        const faults: LineFault[] = []
+        const reader = new ClientReader(1000, (fault) => {
+          faults.push(fault)
+        })
+        return [...pieces.flatMap((piece) => [...reader.read(piece)]), reader.end(), faults]
+      }
+      const pieces: Buffer[] = []
+      for (let at = 0, turn = 0; at < bytes.length; turn++) {
+        pieces.push(Buffer.from(bytes.subarray(at, at + (cuts[turn % cuts.length] as number))))
+        at += cuts[turn % cuts.length] as number
+      }
+      assert.deepEqual(all(pieces), all([bytes]))
+    },
+  ),
   'takes linear time': linear([...PIECES, '{"a":1}\n', 'x\n', '{"}\n', '[', '"a"', '{"a":'], (text) => {
     const reader = new LineReader({ maxLineBytes: 20_000 })
     const bytes = Buffer.from(text)

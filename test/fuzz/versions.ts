@@ -15,22 +15,45 @@ import { refusal } from './frame/rule.js'
 
 const NAMES = ['1', '1.2', '2.0.0', '2.1.3', '3.0.0-beta.1']
 const TEXTS = ['1', '1.2', '2.0', '2.1.3', '3.0.0-beta.1', '3', '0', '10.0.0', 'v1', '1.x']
-const PATHS = ['/v1/users', '/v2.1/users', '/v3.0.0-beta.1', '/v8-engine/x', '/users', '/', '/v', '/v1', '/V1/x', '/v01/users', '/v1.2.3.4/x']
-const QUERIES = ['?version=1', '?version=2.1&version=2.1.3', '?version=', '?a=1', '?version=1&version=2', '?version=%31', '?version=9']
-const ACCEPTS = [
-  'application/vnd.acme.v1+json', 'application/vnd.acme+json;version=2.1', 'application/vnd.acme.v1+json;q=0.5, application/vnd.acme.v2+json', 'application/json',
-  '*/*', 'application/vnd.acme.v9+json, */*;q=0.1', 'application/vnd.acme+json', 'application/vnd.acme+json;version="1";q=0', 'application/vnd.acme.v+json',
+const PATHS = [
+  '/v1/users', '/v2.1/users', '/v3.0.0-beta.1', '/v8-engine/x', '/users', '/', '/v', '/v1', '/V1/x',
+  '/v01/users', '/v1.2.3.4/x',
 ]
-const PIECES = ['1', '2', '.', '-beta', 'v', '/', '%2e', 'version=', '&', ';q=0.5', ', ', 'application/vnd.acme.v2+json', '+json', '999999999', '00']
+const QUERIES = [
+  '?version=1', '?version=2.1&version=2.1.3', '?version=', '?a=1', '?version=1&version=2',
+  '?version=%31', '?version=9',
+]
+const ACCEPTS = [
+  'application/vnd.acme.v1+json', 'application/vnd.acme+json;version=2.1',
+  'application/vnd.acme.v1+json;q=0.5, application/vnd.acme.v2+json', 'application/json', '*/*',
+  'application/vnd.acme.v9+json, */*;q=0.1', 'application/vnd.acme+json',
+  'application/vnd.acme+json;version="1";q=0', 'application/vnd.acme.v+json',
+]
+const PIECES = [
+  '1', '2', '.', '-beta', 'v', '/', '%2e', 'version=', '&', ';q=0.5', ', ',
+  'application/vnd.acme.v2+json', '+json', '999999999', '00',
+]
 const served = sortVersions(NAMES)
 
-const handler = versions(Object.fromEntries(NAMES.map((name) => [name, ({ path, mountPath, headers }) => json(200, { name, path, mountPath, accept: headers['accept'] })])), {
-  select: [byPath(), byQuery(), byVendorMediaType({ vendor: 'acme' }), byMediaTypeParameter({ vendor: 'acme' })],
-})
+const handler = versions(
+  Object.fromEntries(
+    NAMES.map((name) => [
+      name,
+      ({ path, mountPath, headers }) => json(200, { name, path, mountPath, accept: headers['accept'] }),
+    ]),
+  ),
+  {
+    select: [byPath(), byQuery(), byVendorMediaType({ vendor: 'acme' }), byMediaTypeParameter({ vendor: 'acme' })],
+  },
+)
 
 async function ask(target: string, accept: string | undefined): Promise<void> {
   const { path, search } = splitTarget(target)
-  const request = { ...fakeRequest(accept === undefined ? {} : { headers: { accept } }), path, query: new URLSearchParams(search) }
+  const request = {
+    ...fakeRequest(accept === undefined ? {} : { headers: { accept } }),
+    path,
+    query: new URLSearchParams(search),
+  }
   try {
     const answer = await handler(request)
     assert.equal(answer?.status, 200)
@@ -50,11 +73,15 @@ export const rules = {
       assert.equal(found, undefined)
       return
     }
-    const fits = served.filter(({ full }) => (text.includes('-') ? valid(text) === full.version : full.prerelease.length === 0 && satisfies(full, text)))
+    const fits = served.filter(({ full }) =>
+      text.includes('-') ? valid(text) === full.version : full.prerelease.length === 0 && satisfies(full, text),
+    )
     assert.equal(found, fits.at(-1)?.name)
   }),
   'whatever is asked for is answered or refused': fc.asyncProperty(
-    mutated(PATHS, PIECES), fc.oneof(fc.constant(''), mutated(QUERIES, PIECES)), fc.option(mutated(ACCEPTS, PIECES), { nil: undefined }),
+    mutated(PATHS, PIECES),
+    fc.oneof(fc.constant(''), mutated(QUERIES, PIECES)),
+    fc.option(mutated(ACCEPTS, PIECES), { nil: undefined }),
     (path, query, accept) => ask(`/${path.replace(/^\/+/, '')}${query}`, accept),
   ),
   'takes linear time in a path': linear([...PIECES, 'a', '-'], (text) => ask(`/v1${text}`, undefined)),

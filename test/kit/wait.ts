@@ -1,4 +1,5 @@
-// Waiting for what a test expects, with a limit, so that a fault cannot hang the run. The suites for engines wait likewise.
+// Waiting for what a test expects, with a limit, so that a fault cannot hang the run. The suites
+// for engines wait likewise.
 export { deferred, eventually, pause, within } from '../../conformance/wait.js'
 
 /** Keeps the process alive until the test, or the file, has ended: timers of the library do not. */

@@ -63,7 +63,9 @@ test('a TypeScript without support for exports finds the types of each entry poi
   const types = (subpath: string) => `./dist/types/${output(subpath)}.d.cts`
   assert.equal(manifest.types, types('.'))
   const below = subpaths.filter((subpath) => subpath !== '.')
-  assert.deepEqual(manifest.typesVersions, { '*': Object.fromEntries(below.map((subpath) => [output(subpath), [types(subpath)]])) })
+  assert.deepEqual(manifest.typesVersions, {
+    '*': Object.fromEntries(below.map((subpath) => [output(subpath), [types(subpath)]])),
+  })
 })
 
 test('the public names resolve to the sources without a build', () => {
@@ -71,7 +73,15 @@ test('the public names resolve to the sources without a build', () => {
   const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
   for (const subpath of subpaths) {
     const name = subpath.replace('.', 'longhaul')
-    const found = ts.resolveModuleName(name, join(root, 'examples', 'x.ts'), options, ts.sys, undefined, undefined, ts.ModuleKind.ESNext)
+    const found = ts.resolveModuleName(
+      name,
+      join(root, 'examples', 'x.ts'),
+      options,
+      ts.sys,
+      undefined,
+      undefined,
+      ts.ModuleKind.ESNext,
+    )
     assert.equal(found.resolvedModule?.resolvedFileName, join(root, source(subpath)))
   }
 })
@@ -79,7 +89,8 @@ test('the public names resolve to the sources without a build', () => {
 test('the consumer that is compiled and run against the package imports every entry point', () => {
   const consumer = text('test/package/consumer/consumer.ts')
   // It is compiled as CommonJS too. NestJS 12 consists of ES modules only, which node16 does not let CommonJS require.
-  for (const subpath of subpaths.filter((each) => each !== './nestjs')) assert.ok(consumer.includes(` from '${subpath.replace('.', 'longhaul')}'`), subpath)
+  for (const subpath of subpaths.filter((each) => each !== './nestjs'))
+    assert.ok(consumer.includes(` from '${subpath.replace('.', 'longhaul')}'`), subpath)
 })
 
 test('the package contains what is built and the docs for users, without side effects, for the tested versions of Node', () => {
@@ -107,7 +118,9 @@ test('tsconfig.json excludes exactly the benchmarks that import a package of ben
   const files = readdirSync(join(root, 'bench'), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && !file.startsWith('node_modules'))
     .map((file) => join('bench', file))
-  const imports = new Map(files.map((file) => [file, ts.preProcessFile(text(file)).importedFiles.map(({ fileName }) => fileName)]))
+  const imports = new Map(
+    files.map((file) => [file, ts.preProcessFile(text(file)).importedFiles.map(({ fileName }) => fileName)]),
+  )
   const isLeftOut = (file: string): boolean => (imports.get(file) ?? []).some((name) => (
     name.startsWith('.')
       ? isLeftOut(join(file, '..', name.replace(/js$/, 'ts')))

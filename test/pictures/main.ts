@@ -88,7 +88,10 @@ async function pictureOfTasks(from: Browser): Promise<void> {
 
 async function pictureOfUpload(from: Browser): Promise<void> {
   const file = join(folder, 'users.ndjson')
-  writeFileSync(file, `${Array.from({ length: 15_000 }, (_, at) => JSON.stringify({ id: 1 + at % 1000, name: 'x'.repeat(150) })).join('\n')}\n`)
+  writeFileSync(
+    file,
+    `${Array.from({ length: 15_000 }, (_, at) => JSON.stringify({ id: 1 + (at % 1000), name: 'x'.repeat(150) })).join('\n')}\n`,
+  )
   const page = await open(from, 'demo-writer')
   let parts = 0
   await page.route('**/uploads/*', async (route, request) => {

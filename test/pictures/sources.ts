@@ -15,7 +15,9 @@ export const DIGEST_FILE = join(root, 'test/pictures/digest.txt')
 /** Returns the SHA-256 of the console's files, in the order of their paths. */
 export function digestOfConsole(): string {
   const hash = createHash('sha256')
-  const files = FOLDERS.flatMap((folder) => readdirSync(join(root, folder), { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
+  const files = FOLDERS.flatMap((folder) => (
+    readdirSync(join(root, folder), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  ))
   const paths = files.map(({ parentPath, name }) => join(parentPath, name)).sort()
   for (const path of paths) hash.update(path.slice(root.length)).update('\0').update(readFileSync(path)).update('\0')
   return hash.digest('hex')

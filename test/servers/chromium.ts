@@ -11,18 +11,26 @@ import { chromium, type Browser } from 'playwright-core'
 const STALE_MS = 60_000
 
 /** What the package would switch off: the same-origin rules, and a process for each page. */
-const LAX = new Set(['--single-process', '--no-zygote', '--disable-web-security', '--allow-running-insecure-content', '--disable-site-isolation-trials'])
+const LAX = new Set([
+  '--single-process', '--no-zygote', '--disable-web-security', '--allow-running-insecure-content',
+  '--disable-site-isolation-trials',
+])
 
 /** Starts a headless browser, as strict as people have it. The caller closes it. */
 export async function openBrowser(): Promise<Browser> {
-  return chromium.launch({ executablePath: await chromiumFile(), args: packed.args.filter((arg) => !LAX.has(arg)), headless: true })
+  return chromium.launch({
+    executablePath: await chromiumFile(),
+    args: packed.args.filter((arg) => !LAX.has(arg)),
+    headless: true,
+  })
 }
 
 /** Finds the browser. Throws one line if it does not run here. */
 export async function chromiumFile(): Promise<string> {
   const file = await unpack()
   const { status } = spawnSync(file, ['--version'], { stdio: 'ignore' })
-  if (status !== 0) throw new Error('These tests need the Chromium of @sparticuz/chromium, which runs on Linux with glibc')
+  if (status !== 0)
+    throw new Error('These tests need the Chromium of @sparticuz/chromium, which runs on Linux with glibc')
   return file
 }
 

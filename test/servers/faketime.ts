@@ -1,4 +1,5 @@
-// Real clock skew: a library in front of the system's clock, on Debian fetched into node_modules/.cache, with nothing installed.
+// Real clock skew: a library in front of the system's clock, on Debian fetched into
+// node_modules/.cache, with nothing installed.
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,7 +7,10 @@ import { join } from 'node:path'
 const cache = join(import.meta.dirname, '..', '..', 'node_modules', '.cache')
 const NAME = 'libfaketime.so.1'
 
-/** The environment of a process whose wall clock is off by `seconds`. Its monotonic clock, and times of files, are right. */
+/**
+ * The environment of a process whose wall clock is off by `seconds`. Its monotonic clock, and times
+ * of files, are right.
+ */
 export function skewedBy(seconds: number): Record<string, string> {
   return { ...preload(), FAKETIME: `${seconds < 0 ? '-' : '+'}${String(Math.abs(seconds))}` }
 }
@@ -27,7 +31,9 @@ function library(): string {
 
 function find(folder: string): string | undefined {
   if (!existsSync(folder)) return undefined
-  return readdirSync(folder).flatMap((name) => [join(folder, name, 'faketime', NAME), join(folder, name, NAME)]).find(existsSync)
+  return readdirSync(folder)
+    .flatMap((name) => [join(folder, name, 'faketime', NAME), join(folder, name, NAME)])
+    .find(existsSync)
 }
 
 /** Several test processes may do this at once: each in a folder of its own, and the first rename wins. */
@@ -36,14 +42,17 @@ function fetchFromDebian(): string {
   const folder = mkdtempSync(join(cache, 'faketime-'))
   try {
     execFileSync('apt-get', ['download', '-q', 'libfaketime'], { cwd: folder, stdio: 'pipe', timeout: 60_000 })
-    for (const name of readdirSync(folder)) if (name.endsWith('.deb')) execFileSync('dpkg', ['-x', join(folder, name), folder], { stdio: 'pipe' })
+    for (const name of readdirSync(folder))
+      if (name.endsWith('.deb')) execFileSync('dpkg', ['-x', join(folder, name), folder], { stdio: 'pipe' })
     try {
       renameSync(folder, join(cache, 'faketime'))
     } catch {
       // Another test process was first.
     }
   } catch (error) {
-    throw new Error('These tests need libfaketime: install it (apt-get update, for one that is fetched)', { cause: error })
+    throw new Error('These tests need libfaketime: install it (apt-get update, for one that is fetched)', {
+      cause: error,
+    })
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

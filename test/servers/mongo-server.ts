@@ -1,4 +1,5 @@
-// A small server of the MongoDB wire protocol (OP_MSG) for one collection in memory, because no package of the registries
+// A small server of the MongoDB wire protocol (OP_MSG) for one collection in memory, because no
+// package of the registries
 // contains a MongoDB. Mongoose and its driver are real, so the values that they return are, too.
 import { createServer, type Socket } from 'node:net'
 import mongoose from 'mongoose'
@@ -72,7 +73,16 @@ function run(command: Doc, docs: Map<string, Doc>): Doc {
     return { ok: 1, cursor: { id: BSON.Long.ZERO, ns: 'test.users', firstBatch: found ? [found] : [] } }
   }
   if ('update' in command) return { ok: 1, n: 0, nModified: 0 }
-  return { ok: 1, isWritablePrimary: true, helloOk: true, maxWireVersion: 25, minWireVersion: 0, maxBsonObjectSize: 16_777_216, maxMessageSizeBytes: 48_000_000, maxWriteBatchSize: 100_000 }
+  return {
+    ok: 1,
+    isWritablePrimary: true,
+    helloOk: true,
+    maxWireVersion: 25,
+    minWireVersion: 0,
+    maxBsonObjectSize: 16_777_216,
+    maxMessageSizeBytes: 48_000_000,
+    maxWriteBatchSize: 100_000,
+  }
 }
 
 const keyOf = ({ _id }: Doc): string => String(_id)
@@ -82,7 +92,13 @@ function insert(documents: readonly Doc[], ordered: boolean, docs: Map<string, D
   let n = 0
   for (const [index, doc] of documents.entries()) {
     if (docs.has(keyOf(doc))) {
-      writeErrors.push({ index, code: 11000, keyPattern: { _id: 1 }, keyValue: { _id: doc['_id'] }, errmsg: 'E11000 duplicate key error' })
+      writeErrors.push({
+        index,
+        code: 11000,
+        keyPattern: { _id: 1 },
+        keyValue: { _id: doc['_id'] },
+        errmsg: 'E11000 duplicate key error',
+      })
       if (ordered) break
       continue
     }

@@ -47,7 +47,12 @@ export async function startPgBouncer(server: PostgresServer): Promise<PgBouncer>
   ].join('\n'))
   chmodSync(config, 0o644)
   const [command = '', ...args] = [...TIED, binary.file, config]
-  const child = spawn(command, args, { ...NOBODY, cwd: folder, env: environment(binary), stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(command, args, {
+    ...NOBODY,
+    cwd: folder,
+    env: environment(binary),
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
   const killed = (): void => { child.kill('SIGKILL') }
   process.once('exit', killed)
   await ready(child)
@@ -107,7 +112,9 @@ async function fetched(): Promise<PgBouncerBinary> {
     })
     return inFolder(folder)
   } catch (cause) {
-    throw new Error('These tests need PgBouncer: install pgbouncer (apt-get update, for one that is fetched)', { cause })
+    throw new Error('These tests need PgBouncer: install pgbouncer (apt-get update, for one that is fetched)', {
+      cause,
+    })
   }
 }
 

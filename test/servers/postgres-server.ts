@@ -91,7 +91,11 @@ export class PostgresServer {
       ...TIED, join(this.binaries.folder, 'postgres'), '-D', join(this.folder, 'data'),
       ...Object.entries(this.settings()).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
     ])
-    const child = spawn(command, args, { ...(this.quota() ? {} : NOBODY), cwd: this.folder, stdio: ['ignore', 'ignore', 'pipe'] })
+    const child = spawn(command, args, {
+      ...(this.quota() ? {} : NOBODY),
+      cwd: this.folder,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
     this.child = child
     this.log = ''
     let report = (): void => undefined
@@ -225,7 +229,11 @@ export class PostgresServer {
     const { tablespaceBytes } = this.options
     if (tablespaceBytes === undefined) return command
     const { uid, gid } = NOBODY
-    const options = [`size=${String(tablespaceBytes)}`, 'mode=700', ...(uid === undefined ? [] : [`uid=${String(uid)}`])]
+    const options = [
+      `size=${String(tablespaceBytes)}`,
+      'mode=700',
+      ...(uid === undefined ? [] : [`uid=${String(uid)}`]),
+    ]
     const mount = `mkdir -p "$0" && mount -t tmpfs -o ${options.join(',')} none "$0" && exec "$@"`
     const script = ['sh', '-c', mount, this.tablespace()]
     if (uid !== undefined && gid !== undefined) {

@@ -4,7 +4,10 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } f
 import { delimiter, dirname, join } from 'node:path'
 
 const cache = join(import.meta.dirname, '..', '..', 'node_modules', '.cache')
-const DEBIAN_PACKAGES = ['redis-server', 'redis-tools', 'libatomic1', 'libjemalloc2', 'liblua5.1-0', 'liblzf1', 'libssl3', 'libsystemd0']
+const DEBIAN_PACKAGES = [
+  'redis-server', 'redis-tools', 'libatomic1', 'libjemalloc2', 'liblua5.1-0', 'liblzf1', 'libssl3',
+  'libsystemd0',
+]
 
 export interface RedisBinary {
   readonly file: string
@@ -18,7 +21,8 @@ let found: RedisBinary | undefined
 export function redisCli(): RedisBinary {
   const { file, libraries } = redisBinary()
   const found = ['redis-cli', 'valkey-cli'].map((name) => join(dirname(file), name)).find((each) => existsSync(each))
-  if (found === undefined) throw new Error(`This test needs redis-cli beside ${file}: install redis-tools or valkey-tools`)
+  if (found === undefined)
+    throw new Error(`This test needs redis-cli beside ${file}: install redis-tools or valkey-tools`)
   return libraries === undefined ? { file: found } : { file: found, libraries }
 }
 
@@ -30,7 +34,11 @@ export function redisBinary(): RedisBinary {
 /** Returns the version of the server, such as 7.2, to tell what an old one cannot do. */
 export function redisVersion(): number {
   const binary = redisBinary()
-  const { stdout } = spawnSync(binary.file, ['--version'], { argv0: 'redis-server', env: redisEnvironment(binary), encoding: 'utf8' })
+  const { stdout } = spawnSync(binary.file, ['--version'], {
+    argv0: 'redis-server',
+    env: redisEnvironment(binary),
+    encoding: 'utf8',
+  })
   return Number(/v=(\d+\.\d+)/.exec(stdout)?.[1])
 }
 
@@ -59,7 +67,8 @@ function fetchFromDebian(): RedisBinary {
   const folder = mkdtempSync(join(cache, 'redis-'))
   try {
     execFileSync('apt-get', ['download', '-q', ...DEBIAN_PACKAGES], { cwd: folder, stdio: 'pipe', timeout: 60_000 })
-    for (const name of readdirSync(folder)) if (name.endsWith('.deb')) execFileSync('dpkg', ['-x', join(folder, name), folder], { stdio: 'pipe' })
+    for (const name of readdirSync(folder))
+      if (name.endsWith('.deb')) execFileSync('dpkg', ['-x', join(folder, name), folder], { stdio: 'pipe' })
     if (!fetched(folder)) throw new Error('what was fetched does not run')
     try {
       renameSync(folder, join(cache, 'redis'))
@@ -67,7 +76,10 @@ function fetchFromDebian(): RedisBinary {
       // Another test process was first.
     }
   } catch (error) {
-    throw new Error('These tests need a real Redis: install redis-server or valkey-server (apt-get update, for one that is fetched)', { cause: error })
+    throw new Error(
+      'These tests need a real Redis: install redis-server or valkey-server (apt-get update, for one that is fetched)',
+      { cause: error },
+    )
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
@@ -77,7 +89,10 @@ function fetchFromDebian(): RedisBinary {
 }
 
 function runs(binary: RedisBinary): boolean {
-  return spawnSync(binary.file, ['--version'], { argv0: 'redis-server', env: redisEnvironment(binary), stdio: 'ignore' }).status === 0
+  return (
+    spawnSync(binary.file, ['--version'], { argv0: 'redis-server', env: redisEnvironment(binary), stdio: 'ignore' })
+      .status === 0
+  )
 }
 
 export function redisEnvironment({ libraries }: RedisBinary): NodeJS.ProcessEnv {

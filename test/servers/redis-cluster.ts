@@ -7,7 +7,9 @@ const SLOTS = 16_384
 
 /** A cluster of three masters for all tests of a file. */
 export async function clusterForFile(): Promise<readonly RedisServer[]> {
-  const servers = await Promise.all([0, 1, 2].map(() => RedisServer.start(['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'])))
+  const servers = await Promise.all(
+    [0, 1, 2].map(() => RedisServer.start(['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'])),
+  )
   after(() => Promise.all(servers.map((server) => server.stop())))
   for (const [at, { port }] of servers.entries()) {
     const share = Math.ceil(SLOTS / servers.length)
@@ -24,7 +26,10 @@ export async function clusterForFile(): Promise<readonly RedisServer[]> {
   return servers
 }
 
-/** A namespace whose slot is one of the lowest, so that the tool, which moves the lowest ones first, moves few others. */
+/**
+ * A namespace whose slot is one of the lowest, so that the tool, which moves the lowest ones first,
+ * moves few others.
+ */
 export async function lowNamespace({ port }: RedisServer): Promise<string> {
   for (let n = 0; ; n++) {
     const name = `moves-${String(n)}`
@@ -57,15 +62,18 @@ export async function moveSlot(key: string, servers: readonly RedisServer[]): Pr
 }
 
 /** Begins to move the slot of a key, as the tool does, and moves one key of it. `end` lets the tool move the others. */
-export async function openSlot(key: string, servers: readonly RedisServer[]): Promise<{ readonly end: () => Promise<unknown> }> {
+export async function openSlot(
+  key: string,
+  servers: readonly RedisServer[],
+): Promise<{ readonly end: () => Promise<unknown> }> {
   const [first] = servers as [RedisServer]
   const slot = (await say(first.port, `CLUSTER KEYSLOT ${key}`))?.slice(1).trim() ?? ''
   const counts = await Promise.all(servers.map(({ port }) => say(port, `CLUSTER COUNTKEYSINSLOT ${slot}`)))
   const at = counts.findIndex((count) => Number(count?.slice(1)) > 0)
   const [source, target] = [servers[at], servers[(at + 1) % servers.length]] as [RedisServer, RedisServer]
-  const [from = '', to = ''] = await Promise.all([source, target].map(async ({ port }) => (
-    (await say(port, 'CLUSTER MYID'))?.split('\r\n')[1]
-  )))
+  const [from = '', to = ''] = await Promise.all(
+    [source, target].map(async ({ port }) => (await say(port, 'CLUSTER MYID'))?.split('\r\n')[1]),
+  )
   await expectOk(target.port, `CLUSTER SETSLOT ${slot} IMPORTING ${from}`)
   await expectOk(source.port, `CLUSTER SETSLOT ${slot} MIGRATING ${to}`)
   const moved = (await say(source.port, `CLUSTER GETKEYSINSLOT ${slot} 1`))?.split('\r\n')[2] ?? ''

@@ -1,4 +1,5 @@
-// Older, newer and forked servers: fetched from other releases of Debian into node_modules/.cache, with nothing installed.
+// Older, newer and forked servers: fetched from other releases of Debian into node_modules/.cache,
+// with nothing installed.
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -8,7 +9,10 @@ const root = join(import.meta.dirname, '..', '..')
 const cache = join(root, 'node_modules', '.cache')
 const KEYS = '/usr/share/keyrings/debian-archive-keyring.gpg'
 /** The C library too: a program of a newer release needs a newer one. */
-const LIBRARIES = ['libatomic1', 'libc6', 'libcap2', 'libgcc-s1', 'libjemalloc2', 'liblzf1', 'libstdc++6', 'libsystemd0', 'libzstd1']
+const LIBRARIES = [
+  'libatomic1', 'libc6', 'libcap2', 'libgcc-s1', 'libjemalloc2', 'liblzf1', 'libstdc++6',
+  'libsystemd0', 'libzstd1',
+]
 
 interface Release {
   readonly suite: string
@@ -29,15 +33,24 @@ const RELEASES = {
 export type OtherServer = keyof typeof RELEASES
 
 /** Runs test files on another server. Resolves to the exit code of the run, and its output. */
-export async function runOn(server: OtherServer, files: readonly string[]): Promise<{ code: number | null, output: string }> {
+export async function runOn(
+  server: OtherServer,
+  files: readonly string[],
+): Promise<{ code: number | null; output: string }> {
   const { REDIS_URL: _, LONGHAUL_TEST_REDIS_URL: __, ...env } = process.env
   const [command, ...args] = [...tiedBy('TERM'), process.execPath, join(root, 'scripts', 'test.mjs'), ...files]
   const child = spawn(command as string, args, {
-    env: { ...env, LONGHAUL_TEST_PROCESSES: '2', PATH: `${programsOf(server)}${delimiter}${env['PATH'] ?? ''}` }, stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...env, LONGHAUL_TEST_PROCESSES: '2', PATH: `${programsOf(server)}${delimiter}${env['PATH'] ?? ''}` },
+    stdio: ['ignore', 'pipe', 'pipe'],
   })
   const chunks: Buffer[] = []
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => { chunks.push(chunk) })
-  const code = await new Promise<number | null>((resolve) => { child.once('close', resolve) })
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => {
+      chunks.push(chunk)
+    })
+  const code = await new Promise<number | null>((resolve) => {
+    child.once('close', resolve)
+  })
   return { code, output: Buffer.concat(chunks).toString() }
 }
 
@@ -62,7 +75,8 @@ function fetch(server: OtherServer, target: string): void {
     ], { cwd: folder, stdio: 'pipe', timeout: 120_000 })
   }
   try {
-    for (const name of ['lists/partial', 'cache/archives/partial', 'bin']) mkdirSync(join(folder, name), { recursive: true })
+    for (const name of ['lists/partial', 'cache/archives/partial', 'bin'])
+      mkdirSync(join(folder, name), { recursive: true })
     writeFileSync(join(folder, 'status'), '')
     writeFileSync(join(folder, 'sources.list'), `deb [signed-by=${KEYS}] ${mirror()} ${suite} main\n`)
     apt('update')
@@ -74,10 +88,13 @@ function fetch(server: OtherServer, target: string): void {
     for (const name of readdirSync(folder)) {
       if (/\.deb$|^lists$|^cache$/.test(name)) rmSync(join(folder, name), { recursive: true })
     }
-    if (spawnSync(join(folder, 'bin', 'redis-server'), ['--version']).status !== 0) throw new Error('It does not run here')
+    if (spawnSync(join(folder, 'bin', 'redis-server'), ['--version']).status !== 0)
+      throw new Error('It does not run here')
     if (!existsSync(target)) renameSync(folder, target)
   } catch (error) {
-    throw new Error(`These tests fetch ${server} from Debian's release ${suite}, which needs apt-get and its keys`, { cause: error })
+    throw new Error(`These tests fetch ${server} from Debian's release ${suite}, which needs apt-get and its keys`, {
+      cause: error,
+    })
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
@@ -85,7 +102,9 @@ function fetch(server: OtherServer, target: string): void {
 
 /** The mirror of Debian that this machine uses. */
 function mirror(): string {
-  const targets = execFileSync('apt-get', ['indextargets', '--format', '$(ORIGIN) $(COMPONENT) $(REPO_URI)', 'Created-By: Packages'])
+  const targets = execFileSync('apt-get', [
+    'indextargets', '--format', '$(ORIGIN) $(COMPONENT) $(REPO_URI)', 'Created-By: Packages',
+  ])
   const [, uri] = /^Debian main (\S+)$/m.exec(targets.toString()) ?? []
   if (uri === undefined) throw new Error('apt-get has no list of Debian: apt-get update')
   return uri

@@ -14,7 +14,8 @@ export interface SentinelSetup {
 }
 
 /**
- * A master, a replica and three sentinels, of which two promote the replica after the master went. For all tests of a file.
+ * A master, a replica and three sentinels, of which two promote the replica after the master went.
+ * For all tests of a file.
  *
  * @param downAfterMs - time without a reply after which a server is down for a sentinel
  */
@@ -29,10 +30,19 @@ export async function sentinelForFile(downAfterMs = 500): Promise<SentinelSetup>
   const master = await start(quick)
   const replica = await start([...quick, '--replicaof', '127.0.0.1', String(master.port)])
   await until(replica.port, 'INFO replication', /master_link_status:up/)
-  const sentinels = await Promise.all([1, 2, 3].map(() => start(['--sentinel'], [
-    `sentinel monitor ${name} 127.0.0.1 ${String(master.port)} 2`, `sentinel down-after-milliseconds ${name} ${String(downAfterMs)}`,
-    `sentinel failover-timeout ${name} 5000`, '',
-  ].join('\n'))))
+  const sentinels = await Promise.all(
+    [1, 2, 3].map(() =>
+      start(
+        ['--sentinel'],
+        [
+          `sentinel monitor ${name} 127.0.0.1 ${String(master.port)} 2`,
+          `sentinel down-after-milliseconds ${name} ${String(downAfterMs)}`,
+          `sentinel failover-timeout ${name} 5000`,
+          '',
+        ].join('\n'),
+      ),
+    ),
+  )
   for (const { port } of sentinels) {
     await until(port, `SENTINEL ckquorum ${name}`, /^\+OK 3 /)
     await until(port, `SENTINEL replicas ${name}`, new RegExp(String(replica.port)))

@@ -48,10 +48,25 @@ export class RedisServer {
     const file = join(this.dir, 'redis-server')
     if (!existsSync(file)) symlinkSync(binary.file, file)
     const [command = file, ...rest] = [...TIED, file]
-    const child = spawn(command, [
-      ...rest, ...existsSync(this.config) ? [this.config] : [],
-      '--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.dir, '--save', '', '--daemonize', 'no', ...this.args,
-    ], { env: redisEnvironment(binary), stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn(
+      command,
+      [
+        ...rest,
+        ...(existsSync(this.config) ? [this.config] : []),
+        '--port',
+        String(this.port),
+        '--bind',
+        '127.0.0.1',
+        '--dir',
+        this.dir,
+        '--save',
+        '',
+        '--daemonize',
+        'no',
+        ...this.args,
+      ],
+      { env: redisEnvironment(binary), stdio: ['ignore', 'pipe', 'inherit'] },
+    )
     let log = ''
     child.stdout.on('data', (text) => { log = `${log}${String(text)}`.slice(-4000) })
     this.child = child
@@ -95,7 +110,10 @@ export async function redisForFile(args: readonly string[] = []): Promise<RedisS
   return server
 }
 
-/** The address of a server that tests only use, and don't harm: that of `REDIS_URL`, that of this run, or one for this file. */
+/**
+ * The address of a server that tests only use, and don't harm: that of `REDIS_URL`, that of this
+ * run, or one for this file.
+ */
 export async function redisUrl(): Promise<string> {
   return process.env['REDIS_URL'] ?? process.env['LONGHAUL_TEST_REDIS_URL'] ?? (await redisForFile()).url
 }

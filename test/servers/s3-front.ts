@@ -41,7 +41,11 @@ export class S3Front {
       const operation = operationOf(req.method ?? '', new URLSearchParams(query))
       front.requests.push(operation)
       void front.handle({
-        operation, name: path.split('/').slice(2).join('/'), req, res, forward: (options) => forward(port, req, res, options),
+        operation,
+        name: path.split('/').slice(2).join('/'),
+        req,
+        res,
+        forward: (options) => forward(port, req, res, options),
       })
     })
     server.on('connection', () => { front.opened++ })
@@ -74,7 +78,10 @@ function operationOf(method: string, query: URLSearchParams): S3Operation {
 }
 
 function forward(
-  port: number, req: IncomingMessage, res: ServerResponse, { before, chunkBytes = 65_536, headers: replaced }: S3Forward = {},
+  port: number,
+  req: IncomingMessage,
+  res: ServerResponse,
+  { before, chunkBytes = 65_536, headers: replaced }: S3Forward = {},
 ): Promise<void> {
   // Without a signature, because a client that believes in another time signs for that one.
   const { expect: _expect, authorization: _authorization, ...headers } = req.headers
@@ -85,7 +92,9 @@ function forward(
       if (before) void sendSlowly(response, res, before, chunkBytes)
       else response.pipe(res)
     })
-    behind.on('error', () => { res.destroy() })
+    behind.on('error', () => {
+      res.destroy()
+    })
     req.pipe(behind)
   })
 }

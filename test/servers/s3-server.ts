@@ -11,7 +11,13 @@ const BUCKET = 'blobs'
 /** Starts a server of the protocol of S3 for the tests of a file. */
 export async function s3ForFile() {
   const directory = mkdtempSync(join(tmpdir(), 'longhaul-s3-'))
-  const server = new S3rver({ port: 0, address: '127.0.0.1', silent: true, directory, configureBuckets: [{ name: BUCKET, configs: [] }] })
+  const server = new S3rver({
+    port: 0,
+    address: '127.0.0.1',
+    silent: true,
+    directory,
+    configureBuckets: [{ name: BUCKET, configs: [] }],
+  })
   const { port } = await server.run()
   const client = s3Client(`http://127.0.0.1:${String(port)}`)
   after(async () => {

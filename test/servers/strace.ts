@@ -1,10 +1,12 @@
-// Records the system calls of a process: strace on PATH, or on Debian fetched into node_modules/.cache, with nothing installed.
+// Records the system calls of a process: strace on PATH, or on Debian fetched into
+// node_modules/.cache, with nothing installed.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 
 const fetched = join(import.meta.dirname, '..', '..', 'node_modules', '.cache', 'strace')
-const MISSING = 'These tests need strace, and the right to trace a process: install strace (apt-get update, for one that is fetched)'
+const MISSING =
+  'These tests need strace, and the right to trace a process: install strace (apt-get update, for one that is fetched)'
 
 /** Returns the path of a strace that can trace a process of its own. Throws one line that says what to install. */
 export function strace(): string {

@@ -43,7 +43,8 @@ export class TcpProxy {
   }
 
   /**
-   * Forgets the connections that are there, as a load balancer or NAT does that lost its state: nothing arrives on them for ever, not even
+   * Forgets the connections that are there, as a load balancer or NAT does that lost its state:
+   * nothing arrives on them for ever, not even
    * their end. New ones work.
    */
   forget(): void {

@@ -23,9 +23,13 @@ export async function settle(site: Site, ledger: Ledger, receiver: Receiver, ms:
       task.isLost = error?.code === 'task_lost'
       if (task.isLost) continue
       if (status !== wanted(task) && !(status === 'cancelled' && task.cancelAsked)) {
-        ledger.fault(`a task (${task.mode}) ended ${status}, ${error?.code ?? 'no code'}${at === 0 ? '' : ' at the other'}`, task.id)
+        ledger.fault(
+          `a task (${task.mode}) ended ${status}, ${error?.code ?? 'no code'}${at === 0 ? '' : ' at the other'}`,
+          task.id,
+        )
       }
-      if (task.hook !== undefined && callback !== 'delivered') ledger.fault(`the callback of a task that ended is ${String(callback)}`, task.id)
+      if (task.hook !== undefined && callback !== 'delivered')
+        ledger.fault(`the callback of a task that ended is ${String(callback)}`, task.id)
     }
     if (task.hook !== undefined && !receiver.heard.has(task.hook)) ledger.fault('a callback that nobody heard', task.id)
   }
@@ -47,10 +51,17 @@ interface Shown {
 }
 
 /** The task once it and its callback are through; or as it is when the time is over. */
-export async function face(url: string, { path, owner }: Pick<Promised, 'path' | 'owner'>, end: number): Promise<Shown> {
+export async function face(
+  url: string,
+  { path, owner }: Pick<Promised, 'path' | 'owner'>,
+  end: number,
+): Promise<Shown> {
   for (;;) {
-    const answer = await fetch(url + path, { headers: { prefer: 'wait=2', 'x-owner': owner } })
-    const body = await answer.json() as Partial<Omit<Shown, 'callback'>> & { readonly state?: string, readonly callback?: { readonly state: string } }
+    const answer = await fetch(url + path, { headers: { 'prefer': 'wait=2', 'x-owner': owner } })
+    const body = (await answer.json()) as Partial<Omit<Shown, 'callback'>> & {
+      readonly state?: string
+      readonly callback?: { readonly state: string }
+    }
     const { status = body.state ?? String(answer.status), callback } = body
     const over = ['completed', 'failed', 'cancelled', '404'].includes(status) && callback?.state !== 'pending'
     if (over || performance.now() > end) return { ...body, status, callback: callback?.state }
@@ -58,7 +69,10 @@ export async function face(url: string, { path, owner }: Pick<Promised, 'path' |
   }
 }
 
-/** No task began more often than docs/guarantees.md says, and none that was completed never began. Gives how many began how often. */
+/**
+ * No task began more often than docs/guarantees.md says, and none that was completed never began.
+ * Gives how many began how often.
+ */
 export function checkRuns(events: readonly HistoryEvent[], ledger: Ledger): Map<number, number> {
   const spread = new Map<number, number>()
   const begins = groupBy(ofKind(events, 'begin'), ({ task }) => task)
@@ -67,7 +81,8 @@ export function checkRuns(events: readonly HistoryEvent[], ledger: Ledger): Map<
     // A run that has saved a checkpoint begins a new count.
     if (length > MOST_RUNS && first?.name === 'work') ledger.fault(`a task was begun ${String(length)} times`, id)
     const task = ledger.promised.get(id)
-    if (task?.mode === 'fails' && task.final?.startsWith('completed')) ledger.fault('a task that only fails is completed', id)
+    if (task?.mode === 'fails' && task.final?.startsWith('completed'))
+      ledger.fault('a task that only fails is completed', id)
   }
   for (const { id, final, isLost } of ledger.promised.values()) {
     const { length: runs } = begins.get(id) ?? []
@@ -86,5 +101,6 @@ export function checkLeaks(before: Vitals, now: Vitals, ledger: Ledger): void {
   for (const [kind, count] of Object.entries(now.resources)) grown(kind, before.resources[kind] ?? 0, count, 8)
   grown('the heap (MiB)', Math.round(before.heapUsed / MIB), Math.round(now.heapUsed / MIB), 30)
   grown('RSS (MiB)', Math.round(before.rss / MIB), Math.round(now.rss / MIB), 200)
-  if (now.delayMs.p99 > 500) ledger.fault(`one event loop turn in a hundred was ${String(Math.round(now.delayMs.p99))} ms late`)
+  if (now.delayMs.p99 > 500)
+    ledger.fault(`one event loop turn in a hundred was ${String(Math.round(now.delayMs.p99))} ms late`)
 }

@@ -20,10 +20,16 @@ export class Load {
   private readonly under = new Set<Promise<void>>()
 
   constructor(
-    private readonly client: Client, private readonly receiver: string, private readonly random: Random, private readonly ledger: Ledger,
+    private readonly client: Client,
+    private readonly receiver: string,
+    private readonly random: Random,
+    private readonly ledger: Ledger,
   ) {}
 
-  /** Begins something new, `perSecond` times a second, until `signal` aborts; resolves when all of it has come to its end. */
+  /**
+   * Begins something new, `perSecond` times a second, until `signal` aborts; resolves when all of
+   * it has come to its end.
+   */
   async run(perSecond: number, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       // More than that at once is no load but a pile.
@@ -34,7 +40,11 @@ export class Load {
   }
 
   private begin(): void {
-    const one = this.one().catch((error: unknown) => { this.ledger.fault(`the load failed: ${String(error)}`) }).finally(() => this.under.delete(one))
+    const one = this.one()
+      .catch((error: unknown) => {
+        this.ledger.fault(`the load failed: ${String(error)}`)
+      })
+      .finally(() => this.under.delete(one))
     this.under.add(one)
   }
 
@@ -45,19 +55,26 @@ export class Load {
     const mode: Mode = this.random.pick({ ok: 8, fails: 1, flaky: 1 })
     const hook = kind !== 'direct' && this.random.chance(0.3) ? `/hook/${String(n)}` : undefined
     const ms = Math.round(this.random.chance(0.1) ? this.random.between(1000, 4000) : this.random.between(0, 200))
-    const body = JSON.stringify({ n, ms: kind === 'direct' ? ms / 10 : ms, mode, ...hook !== undefined && { callbackUrl: this.receiver + hook } })
+    const body = JSON.stringify({
+      n,
+      ms: kind === 'direct' ? ms / 10 : ms,
+      mode,
+      ...(hook !== undefined && { callbackUrl: this.receiver + hook }),
+    })
     const path = kind === 'job' ? '/jobs' : '/tasks'
     const headers = {
-      'content-type': 'application/json', 'x-owner': ownerOf(n),
-      ...kind !== 'direct' && { prefer: kind === 'waiting' ? 'respond-async, wait=2' : 'respond-async' },
-      ...kind === 'keyed' && { 'idempotency-key': `key-${String(n)}` },
+      'content-type': 'application/json',
+      'x-owner': ownerOf(n),
+      ...(kind !== 'direct' && { prefer: kind === 'waiting' ? 'respond-async, wait=2' : 'respond-async' }),
+      ...(kind === 'keyed' && { 'idempotency-key': `key-${String(n)}` }),
     }
     // A client with a key asks again until it knows, here and there.
     for (let tried = 0; tried < (kind === 'keyed' ? 6 : 1); tried++) {
       const answer = await this.client.ask(kind, 'POST', path, { headers, body, ceilingMs: ceilingOf(kind) })
       if (answer?.status !== 202 || answer.location === undefined) {
         // A direct answer and one that came in time are all there is to them.
-        if (kind !== 'direct' && (answer === undefined || answer.status === 503 || kind === 'waiting')) this.ledger.unsure++
+        if (kind !== 'direct' && (answer === undefined || answer.status === 503 || kind === 'waiting'))
+          this.ledger.unsure++
         if (kind !== 'keyed') return
         await sleep(this.random.between(50, 1500))
         continue
@@ -78,9 +95,15 @@ export class Load {
       await this.client.ask('cancel', 'DELETE', task.path, { headers: { 'x-owner': task.owner } })
     }
     for (let tried = 0; tried < 20 && task.final === undefined; tried++) {
-      const headers = how === 'events' ? { accept: 'text/event-stream' } : how === 'longPoll' ? { prefer: `wait=${String(WAIT_S)}` } : {}
+      const headers =
+        how === 'events'
+          ? { accept: 'text/event-stream' }
+          : how === 'longPoll'
+            ? { prefer: `wait=${String(WAIT_S)}` }
+            : {}
       const answer = await this.client.ask(how, 'GET', task.path, {
-        headers: { 'x-owner': task.owner, ...headers }, ceilingMs: CEILING_MS + (how === 'poll' ? 0 : 60_000),
+        headers: { 'x-owner': task.owner, ...headers },
+        ceilingMs: CEILING_MS + (how === 'poll' ? 0 : 60_000),
       })
       if (answer?.status === 200) {
         const text = how === 'events' ? /.*\ndata: (.*)\n\n/s.exec(answer.text)?.[1] : answer.text
@@ -99,12 +122,14 @@ export class Load {
 
   private async records(kind: 'upload' | 'bulk', n: number): Promise<void> {
     const ids = Array.from({ length: Math.round(this.random.between(1, 200)) }, (_, at) => n * 200 + at)
-    const body = kind === 'bulk' ? JSON.stringify(ids.map((id) => ({ id }))) : ids.map((id) => `{"id":${String(id)}}\n`).join('')
+    const body =
+      kind === 'bulk' ? JSON.stringify(ids.map((id) => ({ id }))) : ids.map((id) => `{"id":${String(id)}}\n`).join('')
     const type = kind === 'bulk' ? 'application/json' : 'application/x-ndjson'
     const answer = await this.client.ask(kind, 'POST', `/${kind}`, { headers: { 'content-type': type }, body })
     if (answer?.status !== 200 && answer?.status !== 201) return
     const { summary } = JSON.parse(answer.text) as { summary?: { succeeded?: number } }
-    if (summary?.succeeded !== ids.length) this.ledger.fault(`${kind} told of ${String(summary?.succeeded)} records of ${String(ids.length)}`)
+    if (summary?.succeeded !== ids.length)
+      this.ledger.fault(`${kind} told of ${String(summary?.succeeded)} records of ${String(ids.length)}`)
     for (const id of ids) this.ledger.records.add(id)
   }
 }

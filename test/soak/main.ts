@@ -11,7 +11,13 @@ const { values } = parseArgs({ options: {
 } })
 const seed = Number(values.seed)
 console.log(`Seed ${String(seed)}; repeat it with --seed ${String(seed)}`)
-const report = await soak({ engine: values.engine as Engine, seconds: 60 * Number(values.minutes), seed, perSecond: Number(values['per-second']), everyMs: [2000, 10_000] })
+const report = await soak({
+  engine: values.engine as Engine,
+  seconds: 60 * Number(values.minutes),
+  seed,
+  perSecond: Number(values['per-second']),
+  everyMs: [2000, 10_000],
+})
 const text = toMarkdown(report)
 console.log(text)
 if (values.report !== undefined) writeFileSync(values.report, text)

@@ -48,7 +48,8 @@ function faultsOf(site: Site, database: PostgresServer): Readonly<Record<Fault, 
       site.proxy.latencyMs = 0
     },
     drop: async () => {
-      const sql = 'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = $1'
+      const sql =
+        'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = $1'
       await database.query(sql, ['client backend'])
     },
     fill: async (ms) => {
@@ -106,7 +107,11 @@ describe(`tasks on PostgreSQL for ${minutes} minutes, seed ${seed}`, () => {
   })
 
   test('survive a disk that is randomly full', { timeout: Infinity }, async () => {
-    const database = await postgresForFile({ fsync: true, tablespaceBytes: DISK, settings: { autovacuum_naptime: '5s' } })
+    const database = await postgresForFile({
+      fsync: true,
+      tablespaceBytes: DISK,
+      settings: { autovacuum_naptime: '5s' },
+    })
     const site = await Site.start(database)
     // The disk is gone when the server ends.
     await disturb(site, database, { fill: 4, freeze: 2, ...WAY }, 0.2 * minutes)

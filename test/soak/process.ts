@@ -25,11 +25,21 @@ delay.enable()
 
 const { engine, store, close } = openParts(url, Number(seed))
 const tasks = createTasks({
-  engine: recorded(engine, (event) => { appendFileSync(history, `${JSON.stringify(event)}\n`) }),
-  store, definitions: Object.values(works), pools,
-  worker: role !== 'web', concurrency: 20, retentionMs: 4 * 3_600_000, onError: () => undefined,
+  engine: recorded(engine, (event) => {
+    appendFileSync(history, `${JSON.stringify(event)}\n`)
+  }),
+  store,
+  definitions: Object.values(works),
+  pools,
+  worker: role !== 'web',
+  concurrency: 20,
+  retentionMs: 4 * 3_600_000,
+  onError: () => undefined,
   callbacks: callbacks({
-    sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], attempts: 30, backoff: { type: 'fixed', delayMs: 300 },
+    sender: httpSender({ allow: ['127.0.0.1'] }),
+    secrets: () => [SECRET],
+    attempts: 30,
+    backoff: { type: 'fixed', delayMs: 300 },
   }),
 })
 
@@ -82,18 +92,32 @@ async function setPaused(
 }
 
 const server = createServer()
-attach(server, router({
-  'POST /tasks': task.submit(works.work), 'GET|HEAD|DELETE /tasks/{id}': task.status,
-  'POST /jobs': job.submit(works.work, { respond: 'always' }), 'GET|HEAD|DELETE /jobs/{id}': job.status,
-  'POST /limited': task.submit(works.limited), 'POST /fair': task.submit(works.fair),
-  'POST /unique': submitUnique,
-  'PUT /pauses/{pool}': (request) => setPaused(request, true),
-  'DELETE /pauses/{pool}': (request) => setPaused(request, false),
-  'GET /now': async () => json(200, { now: await engine.now() }),
-  'POST /upload': ndjsonUpload<{ id: number }>({ schema: item, write: (some) => { keep(some) } }),
-  'POST /bulk': bulkCreate<{ id: number }, { id: number }>({ repository: { createMany: (some) => Promise.resolve(keep(some)) }, schema: item }),
-  'GET /vitals': vitals,
-}))
+attach(
+  server,
+  router({
+    'POST /tasks': task.submit(works.work),
+    'GET|HEAD|DELETE /tasks/{id}': task.status,
+    'POST /jobs': job.submit(works.work, { respond: 'always' }),
+    'GET|HEAD|DELETE /jobs/{id}': job.status,
+    'POST /limited': task.submit(works.limited),
+    'POST /fair': task.submit(works.fair),
+    'POST /unique': submitUnique,
+    'PUT /pauses/{pool}': (request) => setPaused(request, true),
+    'DELETE /pauses/{pool}': (request) => setPaused(request, false),
+    'GET /now': async () => json(200, { now: await engine.now() }),
+    'POST /upload': ndjsonUpload<{ id: number }>({
+      schema: item,
+      write: (some) => {
+        keep(some)
+      },
+    }),
+    'POST /bulk': bulkCreate<{ id: number }, { id: number }>({
+      repository: { createMany: (some) => Promise.resolve(keep(some)) },
+      schema: item,
+    }),
+    'GET /vitals': vitals,
+  }),
+)
 server.listen(Number(port), '127.0.0.1', () => { console.log(`ready at http://127.0.0.1:${port}`) })
 
 process.once('SIGTERM', () => {

@@ -1,4 +1,7 @@
-/** Numbers that one seed decides (mulberry32), so that a run can be made again. What the machine does meanwhile no seed decides. */
+/**
+ * Numbers that one seed decides (mulberry32), so that a run can be made again. What the machine
+ * does meanwhile no seed decides.
+ */
 export class Random {
   private state: number
 

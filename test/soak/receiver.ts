@@ -54,7 +54,8 @@ export class Receiver {
     if (!messages) this.heard.set(hook, messages = new Map())
     const known = messages.get(id)
     if (known !== undefined) this.repeated++
-    if (known !== undefined && known !== body) this.ledger.fault('one callback came with two bodies', `${hook} ${String(known)} ${body}`)
+    if (known !== undefined && known !== body)
+      this.ledger.fault('one callback came with two bodies', `${hook} ${String(known)} ${body}`)
     messages.set(id, body)
     if (messages.size > 1) this.ledger.fault('one task has callbacks of two ids', hook)
   }

@@ -48,7 +48,10 @@ function rowsOf(report: SoakReport): readonly (readonly [string, string | number
   return [
     ['acknowledged tasks', ledger.promised.size],
     ['their ends', list(countsOf(finals))],
-    [`tasks with so many runs (at most ${String(MOST_RUNS)})`, list(byRuns.map(([n, count]) => [`${String(n)}:`, count]))],
+    [
+      `tasks with so many runs (at most ${String(MOST_RUNS)})`,
+      list(byRuns.map(([n, count]) => [`${String(n)}:`, count])),
+    ],
     ['submissions without a 202, whose task may exist', ledger.unsure],
     ['`Idempotency-Key`s, each with one task', ledger.keys.size],
     ['tasks whose callback arrived', callbacks.heard],
@@ -65,7 +68,7 @@ function rowsOf(report: SoakReport): readonly (readonly [string, string | number
     ['most begins in a second', most(starts, LIMITS.startsPer.count)],
     ['pauses of the pool', history.pauses],
     ['new owners', history.newcomers],
-    ['most tasks of others that began before a new owner\'s', history.mostOthers],
+    ["most tasks of others that began before a new owner's", history.mostOthers],
     ['tasks with a business key', history.keyedTasks],
     ['inputs that were replaced', history.replacements],
     ['faults', list(countsOf(faults.map(({ fault }) => fault)))],

@@ -12,15 +12,23 @@ import { WORKERS, type Vitals } from './terms.js'
 /** Errors of the wall clocks, in seconds. The processes that share a file have the clock of their machine. */
 const SKEWS = [-86_400, -3600, -10, 0, 10, 3600, 86_400]
 
-/** A process of the site, on a port of its own, behind a proxy of its own. Each time it starts, its wall clock is wrong in another way. */
+/**
+ * A process of the site, on a port of its own, behind a proxy of its own. Each time it starts, its
+ * wall clock is wrong in another way.
+ */
 export class Member {
   process!: ServerProcess
   /** Ends it was told to come to. Any other is a fault. */
   private isEnding = false
 
   constructor(
-    private readonly role: 'web' | 'worker' | 'both', private readonly port: number, private readonly databaseUrl: string, readonly proxy: TcpProxy,
-    private readonly folder: string, private readonly random: Random, private readonly exits: string[],
+    private readonly role: 'web' | 'worker' | 'both',
+    private readonly port: number,
+    private readonly databaseUrl: string,
+    readonly proxy: TcpProxy,
+    private readonly folder: string,
+    private readonly random: Random,
+    private readonly exits: string[],
   ) {}
 
   get pid(): number | undefined {
@@ -33,14 +41,23 @@ export class Member {
 
   async start(): Promise<void> {
     const seconds = this.databaseUrl.startsWith('sqlite') ? 0 : this.random.one(SKEWS)
-    const args = [this.databaseUrl, this.role, this.folder, String(this.port), String(Math.round(this.random.between(0, 1_000_000)))]
+    const args = [
+      this.databaseUrl,
+      this.role,
+      this.folder,
+      String(this.port),
+      String(Math.round(this.random.between(0, 1_000_000))),
+    ]
     this.isEnding = false
     const started = new ServerProcess(
-      process.execPath, ['--expose-gc', '--import', 'tsx', join(import.meta.dirname, 'process.ts'), ...args], seconds === 0 ? {} : skewedBy(seconds),
+      process.execPath,
+      ['--expose-gc', '--import', 'tsx', join(import.meta.dirname, 'process.ts'), ...args],
+      seconds === 0 ? {} : skewedBy(seconds),
     )
     this.process = started
     void started.exited.then(({ code, signal }) => {
-      if (!this.isEnding) this.exits.push(`a process (${this.role}) ended: ${String(code)} ${String(signal)} ${started.err.slice(-2000)}`)
+      if (!this.isEnding)
+        this.exits.push(`a process (${this.role}) ended: ${String(code)} ${String(signal)} ${started.err.slice(-2000)}`)
     })
     await started.url()
   }
@@ -67,11 +84,16 @@ export class Member {
     const began = performance.now()
     this.isEnding = true
     this.process.child.kill('SIGTERM')
-    const timer = setTimeout(() => { this.process.child.kill('SIGKILL') }, 60_000)
+    const timer = setTimeout(() => {
+      this.process.child.kill('SIGKILL')
+    }, 60_000)
     const { code, signal } = await this.process.exited
     clearTimeout(timer)
     const ms = performance.now() - began
-    if (code !== 0) this.exits.push(`a process (${this.role}) on SIGTERM ended with ${String(code ?? signal)}: ${this.process.err.slice(-2000)}`)
+    if (code !== 0)
+      this.exits.push(
+        `a process (${this.role}) on SIGTERM ended with ${String(code ?? signal)}: ${this.process.err.slice(-2000)}`,
+      )
     // A second to drain, two until runs have heard, the deadlines of three closes; the rest is for a busy machine.
     if (ms > 20_000) this.exits.push(`a process (${this.role}) took ${String(Math.round(ms / 1000))} s to end`)
   }
@@ -83,7 +105,10 @@ export class Member {
   }
 }
 
-/** Two web processes and two workers on one server or file, in a folder where they write down what happens; or one process with all in its memory. */
+/**
+ * Two web processes and two workers on one server or file, in a folder where they write down what
+ * happens; or one process with all in its memory.
+ */
 export class Site {
   readonly exits: string[] = []
   readonly members: Member[] = []
@@ -96,7 +121,15 @@ export class Site {
     for (const role of server ? ['web', 'web', ...workers] as const : ['both'] as const) {
       // Nothing goes through that of a process without a server.
       const proxy = await TcpProxy.to(server?.port ?? 1)
-      const member = new Member(role, await freePort(), server?.url(proxy.port) ?? 'memory:', proxy, site.folder, random, site.exits)
+      const member = new Member(
+        role,
+        await freePort(),
+        server?.url(proxy.port) ?? 'memory:',
+        proxy,
+        site.folder,
+        random,
+        site.exits,
+      )
       site.members.push(member)
       await member.start()
     }
@@ -113,7 +146,12 @@ export class Site {
 
   /** How each web process is. */
   async vitals(): Promise<readonly Vitals[]> {
-    return Promise.all(this.webs.map(async ({ url }) => (await fetch(`${url}/vitals`, { headers: { connection: 'close' } })).json() as Promise<Vitals>))
+    return Promise.all(
+      this.webs.map(
+        async ({ url }) =>
+          (await fetch(`${url}/vitals`, { headers: { connection: 'close' } })).json() as Promise<Vitals>,
+      ),
+    )
   }
 
   /** What the engines of all processes that there were have done so far, by time. */

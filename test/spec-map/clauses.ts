@@ -1,6 +1,9 @@
 /** One clause of docs/SPEC.md: a numbered rule, a table, a row of one, or an endpoint. */
 export interface Clause {
-  /** Section and rule, such as `4.6.2`; the section alone for its table or endpoint; a row's first cell where each row is a promise. */
+  /**
+   * Section and rule, such as `4.6.2`; the section alone for its table or endpoint; a row's first
+   * cell where each row is a promise.
+   */
   readonly id: string
   readonly about: string
   /** What the clause waits for, while no test proves it. */

@@ -13,8 +13,15 @@ const link = (file: string): string => `[${file.split('/').slice(-2).join('/')}]
 const row = (...cells: readonly string[]): string => `| ${cells.join(' | ')} |`
 
 const clauses = CLAUSES.map(({ id, about, planned }) => {
-  const proofs = tests.filter((test) => test.clauses.includes(id)).map((test) => `${test.title.replaceAll('|', '\\|')} (${link(test.file)})`)
-  return row(id, about, codeOf(id).map(link).join('<br>'), proofs.length === 0 ? `planned: ${planned ?? 'nothing'}` : proofs.join('<br>'))
+  const proofs = tests
+    .filter((test) => test.clauses.includes(id))
+    .map((test) => `${test.title.replaceAll('|', '\\|')} (${link(test.file)})`)
+  return row(
+    id,
+    about,
+    codeOf(id).map(link).join('<br>'),
+    proofs.length === 0 ? `planned: ${planned ?? 'nothing'}` : proofs.join('<br>'),
+  )
 })
 
 const numbers = (id: string): number[] => [...id.matchAll(/\d+/g)].map(Number)
@@ -54,7 +61,7 @@ const text = [
   row('Rule', 'About', 'Code', 'Tests'),
   '|---|---|---|---|',
   ...rules,
-  ''
+  '',
 ].join('\n')
 
 writeFileSync(join(root, 'docs', 'spec-map.md'), text)

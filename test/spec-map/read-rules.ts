@@ -6,7 +6,13 @@ const CITED = /\bRFC (\d{4})(?:(?:'s)?[,\s]*(?:\*\s*)?(?:\/\/\s*)?(?:sections?\s
 
 /** What one text cites: `9110 13.1.1`, or `6901` alone. */
 export function cited(text: string): string[] {
-  return [...new Set([...text.matchAll(CITED)].map(([, rfc = '', section]) => (section === undefined ? `RFC ${rfc}` : `RFC ${rfc} section ${section}`)))]
+  return [
+    ...new Set(
+      [...text.matchAll(CITED)].map(([, rfc = '', section]) =>
+        section === undefined ? `RFC ${rfc}` : `RFC ${rfc} section ${section}`,
+      ),
+    ),
+  ]
 }
 
 function filesBelow(root: string, folder: string, end: string): string[] {
@@ -42,12 +48,15 @@ function importGraph(root: string): Map<string, string[]> {
 /** Finds the tests of a module: those that import it, or else those that import what imports it, and so on. */
 export function testsOf(root: string): (module: string) => string[] {
   const importers = new Map<string, string[]>()
-  for (const [file, imports] of importGraph(root)) for (const each of imports) importers.set(each, [...importers.get(each) ?? [], file])
+  for (const [file, imports] of importGraph(root))
+    for (const each of imports) importers.set(each, [...(importers.get(each) ?? []), file])
   return (module) => {
     const seen = new Set([module])
     for (let level = [module]; level.length > 0;) {
       // The package's index is imported for all kinds of reasons.
-      level = level.flatMap((each) => importers.get(each) ?? []).filter((each) => each !== 'src/index.ts' && !seen.has(each))
+      level = level
+        .flatMap((each) => importers.get(each) ?? [])
+        .filter((each) => each !== 'src/index.ts' && !seen.has(each))
       for (const each of level) seen.add(each)
       const tests = [...new Set(level)].filter((each) => each.endsWith('.test.ts'))
       if (tests.length > 0) return tests.sort()

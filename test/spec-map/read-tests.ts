@@ -10,7 +10,8 @@ export interface TaggedTest {
 }
 
 /** `test('SPEC 4.6.2: …'`, `t.test(`, `it(`; what is skipped or still to do proves nothing and is not read. */
-const TAGGED = /\b(?:test|it)\(\s*(['"`])SPEC ((?:(?!\1)[^:\n])+): ((?:(?!\1)[^\\\n]|\\.)*)\1(?!\s*,\s*\{[^}]*\b(?:skip|todo)\b)/g
+const TAGGED =
+  /\b(?:test|it)\(\s*(['"`])SPEC ((?:(?!\1)[^:\n])+): ((?:(?!\1)[^\\\n]|\\.)*)\1(?!\s*,\s*\{[^}]*\b(?:skip|todo)\b)/g
 
 /** The tagged tests in the text of one file. */
 export function taggedTests(file: string, text: string): TaggedTest[] {

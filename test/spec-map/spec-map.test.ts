@@ -33,9 +33,10 @@ test('each rule of an RFC that the code cites has a test near it', () => {
 })
 
 test('citations of rules are recognised', () => {
-  assert.deepEqual(cited("(RFC 9110 section 13.1.1: x), RFC 7240 4.3. RFC 6901 and RFC 6761, 6762; RFC 9110's 12.5.1, RFC 6901"), [
-    'RFC 9110 section 13.1.1', 'RFC 7240 section 4.3', 'RFC 6901', 'RFC 6761', 'RFC 9110 section 12.5.1',
-  ])
+  assert.deepEqual(
+    cited("(RFC 9110 section 13.1.1: x), RFC 7240 4.3. RFC 6901 and RFC 6761, 6762; RFC 9110's 12.5.1, RFC 6901"),
+    ['RFC 9110 section 13.1.1', 'RFC 7240 section 4.3', 'RFC 6901', 'RFC 6761', 'RFC 9110 section 12.5.1'],
+  )
 })
 
 describe('the report of the map', () => {
@@ -58,14 +59,19 @@ describe('the report of the map', () => {
     assert.deepEqual(found, ['a.test.ts: «SPEC 4.6.9» names no clause'])
   })
   test('contains a rule that only one side has', () => {
-    assert.deepEqual(problems(['4.6.1', '4.6.2', '4.6.3'], clauses, [proof]), ['docs/SPEC.md has 4.6.3, clauses.ts does not'])
+    assert.deepEqual(problems(['4.6.1', '4.6.2', '4.6.3'], clauses, [proof]), [
+      'docs/SPEC.md has 4.6.3, clauses.ts does not',
+    ])
     assert.deepEqual(problems(['4.6.1'], clauses, [proof]), ['clauses.ts has 4.6.2, docs/SPEC.md does not'])
   })
 })
 
 describe('the reader of the specification and of the tests', () => {
   test('finds sections, rules, both lists of 4.9, the poll, and the rows of the tables of promises', () => {
-    for (const id of ['1.1', '2.4', '2.9', '3.1', '4.1.PATCH', '4.6.poll', '4.6.5', '4.9.format.4', '4.9.upload.3', '7.404', '7.6', '9.uri-versioning', '9.3']) {
+    for (const id of [
+      '1.1', '2.4', '2.9', '3.1', '4.1.PATCH', '4.6.poll', '4.6.5', '4.9.format.4', '4.9.upload.3',
+      '7.404', '7.6', '9.uri-versioning', '9.3',
+    ]) {
       assert.ok(specified.includes(id), id)
     }
     assert.ok(!specified.includes('2.10'))
@@ -84,6 +90,9 @@ describe('the reader of the specification and of the tests', () => {
       `describe('${title('2.7: a group')}', () => {})`,
       'test(\'about the SPEC 2.8: no tag\', () => {})'
     ].join('\n')
-    assert.deepEqual(taggedTests('x.test.ts', source).map((found) => found.clauses), [['4.6.2'], ['2.4', '3.1'], ['7.404']])
+    assert.deepEqual(
+      taggedTests('x.test.ts', source).map((found) => found.clauses),
+      [['4.6.2'], ['2.4', '3.1'], ['7.404']],
+    )
   })
 })

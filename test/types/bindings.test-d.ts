@@ -1,4 +1,5 @@
-// Types of the bindings, compiled by `npm run types`: a handler that needs a context of the host's goes into every one of them.
+// Types of the bindings, compiled by `npm run types`: a handler that needs a context of the host's goes into
+// every one of them.
 import { createServer } from 'node:http'
 import connect from 'connect'
 import { expectTypeOf } from 'expect-type'
@@ -44,7 +45,9 @@ export function inFastify(): void {
 /** Koa, with and without types of the app's own. */
 export function inKoa(): void {
   new Koa().use(toKoa(handler, { context }))
-  new Koa<{ user: string }, { log: string }>().use(toKoa(handler, { context: (ctx: ParameterizedContext) => ({ tenant: ctx.host }) }))
+  new Koa<{ user: string }, { log: string }>().use(
+    toKoa(handler, { context: (ctx: ParameterizedContext) => ({ tenant: ctx.host }) }),
+  )
   new Koa().use(toKoa(plain))
   // @ts-expect-error another context than the handler reads
   toKoa(handler, { context: wrong })

@@ -93,7 +93,9 @@ export function whatIsReturned(): void {
   const { find } = {} as Found
   bulkUpdate({ repository: { update: (id: number, _: string) => find(id) }, ...rename })
   bulkUpdate({ repository: { updateMany: async () => [null, undefined, new Error('x'), { id: 1 }] }, ...rename })
-  bulkCreate({ repository: { createMany: async (drafts: readonly Draft[]) => Promise.allSettled(drafts.map((_, id) => find(id))) } })
+  bulkCreate({
+    repository: { createMany: async (drafts: readonly Draft[]) => Promise.allSettled(drafts.map((_, id) => find(id))) },
+  })
   bulkCreate({ repository: { createMany: (): (User | Error)[] => [] }, schema })
   ndjsonUpload({ write: (records) => Promise.allSettled(records.map((_, id) => find(id))) })
   ndjsonUpload({ write: () => [null, undefined, new TypeError('x'), { status: 201, id: 1 }] })
@@ -108,8 +110,9 @@ export function whatIsReturned(): void {
   bulkUpdate({ repository: { update: (_: number, __: string) => [{ id: 1 }] }, ...rename })
   // @ts-expect-error promises in a list
   bulkUpdate({ repository: { updateMany: () => [Promise.resolve({ id: 1 })] }, ...rename })
+  const later = (drafts: readonly Draft[]) => drafts.map((_, id) => Promise.resolve({ id }))
   // @ts-expect-error promises in a list
-  bulkCreate({ repository: { createMany: (drafts: readonly Draft[]) => drafts.map((_, id) => Promise.resolve({ id })) } })
+  bulkCreate({ repository: { createMany: later } })
   // @ts-expect-error `true` for each
   bulkCreate({ repository: { createMany: () => [true] } })
   // @ts-expect-error a number of records

@@ -39,7 +39,13 @@ export async function schemas(): Promise<void> {
 
 /** Without `output`, the result is that of the queue. */
 export const report = bullmqTask({ name: 'report', queue, events, input, jobOptions: { attempts: 3 } })
-export const report5 = bullmqTask({ name: 'report', queue: queue5, events: events5, input, jobOptions: { priority: 3 } })
+export const report5 = bullmqTask({
+  name: 'report',
+  queue: queue5,
+  events: events5,
+  input,
+  jobOptions: { priority: 3 },
+})
 export const untyped = bullmqTask({ name: 'report', queue: new Queue5('reports'), events: events5 })
 expectTypeOf<ResultOf<typeof report>>().toEqualTypeOf<Result>()
 expectTypeOf<ResultOf<typeof report5>>().toEqualTypeOf<Result>()

@@ -1,5 +1,7 @@
 // Types of longhaul/operators, compiled by `npm run types`, and by scripts/check-package.mjs on older compilers.
-import { createTasks, defineTask, principalOf, router, type Handler, type HostContext, type HttpRequest } from 'longhaul'
+import {
+  createTasks, defineTask, principalOf, router, type Handler, type HostContext, type HttpRequest,
+} from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { toFastify } from 'longhaul/fastify'
 import { toKoa } from 'longhaul/koa'
@@ -14,7 +16,11 @@ const statusPath = '/admin/tasks/{id}'
 
 /** `operator` reads the user of the framework without a type argument, and the handlers fit the bindings. */
 export function hostUser(): OperatorEndpoints {
-  const operators = operatorEndpoints(tasks, { statusPath, operator: ({ context }) => context.user?.role === 'admin', retries })
+  const operators = operatorEndpoints(tasks, {
+    statusPath,
+    operator: ({ context }) => context.user?.role === 'admin',
+    retries,
+  })
   const site = router({ 'GET /admin/tasks': operators.list, 'POST /admin/tasks/retry': operators.retryMany })
   toNode(site)
   toKoa(site)
@@ -26,13 +32,19 @@ interface AppContext { readonly account: { readonly isOperator: boolean } }
 
 /** Another context has its type at the parameter. */
 export function ownContext(): Handler<AppContext> {
-  const { list } = operatorEndpoints(tasks, { statusPath, operator: async ({ context }: HttpRequest<AppContext>) => Promise.resolve(context.account.isOperator) })
+  const { list } = operatorEndpoints(tasks, {
+    statusPath,
+    operator: async ({ context }: HttpRequest<AppContext>) => Promise.resolve(context.account.isOperator),
+  })
   // @ts-expect-error the binding needs the context
   toNode(list)
   // @ts-expect-error there is no such property
   operatorEndpoints(tasks, { statusPath, operator: ({ context }: HttpRequest<AppContext>) => context.account.isAdmin })
   operatorEndpoints<AppContext>(tasks, { statusPath, operator: ({ context }) => context.account.isOperator })
-  operatorEndpoints(tasks, { statusPath, operator: (request) => principalOf<{ subject: string, role: string }>(request)?.role === 'admin' })
+  operatorEndpoints(tasks, {
+    statusPath,
+    operator: (request) => principalOf<{ subject: string; role: string }>(request)?.role === 'admin',
+  })
   return list
 }
 

@@ -2,7 +2,8 @@
 import { expectTypeOf } from 'expect-type'
 import {
   compose, createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition,
-  type CompletedTask, type Handler, type HttpRequest, type JsonSafe, type Policy, type Task, type TaskContext, type TaskEndpoints, type TaskFile, type TaskHandle, type Tasks,
+  type CompletedTask, type Handler, type HttpRequest, type JsonSafe, type Policy, type Task,
+  type TaskContext, type TaskEndpoints, type TaskFile, type TaskHandle, type Tasks,
 } from 'longhaul'
 import { createClient, type InputOf, type ResultOf, type TaskStatus } from 'longhaul/client'
 import { cron } from 'longhaul/cron'
@@ -58,7 +59,12 @@ export async function submitting(): Promise<void> {
 /** Later, pools and priorities: a Date, a name and a number. */
 export async function scheduling(): Promise<void> {
   const video = defineTask({ name: 'video', pool: 'heavy', priority: 5, run: () => 1 })
-  const pooled = createTasks({ ...memory(), definitions: [video], pools: { heavy: { concurrency: 2 } }, worker: ['heavy'] })
+  const pooled = createTasks({
+    ...memory(),
+    definitions: [video],
+    pools: { heavy: { concurrency: 2 } },
+    worker: ['heavy'],
+  })
   await pooled.submit(video, {}, { startAt: new Date(), priority: 1 })
   await pooled.ownedBy('ann').submit(video, {}, { startAt: new Date(), priority: 1 })
   // @ts-expect-error a start is a Date
@@ -302,8 +308,14 @@ export async function watching(): Promise<void> {
 // A schedule has the input that the definition takes, and no context.
 const yearly = jsonSchema<{ year: number }>({ type: 'object' })
 defineTask({ name: 'a', schedule: cron('@daily'), run: () => ({ message: '' }) })
-defineTask({ name: 'b', input: yearly, schedule: cron('@daily', { input: (time) => ({ year: time.getUTCFullYear() }) }), run: ({ year }) => ({ message: String(year) }) })
+defineTask({
+  name: 'b',
+  input: yearly,
+  schedule: cron('@daily', { input: (time) => ({ year: time.getUTCFullYear() }) }),
+  run: ({ year }) => ({ message: String(year) }),
+})
 // @ts-expect-error the input has no year
 defineTask({ name: 'c', input: yearly, schedule: cron('@daily'), run: ({ year }) => ({ message: String(year) }) })
+const nonsense = cron('@daily', { input: () => 'nonsense' })
 // @ts-expect-error the input is a text
-defineTask({ name: 'd', input: yearly, schedule: cron('@daily', { input: () => 'nonsense' }), run: ({ year }) => ({ message: String(year) }) })
+defineTask({ name: 'd', input: yearly, schedule: nonsense, run: ({ year }) => ({ message: String(year) }) })

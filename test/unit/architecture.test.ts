@@ -12,7 +12,10 @@ const root = join(import.meta.dirname, '..', '..')
 // The real configuration, without the rules that need types: the files below are not on the disk.
 const eslint = new ESLint({
   cwd: root,
-  overrideConfig: [tseslint.configs.disableTypeChecked, { languageOptions: { parserOptions: { projectService: false } } }]
+  overrideConfig: [
+    tseslint.configs.disableTypeChecked,
+    { languageOptions: { parserOptions: { projectService: false } } },
+  ],
 })
 
 async function lint(path: string, code: string): Promise<string[]> {
@@ -60,29 +63,56 @@ describe('a wrong import is reported', () => {
     ['src/tasks/x.ts', '../../test/x.js', 'src knows nobody outside src'],
     ['src/tasks/x.ts', 'longhaul', 'src imports its own files by relative path'],
     ['src/tasks/x.ts', 'crypto', 'write node:crypto'],
-    ...['node:http', 'node:http2', 'node:https', 'node:net', 'node:tls', 'node:fs', 'node:fs/promises', 'node:child_process', 'node:worker_threads', 'node:dns']
-      .map((name): [string, string, string] => ['src/tasks/x.ts', name, `src knows no server, socket, file or process; ${name} belongs in adapters`]),
-    ...['express', 'fastify', 'koa', 'hono', 'connect', 'ioredis', 'bullmq', 'zod']
-      .map((name): [string, string, string] => ['src/tasks/x.ts', name, `src imports only the dependencies in package.json, and ${name} is none`]),
+    ...[
+      'node:http', 'node:http2', 'node:https', 'node:net', 'node:tls', 'node:fs',
+      'node:fs/promises', 'node:child_process', 'node:worker_threads', 'node:dns',
+    ].map((name): [string, string, string] => [
+      'src/tasks/x.ts',
+      name,
+      `src knows no server, socket, file or process; ${name} belongs in adapters`,
+    ]),
+    ...['express', 'fastify', 'koa', 'hono', 'connect', 'ioredis', 'bullmq', 'zod'].map(
+      (name): [string, string, string] => [
+        'src/tasks/x.ts',
+        name,
+        `src imports only the dependencies in package.json, and ${name} is none`,
+      ],
+    ),
     ['src/tasks/x.ts', '@koa/router', 'src imports only the dependencies in package.json, and @koa/router is none'],
     ['adapters/memory/x.ts', '../node/index.js', 'adapters/memory must not know adapters/node'],
     ['adapters/node/x.ts', '../memory/store.js', 'adapters/node must not know adapters/memory'],
     ['adapters/node/x.ts', '../../test/x.js', 'adapters import src and themselves only'],
     ['adapters/node/x.ts', 'longhaul/memory', 'adapters imports its own files by relative path'],
     ['adapters/node/x.ts', 'zod', 'adapters import only the (peer) dependencies in package.json, and zod is none'],
-    ...['node:crypto', 'node:stream', 'standardwebhooks', '../http/errors.js', '../../adapters/node/index.js', '../clients/x.js']
-      .map((from): [string, string, string] => ['src/client/x.ts', from, 'src/client runs in browsers and imports its own files and src/wire only']),
+    ...[
+      'node:crypto', 'node:stream', 'standardwebhooks', '../http/errors.js',
+      '../../adapters/node/index.js', '../clients/x.js',
+    ].map((from): [string, string, string] => [
+      'src/client/x.ts', from,
+      'src/client runs in browsers and imports its own files and src/wire only',
+    ]),
     ['conformance/x.ts', '../src/http/exchange.js', 'conformance must not import src/http'],
     ['conformance/engine/x.ts', '../../src/index.js', "conformance can't import the package's index"],
     ['conformance/x.ts', '../adapters/memory/index.js', 'conformance imports src and itself only'],
     ['conformance/x.ts', '../test/x.js', 'conformance imports src and itself only'],
     ['conformance/x.ts', 'longhaul/engine', 'conformance imports its own files by relative path'],
-    ['conformance/x.ts', 'node:test', 'conformance knows no test runner, server, socket, file or process, and node:test is one'],
+    [
+      'conformance/x.ts', 'node:test',
+      'conformance knows no test runner, server, socket, file or process, and node:test is one',
+    ],
     ['conformance/x.ts', 'fast-check', 'conformance needs no package, and fast-check is one'],
     ['src/tasks/x.ts', '../../conformance/runner.js', 'src knows nobody outside src'],
     ['adapters/memory/x.ts', '../../conformance/runner.js', 'adapters import src and themselves only'],
-    ['examples/express/main.ts', '../../src/index.js', "examples import the package by its public names ('longhaul', 'longhaul/…')"],
-    ['examples/express/main.ts', '../../adapters/node/index.js', "examples import the package by its public names ('longhaul', 'longhaul/…')"]
+    [
+      'examples/express/main.ts',
+      '../../src/index.js',
+      "examples import the package by its public names ('longhaul', 'longhaul/…')",
+    ],
+    [
+      'examples/express/main.ts',
+      '../../adapters/node/index.js',
+      "examples import the package by its public names ('longhaul', 'longhaul/…')",
+    ],
   ]
   for (const [path, from, reason] of wrong) {
     test(`${path} <- ${from}`, async () => {
@@ -99,7 +129,9 @@ describe('a wrong import is reported', () => {
   }
   for (const [way, code] of Object.entries(ways)) {
     test(`in ${way}`, async () => {
-      assert.ok((await lint('src/http/x.ts', code)).some((message) => message.startsWith('longhaul/import-directions: ')))
+      assert.ok(
+        (await lint('src/http/x.ts', code)).some((message) => message.startsWith('longhaul/import-directions: ')),
+      )
     })
   }
 
@@ -161,7 +193,9 @@ describe('the house style', () => {
     assert.deepEqual(await lint('src/http/x.ts', 'export default 1\n'), ['no-restricted-syntax: Name what you export.'])
   })
   test('allows no star export in the package', async () => {
-    assert.deepEqual(await lint('src/index.ts', "export * from './http/errors.js'\n"), ['no-restricted-syntax: List the names that you export.'])
+    assert.deepEqual(await lint('src/index.ts', "export * from './http/errors.js'\n"), [
+      'no-restricted-syntax: List the names that you export.',
+    ])
   })
   test('allows no semicolons and only single quotes', async () => {
     const rules = (await lint('src/http/x.ts', 'export const a = "b";\n')).map((message) => message.split(':')[0])

@@ -9,11 +9,11 @@ import { countNames } from '../../scripts/public-options.mjs'
 const root = resolve(import.meta.dirname, '../..')
 
 const BUDGETS = {
-  'lines of code in src': 27_400,
-  'lines of code in adapters': 13_300,
+  'lines of code in src': 28_100,
+  'lines of code in adapters': 13_600,
   'lines of code in conformance': 4_950,
-  'public names': 400,
-  'rows of options': 474,
+  'public names': 410,
+  'rows of options': 493,
   'files of an accept': 52,
   'functions of an accept': 145,
 }
@@ -28,7 +28,9 @@ const within = (budget: Budget, now: number): void => {
 
 /** Counts the lines that are neither blank nor a comment. */
 function linesOfCode(folder: string): number {
-  const files = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
+  const files = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.ts'),
+  )
   return files.flatMap((file) => readFileSync(join(root, folder, file), 'utf8').split('\n'))
     .filter((line) => !/^\s*(?:$|\/\/|\/\*|\*)/.test(line)).length
 }

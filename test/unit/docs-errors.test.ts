@@ -5,7 +5,10 @@ import { test } from 'node:test'
 import { ERROR_CODES } from '../../src/http/errors.js'
 
 const page = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'errors.md'), 'utf8')
-const rows = page.split('\n').map((line) => line.split('|').map((cell) => cell.trim())).filter(([, code]) => /^`.*`$/.test(code ?? ''))
+const rows = page
+  .split('\n')
+  .map((line) => line.split('|').map((cell) => cell.trim()))
+  .filter(([, code]) => /^`.*`$/.test(code ?? ''))
 
 test('docs/errors.md has every code with its status, in the order of the table, and no other', () => {
   assert.deepEqual(

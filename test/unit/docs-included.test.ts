@@ -8,7 +8,9 @@ const guide = join(root, 'docs/guide')
 
 /** The lines between `// #region name` and its end, moved to the left. */
 function region(path: string, name: string): string {
-  const [, inside] = new RegExp(`^ *// #region ${name}\n([^]*?)^ *// #endregion$`, 'm').exec(readFileSync(join(root, path), 'utf8')) ?? []
+  const [, inside] =
+    new RegExp(`^ *// #region ${name}\n([^]*?)^ *// #endregion$`, 'm').exec(readFileSync(join(root, path), 'utf8')) ??
+    []
   assert.ok(inside !== undefined, `${path} has no region ${name}`)
   const lines = inside.split('\n')
   const indent = Math.min(...lines.filter((line) => line !== '').map((line) => line.length - line.trimStart().length))
@@ -23,7 +25,10 @@ describe('code of the guide that is taken from files', () => {
       const [, path, part] = /^<!-- (\S+)#(\S+) -->\n/.exec(block) ?? []
       shown++
       test(`${name}: ${path ?? 'unknown'}#${part ?? ''} equals its file`, () => {
-        assert.ok(path !== undefined && part !== undefined, 'a comment in front of the block has to say where it is from')
+        assert.ok(
+          path !== undefined && part !== undefined,
+          'a comment in front of the block has to say where it is from',
+        )
         assert.equal(text, region(path, part))
       })
     }

@@ -16,10 +16,23 @@ test('the default of each option is the same in its table and in its docstring',
 
 test('a default may be written with spaces, commas or a unit', () => {
   for (const [said, value] of [
-    ['10 000', 10_000], ['10,000', 10_000], ['1 MiB', 1_048_576], ['one day', 86_400_000], ['30 s', 30_000], ['no limit', Infinity],
-    ["`'cancel'`", 'cancel'], ['`true`', true],
-  ] as const) assert.ok(agrees(said, value), said)
-  for (const [said, value] of [['', 5], ['6', 5], ['1 KiB', 1000], ['10', Infinity], ["`'cancel'`", 'forget']] as const) {
+    ['10 000', 10_000],
+    ['10,000', 10_000],
+    ['1 MiB', 1_048_576],
+    ['one day', 86_400_000],
+    ['30 s', 30_000],
+    ['no limit', Infinity],
+    ["`'cancel'`", 'cancel'],
+    ['`true`', true],
+  ] as const)
+    assert.ok(agrees(said, value), said)
+  for (const [said, value] of [
+    ['', 5],
+    ['6', 5],
+    ['1 KiB', 1000],
+    ['10', Infinity],
+    ["`'cancel'`", 'forget'],
+  ] as const) {
     assert.ok(!agrees(said, value), said)
   }
 })

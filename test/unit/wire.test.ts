@@ -20,7 +20,9 @@ function errorsWith(rename: (text: string) => string): Map<string, string> {
     const text = read(file)
     return text !== undefined && file.startsWith(wire) ? rename(text) : text
   }
-  const users = [...readImports()].filter(([file, targets]) => file.startsWith('src/') && targets.some((target) => target.startsWith('src/wire/')))
+  const users = [...readImports()].filter(
+    ([file, targets]) => file.startsWith('src/') && targets.some((target) => target.startsWith('src/wire/')),
+  )
   const program = ts.createProgram(users.map(([file]) => join(root, file)), { ...options, noEmit: true }, host)
   return new Map(users.filter(([file]) => !file.startsWith('src/wire/')).flatMap(([file]) => {
     const faults = program.getSemanticDiagnostics(program.getSourceFile(join(root, file)))
@@ -45,7 +47,11 @@ const USERS: readonly (readonly [name: string, client: string, server: string])[
 ]
 
 describe('the types that server and client share', () => {
-  const errors = errorsWith((text) => text.replaceAll(/(?<=\breadonly )(\w+)(?=\??:)/g, 'other_$1').replaceAll("'respond-async'", "'other_respond-async'"))
+  const errors = errorsWith((text) =>
+    text
+      .replaceAll(/(?<=\breadonly )(\w+)(?=\??:)/g, 'other_$1')
+      .replaceAll("'respond-async'", "'other_respond-async'"),
+  )
   for (const [name, ...users] of USERS) {
     test(`a change of ${name} breaks both`, () => {
       for (const user of users) assert.match(errors.get(user) ?? '', new RegExp(`\\b${name}\\b`), user)

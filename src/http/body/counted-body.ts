@@ -144,10 +144,11 @@ export class CountedBytes {
   /** Reads a piece. Not by `Promise.race`, which would keep a reaction for each piece. */
   #next(source: AsyncIterator<Uint8Array>): Promise<IteratorResult<Uint8Array>> {
     return new Promise((resolve, reject) => {
-      this.#drop = (error) => {
+      const drop = (error: HttpError): void => {
         this.#dropped = error
         reject(error)
       }
+      this.#drop = drop
       source.next().then(resolve, reject)
     })
   }

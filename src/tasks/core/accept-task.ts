@@ -181,7 +181,7 @@ async function create(
 
 const NO_DETAILS: Details = {}
 
-function newTask(
+export function newTask(
   { settings: { pendingMs } }: TaskCore, submission: Submission, start: Start | undefined,
   trace: TraceHeaders | undefined,
 ): NewTask {

@@ -111,7 +111,7 @@ export class ProgressWriter {
       this.latest = undefined
       // A failed write does no harm: the end of the run writes the task too.
       await write(progress).catch(() => undefined)
-    }, intervalMs)
+    }, () => intervalMs)
   }
 
   /** Ignores numbers that are not finite, such as `done / 0`. */

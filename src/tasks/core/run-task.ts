@@ -26,6 +26,7 @@ import {
   errorOf, failedOutcome, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,
 } from '../run/run.js'
 import { retryTask } from './change-task.js'
+import { followUpOf } from './follow-up.js'
 import { RunAsks } from './run-asks.js'
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import {
@@ -268,14 +269,15 @@ export class RunningTask implements OwnRun {
     const recorded = failure === undefined ? files?.recorded(this.details) : undefined
     const ended = withFailure(this.history(status, failure), failure)
     const { callback } = ended
-    const details = callback === undefined && recorded === undefined ? ended : {
-      ...ended, ...recorded, ...callback && { callback: dueCallback(callback) },
+    const followUp = failure && followUpOf(core, this.run, ended, failure)
+    const details = callback === undefined && recorded === undefined && followUp === undefined ? ended : {
+      ...ended, ...recorded, ...callback && { callback: dueCallback(callback) }, ...followUp && { followUp },
     }
     return after(
       hasOutside(details) ? outsideFiles(core, task, details, status) : undefined,
       (kept) => after(this.change({
         status, result, files: kept, details, keepMs: core.retentionMs(task.name, status),
-        callbackMs: callback && 0,
+        callbackMs: (callback ?? followUp) && 0,
       }), ({ task: now }) => this.afterEnd(now, result)),
     )
   }

@@ -183,6 +183,10 @@ export function readTasksOptions(options: TasksOptions): CoreSettings {
   const names = definitions.map(({ name }) => name)
   const twice = names.find((name, at) => names.indexOf(name) < at)
   if (twice !== undefined) throw fault(`two definitions are named ${twice}`)
+  for (const { name, onFailed } of definitions) {
+    if (onFailed === undefined || definitions.some((each) => each === onFailed)) continue
+    throw fault(`${name} has onFailed: ${onFailed.name}, which is not among the definitions; add it there`)
+  }
   const writer = definitions.find(({ files }) => files === true)
   if (writer && !blobs) {
     throw fault(`${writer.name} writes files, so blobs are required; pass those of memory() or postgres(), `

@@ -9,6 +9,7 @@ import type { TaskContext } from './run-context.js'
 import { isAsks, type Asks } from './asks.js'
 import type { JsonForm, JsonSafe } from './json-values.js'
 import { EXTERNAL, type ExternalResource } from './external-resource.js'
+import type { FailedWorkTask } from './failed-work.js'
 import type { Schedule } from './schedule.js'
 
 /** Delay between attempts. */
@@ -83,6 +84,13 @@ export interface TaskSettings {
    * checkpoint of another version is dropped, and `onError` gets `checkpoint_dropped`. Default: none.
    */
   readonly version?: string
+  /**
+   * Definition of a task that is made when a task of this kind fails: an alert, a compensation, a dead letter.
+   * Its input is `FailedWork`. It is stored in the write that fails the task, so it survives the process, and
+   * made once for each failure. Only operators see it. A cancel is no failure. A synchronous request becomes
+   * a task. Default: none.
+   */
+  readonly onFailed?: FailedWorkTask
 }
 
 /**
@@ -226,6 +234,7 @@ const OPTIONS = {
   maxRunningPerOwner: whole({ min: 1 }),
   asks: value('an object of Standard Schemas by their names', isAsks),
   external: value(), shared: flag(), files: flag(), maxFileBytes: bytes(), checkpoint: SCHEMA,
+  onFailed: value('a definition: what defineTask returned', hasMethod('run')),
   version: text({ pattern: /^.{1,64}$/s, expects: 'a string of 1 to 64 characters' }),
   schedule: value('what cron() of longhaul/cron returns', hasMethod('begin')),
 } satisfies OptionTable<TaskOptions<never, never>>

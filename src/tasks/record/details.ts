@@ -1,6 +1,7 @@
 import type { TaskQuery } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import { ERROR_CODES } from '../../http/errors.js'
+import type { FailedWork } from '../definition/failed-work.js'
 import type { Inputs } from './inputs.js'
 import type { RecordFiles } from './outside.js'
 import type { LogLine } from './run-log.js'
@@ -69,6 +70,15 @@ export type Details = RecordFiles & {
   readonly log?: readonly LogLine[] | undefined
   readonly callback?: CallbackDetails | undefined
   readonly inputs?: Inputs | undefined
+  /** Work that has to be made because the task has failed. */
+  readonly followUp?: FollowUp | undefined
+}
+
+/** A task that is not created yet. */
+export interface FollowUp {
+  /** Name of its definition. */
+  readonly task: string
+  readonly work: FailedWork
 }
 
 /** Only the core writes details, so they have this type. */

@@ -1,17 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { cutText } from '../../runtime/text.js'
-
-/** A thrown error, as it is stored. Its own properties are not stored, because they may hold secrets. */
-export interface StoredError {
-  /** `name` of the error. For a thrown value that is no error, the type of the value. */
-  readonly name: string
-  readonly message: string
-  /** `code` of the error, such as `ECONNREFUSED` or the state of a database. */
-  readonly code?: string
-  readonly stack?: string
-  /** `cause` of the error, up to four in a row. */
-  readonly cause?: StoredError
-}
+import type { StoredError } from '../definition/failed-work.js'
 
 /** The error of one run. */
 export interface RunFailure {

@@ -2,7 +2,7 @@ import { isIn, type Scope } from './details.js'
 import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { KeyCounts } from '../../runtime/collections.js'
-import { setGlobalTimeout } from '../../runtime/timers.js'
+import { nextTurn, setGlobalTimeout } from '../../runtime/timers.js'
 import { Watch, type Reading, type WaitOptions } from '../../stores/watched.js'
 
 /** Returns whether a client has something to do: the task is final, or asks. Waits of requests end then. */
@@ -63,6 +63,9 @@ export class Subscriptions {
   }
 }
 
+/** Number of subscribers that one turn of the event loop wakes. Each writes to its connection, some 50 µs. */
+const WOKEN_IN_A_TURN = 200
+
 /** One watched task, and its subscribers. */
 class TaskWatch {
   readonly subscribers = new Set<Subscription>()
@@ -70,6 +73,7 @@ class TaskWatch {
   changes = 0
   private task: StoredTask | undefined
   private failure: { readonly error: unknown } | undefined
+  private isWaking = false
 
   constructor(source: TaskSource, id: string, private readonly onClose: () => void) {
     const watched = {
@@ -97,7 +101,21 @@ class TaskWatch {
       this.task = reading.value
     }
     this.changes++
-    for (const subscriber of this.subscribers) subscriber.wake()
+    void this.wakeAll()
+  }
+
+  /** Wakes the subscribers in several turns, so that other requests wait for the writes of one turn only. */
+  private async wakeAll(): Promise<void> {
+    if (this.isWaking) return
+    this.isWaking = true
+    for (let told = 0; told !== this.changes;) {
+      told = this.changes
+      let woken = 0
+      for (const subscriber of this.subscribers) {
+        if (subscriber.wake() && ++woken % WOKEN_IN_A_TURN === 0) await nextTurn()
+      }
+    }
+    this.isWaking = false
   }
 }
 
@@ -129,13 +147,16 @@ export class Subscription {
     return this.watch.newest
   }
 
-  wake(): void {
-    this.onWake?.()
+  /** Ends a pause, unless the newest snapshot was returned. Returns true if there was such a pause. */
+  wake(): boolean {
+    if (this.onWake === undefined || this.seen === this.watch.changes) return false
+    this.onWake()
+    return true
   }
 
   close(): void {
     this.watch.remove(this)
-    this.wake()
+    this.onWake?.()
   }
 
   private pause(ms: number, signal: AbortSignal | undefined): Promise<void> {

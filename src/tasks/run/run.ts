@@ -166,10 +166,6 @@ export function holdInput(heapBytes: number): { release(): void } | undefined {
 
 type StopSource = Pick<TaskRun, 'signal'> & Partial<Pick<TaskRun, 'onAbort'>>
 
-interface Waiting {
-  readonly giveUp: (error: Error) => void
-}
-
 function onTime(stop: Stop): void {
   stop.timeIsUp()
 }
@@ -186,8 +182,8 @@ export class Stop extends RunSignal {
   private graceMs = ABORT_GRACE_MS
   private followed: { readonly signal: AbortSignal, readonly listener: () => void } | undefined
   private timer: NodeJS.Timeout | undefined
-  /** No closure in the field itself: dead runs would survive V8's minor collections (ADR 41). */
-  private waiting: Waiting | undefined
+  /** Settles the promise of `waitFor` with an error. */
+  private giveUp: ((error: Error) => void) | undefined
 
   /** @param context - async context of the listeners. Default: that of the caller of `abort` */
   constructor(source: StopSource, private readonly context?: OwnContext) {
@@ -200,7 +196,7 @@ export class Stop extends RunSignal {
   override abort(reason: unknown, graceMs = ABORT_GRACE_MS): void {
     if (this.aborted || this.ended) return
     this.graceMs = graceMs
-    if (this.waiting) this.startTimer(graceMs)
+    if (this.giveUp) this.startTimer(graceMs)
     if (this.context) this.context.run(() => { super.abort(reason) })
     else super.abort(reason)
   }
@@ -211,7 +207,8 @@ export class Stop extends RunSignal {
     onValue: (value: T) => R, onError: (error: unknown) => R,
   ): Promise<R> {
     return new Promise((resolve) => {
-      this.waiting = { giveUp: (error) => { resolve(onError(error)) } }
+      const giveUp = (error: Error): void => { resolve(onError(error)) }
+      this.giveUp = giveUp
       this.startTimer(this.aborted ? this.graceMs : timeoutMs)
       // Wraps foreign thenables: their `then` may throw or settle twice.
       Promise.resolve(run).then(
@@ -223,12 +220,12 @@ export class Stop extends RunSignal {
   /** Aborts the run, and waits for it no longer. */
   leave(reason: unknown): void {
     this.abort(reason)
-    this.waiting?.giveUp(LEFT)
+    this.giveUp?.(LEFT)
   }
 
   end(): void {
     this.ended = true
-    this.waiting = undefined
+    this.giveUp = undefined
     clearTimeout(this.timer)
     this.followed?.signal.removeEventListener('abort', this.followed.listener)
   }
@@ -240,7 +237,7 @@ export class Stop extends RunSignal {
 
   timeIsUp(): void {
     if (!this.aborted) this.abort(TIMED_OUT)
-    else this.waiting?.giveUp(new Error('The run did not end after its signal had aborted'))
+    else this.giveUp?.(new Error('The run did not end after its signal had aborted'))
   }
 
   private follow(signal: AbortSignal): void {

@@ -28,7 +28,10 @@ class ManyParts {
     if (method === 'POST') {
       const others = new Set(this.sizes.slice(0, -1))
       return others.size > 1 || (this.sizes.at(-1) ?? 0) > (this.sizes[0] ?? 0)
-        ? respond(400, '<Error><Code>InvalidPart</Code><Message>All non-trailing parts must have the same length.</Message></Error>')
+        ? respond(
+          400,
+          '<Error><Code>InvalidPart</Code><Message>All non-trailing parts must have the same length.</Message></Error>',
+        )
         : respond(200, '<CompleteMultipartUploadResult><ETag>"1"</ETag></CompleteMultipartUploadResult>')
     }
     return respond(method === 'DELETE' ? 204 : 200, method === 'GET' ? '<ListBucketResult></ListBucketResult>' : '')

@@ -17,7 +17,10 @@ async function open(t: TestContext, options: { readonly timeoutMs?: number, read
   const front = await S3Front.to(port)
   const clients = [s3Client(front.url), s3Client(`http://127.0.0.1:${String(port)}`)]
   const prefix = `requests-${String(prefixes++)}/`
-  const [blobs, direct] = clients.map((client) => new S3Blobs({ client, bucket, prefix, ...options })) as [S3Blobs, S3Blobs]
+  const [blobs, direct] = clients.map((client) => new S3Blobs({ client, bucket, prefix, ...options })) as [
+    S3Blobs,
+    S3Blobs,
+  ]
   t.after(async () => {
     for (const each of [blobs, direct]) await each.close()
     for (const client of clients) client.destroy()
@@ -34,7 +37,8 @@ async function* pieces(count: number, bytes = MIB): AsyncGenerator<Uint8Array> {
 async function check(content: AsyncIterable<Uint8Array>): Promise<number> {
   let at = 0
   for await (const chunk of content) {
-    for (const byte of chunk) if (byte !== Math.floor(at++ / MIB)) assert.fail(`Byte ${String(at - 1)} is ${String(byte)}`)
+    for (const byte of chunk)
+      if (byte !== Math.floor(at++ / MIB)) assert.fail(`Byte ${String(at - 1)} is ${String(byte)}`)
   }
   return at
 }
@@ -116,7 +120,10 @@ describe('S3Blobs: uploads', () => {
       request.res.write('<?xml version="1.0" encoding="UTF-8"?>\n  \n')
       request.res.end('<Error><Code>InternalError</Code><Message>We have an internal error</Message></Error>')
     }
-    await assert.rejects(blobs.put('key', pieces(9), LATER), (error) => isStoreUnavailable(error) && /InternalError/.test(error.message))
+    await assert.rejects(
+      blobs.put('key', pieces(9), LATER),
+      (error) => isStoreUnavailable(error) && /InternalError/.test(error.message),
+    )
     assert.equal(await direct.stat('key'), undefined)
     await eventually(() => front.count('abort') === 1)
   })
@@ -133,7 +140,12 @@ describe('S3Blobs: uploads', () => {
       if (operation !== 'part' || typeof sum !== 'string') {
         await forward()
       } else if (algorithm !== 'CRC32') {
-        s3Error(res, 400, 'InvalidRequest', 'Checksum Type mismatch occurred, expected checksum Type: null, actual checksum Type: crc32')
+        s3Error(
+          res,
+          400,
+          'InvalidRequest',
+          'Checksum Type mismatch occurred, expected checksum Type: null, actual checksum Type: crc32',
+        )
       } else {
         sums.push(sum)
         await forward({ headers: { 'x-amz-checksum-crc32': sum } })
@@ -177,7 +189,8 @@ describe('S3Blobs: reads', () => {
   test('a slow server is not cut off while bytes arrive', async (t) => {
     const { front, blobs } = await open(t, { timeoutMs: 1000 })
     await blobs.put('key', pieces(1), LATER)
-    front.handle = ({ operation, forward }) => forward(operation === 'get' ? { before: () => pause(100).then(() => true) } : {})
+    front.handle = ({ operation, forward }) =>
+      forward(operation === 'get' ? { before: () => pause(100).then(() => true) } : {})
     assert.equal(await check(await blobs.open('key') ?? assert.fail()), MIB)
     assert.equal(front.count('get'), 1)
   })

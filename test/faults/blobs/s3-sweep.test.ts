@@ -18,7 +18,10 @@ async function* text(content: string): AsyncGenerator<Uint8Array> {
 async function open(t: TestContext, prefix: string) {
   const front = await S3Front.to(port)
   const through = s3Client(front.url)
-  const [blobs, direct] = [through, client].map((each) => new S3Blobs({ client: each, bucket, prefix })) as [S3Blobs, S3Blobs]
+  const [blobs, direct] = [through, client].map((each) => new S3Blobs({ client: each, bucket, prefix })) as [
+    S3Blobs,
+    S3Blobs,
+  ]
   t.after(async () => {
     await blobs.close()
     await direct.close()
@@ -43,7 +46,10 @@ describe('S3Blobs: sweeps', () => {
     }
     await assert.rejects(blobs.sweep(), (error) => isStoreUnavailable(error) && /AccessDenied/.test(error.message))
     const left = await namesBelow('locked/')
-    assert.deepEqual(left.map((name) => name.startsWith(locked)), [true, true, true])
+    assert.deepEqual(
+      left.map((name) => name.startsWith(locked)),
+      [true, true, true],
+    )
     for (const key of ['a', 'b', 'c', 'd']) assert.equal(await direct.stat(key), undefined)
     await direct.sweep()
     assert.deepEqual(await namesBelow('locked/'), [])
@@ -52,7 +58,9 @@ describe('S3Blobs: sweeps', () => {
   test('a blob that is renewed during a long sweep is kept', async (t) => {
     const { front, blobs, direct } = await open(t, 'long/')
     // The first object of the list, which the sweep deletes.
-    await client.send(new PutObjectCommand({ Bucket: bucket, Key: `long/${'0'.repeat(64)}/${'0'.repeat(32)}`, Body: 'left' }))
+    await client.send(
+      new PutObjectCommand({ Bucket: bucket, Key: `long/${'0'.repeat(64)}/${'0'.repeat(32)}`, Body: 'left' }),
+    )
     await age('long/', 2 * DAY)
     const info = await direct.put('key', text('short'), { ttlMs: 60_000 })
     front.handle = async ({ operation, forward }) => {
@@ -73,9 +81,8 @@ describe('S3Blobs: sweeps', () => {
     const { front, blobs, direct } = await open(t, 'uploads/')
     await direct.put('key', text('any'), { ttlMs: HOUR })
     const name = (n: number): string => `uploads/${'a'.repeat(64)}/${String(n).padStart(32, '0')}`
-    const upload = (key: string, ms: number): string => (
+    const upload = (key: string, ms: number): string =>
       `<Upload><Key>${key}</Key><UploadId>id</UploadId><Initiated>${new Date(Date.now() - ms).toISOString()}</Initiated></Upload>`
-    )
     const aborted: string[] = []
     front.handle = async (request) => {
       if (request.operation === 'abort') {
@@ -91,11 +98,16 @@ describe('S3Blobs: sweeps', () => {
       }
       const second = request.req.url?.includes('key-marker=next') === true
       request.res.writeHead(200, { 'content-type': 'application/xml' })
-      request.res.end(`<?xml version="1.0" encoding="UTF-8"?><ListMultipartUploadsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${
-        second ? `<IsTruncated>false</IsTruncated>${upload(name(2), 2 * DAY)}${upload(name(3), HOUR)}`
-          : `<IsTruncated>true</IsTruncated><NextKeyMarker>next</NextKeyMarker><NextUploadIdMarker>id</NextUploadIdMarker>${
-            upload(name(0), 2 * DAY)}${upload(name(1), 2 * DAY)}${upload('uploads/photo', 2 * DAY)}`
-      }</ListMultipartUploadsResult>`)
+      request.res.end(
+        `<?xml version="1.0" encoding="UTF-8"?><ListMultipartUploadsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${
+          second
+            ? `<IsTruncated>false</IsTruncated>${upload(name(2), 2 * DAY)}${upload(name(3), HOUR)}`
+            : `<IsTruncated>true</IsTruncated><NextKeyMarker>next</NextKeyMarker><NextUploadIdMarker>id</NextUploadIdMarker>${upload(
+                name(0),
+                2 * DAY,
+              )}${upload(name(1), 2 * DAY)}${upload('uploads/photo', 2 * DAY)}`
+        }</ListMultipartUploadsResult>`,
+      )
     }
     await assert.rejects(blobs.sweep(), /AccessDenied/)
     assert.deepEqual(aborted, [name(0), name(1), name(2)])

@@ -60,7 +60,9 @@ describe('S3Blobs: concurrent writers', () => {
     })
     for (let round = 0; round < 3; round++) {
       const key = `key-${String(round)}`
-      const written = await Promise.all(Array.from({ length: 5 }, (_, n) => (both[n % 2] as S3Blobs).put(key, text(String(n)), LATER)))
+      const written = await Promise.all(
+        Array.from({ length: 5 }, (_, n) => (both[n % 2] as S3Blobs).put(key, text(String(n)), LATER)),
+      )
       const [one, other] = await Promise.all(both.map((blobs) => blobs.stat(key)))
       assert.ok(written.some(({ etag }) => etag === one?.etag))
       assert.deepEqual(one, other)

@@ -30,7 +30,8 @@ describe('S3Blobs', () => {
     for await (const chunk of await blobs.open('large') ?? assert.fail()) hash.update(chunk)
     assert.equal(hash.digest('hex'), expected.digest('hex'))
     let read = ''
-    for await (const chunk of await blobs.open('large', { start: 9 * MIB - 1, end: 9 * MIB + 2 }) ?? []) read += Buffer.from(chunk).toString('hex')
+    for await (const chunk of (await blobs.open('large', { start: 9 * MIB - 1, end: 9 * MIB + 2 })) ?? [])
+      read += Buffer.from(chunk).toString('hex')
     assert.equal(read, '080909')
     await blobs.close()
   })

@@ -16,7 +16,10 @@ export function openQueue(major: Major, url: string, name: string, options: { re
   const { Queue, QueueEvents } = major === '5' ? bullmq5 as unknown as typeof bullmq6 : bullmq6
   const connection = connectionOf(url)
   // As BullMQ advises for processes that serve requests: a call fails at once while Redis is away.
-  const queue = new Queue<unknown, unknown>(name, { connection: { ...connection, enableOfflineQueue: false, maxRetriesPerRequest: 0 }, defaultJobOptions: { removeOnComplete: true, removeOnFail: true, ...options } })
+  const queue = new Queue<unknown, unknown>(name, {
+    connection: { ...connection, enableOfflineQueue: false, maxRetriesPerRequest: 0 },
+    defaultJobOptions: { removeOnComplete: true, removeOnFail: true, ...options },
+  })
   const events = new QueueEvents(name, { connection })
   queue.on('error', () => undefined)
   events.on('error', () => undefined)

@@ -34,7 +34,11 @@ for (const major of MAJORS) {
     await startWorkers(major, server.url, queue.name)
 
     async function startWeb(): Promise<ServerProcess> {
-      const web = new ServerProcess(process.execPath, [...program('test/faults/bullmq/web.ts'), major, server.url, queue.name, database], {})
+      const web = new ServerProcess(
+        process.execPath,
+        [...program('test/faults/bullmq/web.ts'), major, server.url, queue.name, database],
+        {},
+      )
       await web.said(/ready/)
       return web
     }
@@ -49,7 +53,8 @@ for (const major of MAJORS) {
       await eventually(() => isState(task.taskId, 'active'), 30_000, 'a worker has the job')
       return task
     }
-    const ended = async (task: { wait(options: object): Promise<unknown> }) => await task.wait({ timeoutMs: 60_000 }) as { status: string, result?: unknown }
+    const ended = async (task: { wait(options: object): Promise<unknown> }) =>
+      (await task.wait({ timeoutMs: 60_000 })) as { status: string; result?: unknown }
 
     test('a web process that starts after a kill finds the job and waits for it', async () => {
       const web = await startWeb()

@@ -19,5 +19,13 @@ const tasks = createTasks({
   ...opened.parts, definitions: [work], maxCrashes: 2, progressIntervalMs: 0,
   onError: (error) => { console.log(`error ${String(error)}`) },
 })
-process.once('SIGTERM', () => { void tasks.close({ drainMs: 20_000 }).then(close).then(opened.close).then(() => { process.exit(0) }) })
+process.once('SIGTERM', () => {
+  void tasks
+    .close({ drainMs: 20_000 })
+    .then(close)
+    .then(opened.close)
+    .then(() => {
+      process.exit(0)
+    })
+})
 console.log('ready')

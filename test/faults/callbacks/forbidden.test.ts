@@ -31,34 +31,163 @@ after(() => { for (const canary of canaries) canary.close() })
 /** Hosts; each is tried as `http://host:port/`. */
 const HOSTS = [
   // loopback, in every way to write it
-  '127.0.0.1', '127.0.0.1.', '127.1', '127.0.1', '127.255.255.254', '2130706433', '017700000001', '0x7f000001', '0x7f.1', '0177.0.0.1', '0x7f.0x0.0x0.0x1',
-  '00000177.0.0.1', '127.0.0.0x1', '%31%32%37.0.0.1', '127%2e0%2e0%2e1', '127。0。0。1', '１２７．０．０．１', '①②⑦.⓪.⓪.①', '127｡0｡0｡1',
+  '127.0.0.1',
+  '127.0.0.1.',
+  '127.1',
+  '127.0.1',
+  '127.255.255.254',
+  '2130706433',
+  '017700000001',
+  '0x7f000001',
+  '0x7f.1',
+  '0177.0.0.1',
+  '0x7f.0x0.0x0.0x1',
+  '00000177.0.0.1',
+  '127.0.0.0x1',
+  '%31%32%37.0.0.1',
+  '127%2e0%2e0%2e1',
+  '127。0。0。1',
+  '１２７．０．０．１',
+  '①②⑦.⓪.⓪.①',
+  '127｡0｡0｡1',
   // this host, and what stands for nothing
-  '0.0.0.0', '0', '0x0', '00', '[::]', '0.1.2.3',
+  '0.0.0.0',
+  '0',
+  '0x0',
+  '00',
+  '[::]',
+  '0.1.2.3',
   // names
-  'localhost', 'LOCALHOST', 'localhost.', 'a.localhost', 'ｌｏｃａｌｈｏｓｔ', 'lоcalhost', 'printer.local', 'metadata.google.internal', 'db.internal', 'redis', 'router.lan',
-  'nas.home.arpa', '1.0.0.127.in-addr.arpa', 'host.docker.internal', 'kubernetes.default.svc.cluster.local', 'x.localdomain',
+  'localhost',
+  'LOCALHOST',
+  'localhost.',
+  'a.localhost',
+  'ｌｏｃａｌｈｏｓｔ',
+  'lоcalhost',
+  'printer.local',
+  'metadata.google.internal',
+  'db.internal',
+  'redis',
+  'router.lan',
+  'nas.home.arpa',
+  '1.0.0.127.in-addr.arpa',
+  'host.docker.internal',
+  'kubernetes.default.svc.cluster.local',
+  'x.localdomain',
   // IPv6, and IPv4 in it
-  '[::1]', '[0:0:0:0:0:0:0:1]', '[0000::0001]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[0:0:0:0:0:ffff:127.0.0.1]', '[::127.0.0.1]', '[::7f00:1]',
-  '[64:ff9b::127.0.0.1]', '[64:ff9b::7f00:1]', '[64:ff9b:1::7f00:1]', '[2002:7f00:1::]', '[2002:7f00:0001::1]', '[2001:0:7f00:1::]', '[::ffff:0:127.0.0.1]',
-  '[2001:db8::1]', '[fe80::1]', '[fe80::1%25lo]', '[fe80::1%lo]', '[fc00::1]', '[fd12:3456::1]', '[ff02::1]', '[100::1]', '[fec0::1]', '[2001:2::1]', '[5f00::1]',
-  '[2606:4700::5efe:127.0.0.1]', '[3fff::1]', '[::8.8.8.8]', '[::ffff:8.8.8.8]',
+  '[::1]',
+  '[0:0:0:0:0:0:0:1]',
+  '[0000::0001]',
+  '[::ffff:127.0.0.1]',
+  '[::ffff:7f00:1]',
+  '[0:0:0:0:0:ffff:127.0.0.1]',
+  '[::127.0.0.1]',
+  '[::7f00:1]',
+  '[64:ff9b::127.0.0.1]',
+  '[64:ff9b::7f00:1]',
+  '[64:ff9b:1::7f00:1]',
+  '[2002:7f00:1::]',
+  '[2002:7f00:0001::1]',
+  '[2001:0:7f00:1::]',
+  '[::ffff:0:127.0.0.1]',
+  '[2001:db8::1]',
+  '[fe80::1]',
+  '[fe80::1%25lo]',
+  '[fe80::1%lo]',
+  '[fc00::1]',
+  '[fd12:3456::1]',
+  '[ff02::1]',
+  '[100::1]',
+  '[fec0::1]',
+  '[2001:2::1]',
+  '[5f00::1]',
+  '[2606:4700::5efe:127.0.0.1]',
+  '[3fff::1]',
+  '[::8.8.8.8]',
+  '[::ffff:8.8.8.8]',
   // private, and what is not for the public
-  '10.0.0.1', '10.1', '172.16.0.1', '172.31.255.255', '192.168.0.1', '192.168.257', '169.254.169.254', '169.254.169.254.', '2852039166', '0xa9fea9fe', '[::ffff:a9fe:a9fe]',
-  '[fd00:ec2::254]', '100.64.0.1', '100.100.100.200', '198.18.0.1', '192.0.0.192', '192.0.2.1', '198.51.100.1', '203.0.113.1', '224.0.0.1', '239.255.255.255', '240.0.0.1',
-  '255.255.255.255', '192.88.99.1', '168.63.129.16.local',
+  '10.0.0.1',
+  '10.1',
+  '172.16.0.1',
+  '172.31.255.255',
+  '192.168.0.1',
+  '192.168.257',
+  '169.254.169.254',
+  '169.254.169.254.',
+  '2852039166',
+  '0xa9fea9fe',
+  '[::ffff:a9fe:a9fe]',
+  '[fd00:ec2::254]',
+  '100.64.0.1',
+  '100.100.100.200',
+  '198.18.0.1',
+  '192.0.0.192',
+  '192.0.2.1',
+  '198.51.100.1',
+  '203.0.113.1',
+  '224.0.0.1',
+  '239.255.255.255',
+  '240.0.0.1',
+  '255.255.255.255',
+  '192.88.99.1',
+  '168.63.129.16.local',
   // hosts of clouds
-  '168.63.129.16', '168.4161808', '0xa83f8110', '[::ffff:168.63.129.16]', '[64:ff9b::168.63.129.16]', '[2002:a83f:8110::1]', '161.26.0.10', '166.9.14.1', '[fd20:ce::254]', '[fe80::a9fe:a9fe]',
+  '168.63.129.16',
+  '168.4161808',
+  '0xa83f8110',
+  '[::ffff:168.63.129.16]',
+  '[64:ff9b::168.63.129.16]',
+  '[2002:a83f:8110::1]',
+  '161.26.0.10',
+  '166.9.14.1',
+  '[fd20:ce::254]',
+  '[fe80::a9fe:a9fe]',
 ]
 
 /** Whole URLs; `PORT` stands for the canary's. */
 const URLS = [
-  'http://user@127.0.0.1:PORT/', 'http://example.com@127.0.0.1:PORT/', 'http://127.0.0.1:PORT@example.com/', 'http://user:pass@example.com/', 'http://@example.com/',
-  'http://:@example.com/', 'http://example.com\\@127.0.0.1:PORT/', 'http:\\\\127.0.0.1:PORT\\', 'http:127.0.0.1:PORT', 'http:/127.0.0.1:PORT', 'http:///127.0.0.1:PORT/',
-  '//127.0.0.1:PORT/', '/hook', 'hook', '', ' http://127.0.0.1:PORT/', 'http://127.0.0.1:PORT/ ', 'ht\ntp://127.0.0.1:PORT/', 'http://127.0.\t0.1:PORT/', 'http://exa mple.com/',
-  'http://example.com/\r\nX: y', 'HTTP://127.0.0.1:PORT/', 'https://127.0.0.1:PORT/', 'ftp://example.com/', 'file:///etc/passwd', 'gopher://127.0.0.1:PORT/_x', 'ws://127.0.0.1:PORT/',
-  'javascript:alert(1)', 'data:text/plain,x', 'unix:/var/run/docker.sock', 'http://unix:/var/run/docker.sock', 'http+unix://%2Fvar%2Frun%2Fdocker.sock/', 'blob:http://127.0.0.1:PORT/',
-  'http://', 'http://#', 'http://?', 'http://.', 'http://..', 'http://[', 'http://[::1', 'http://example.com:99999/', `http://example.com/${'x'.repeat(3000)}`,
+  'http://user@127.0.0.1:PORT/',
+  'http://example.com@127.0.0.1:PORT/',
+  'http://127.0.0.1:PORT@example.com/',
+  'http://user:pass@example.com/',
+  'http://@example.com/',
+  'http://:@example.com/',
+  'http://example.com\\@127.0.0.1:PORT/',
+  'http:\\\\127.0.0.1:PORT\\',
+  'http:127.0.0.1:PORT',
+  'http:/127.0.0.1:PORT',
+  'http:///127.0.0.1:PORT/',
+  '//127.0.0.1:PORT/',
+  '/hook',
+  'hook',
+  '',
+  ' http://127.0.0.1:PORT/',
+  'http://127.0.0.1:PORT/ ',
+  'ht\ntp://127.0.0.1:PORT/',
+  'http://127.0.\t0.1:PORT/',
+  'http://exa mple.com/',
+  'http://example.com/\r\nX: y',
+  'HTTP://127.0.0.1:PORT/',
+  'https://127.0.0.1:PORT/',
+  'ftp://example.com/',
+  'file:///etc/passwd',
+  'gopher://127.0.0.1:PORT/_x',
+  'ws://127.0.0.1:PORT/',
+  'javascript:alert(1)',
+  'data:text/plain,x',
+  'unix:/var/run/docker.sock',
+  'http://unix:/var/run/docker.sock',
+  'http+unix://%2Fvar%2Frun%2Fdocker.sock/',
+  'blob:http://127.0.0.1:PORT/',
+  'http://',
+  'http://#',
+  'http://?',
+  'http://.',
+  'http://..',
+  'http://[',
+  'http://[::1',
+  'http://example.com:99999/',
+  `http://example.com/${'x'.repeat(3000)}`,
 ]
 
 describe('a callback URL', () => {
@@ -70,27 +199,45 @@ describe('a callback URL', () => {
     const { signal } = new AbortController()
     for (const form of forms) {
       const url = form.replaceAll('PORT', String(port))
-      await assert.rejects(submit(url), (error) => isHttpError(error) && error.status === 400
-        && ['callback_url_forbidden', 'invalid_callback_url'].includes(error.code), JSON.stringify(form).slice(0, 100))
+      await assert.rejects(
+        submit(url),
+        (error) =>
+          isHttpError(error) &&
+          error.status === 400 &&
+          ['callback_url_forbidden', 'invalid_callback_url'].includes(error.code),
+        JSON.stringify(form).slice(0, 100),
+      )
       // And should one have found its way past the check, say from a queue of an older version: it is judged again.
       const reply = await sender.send({ url, headers: {}, body: '{}', signal, admit: () => true })
       assert.deepEqual(reply, { fault: 'forbidden' }, form.slice(0, 100))
     }
     for (const url of [1, null, {}, ['http://example.com/']]) {
-      await assert.rejects(coreOf(tasks).checkCallback(url, undefined), (error) => isHttpError(error) && error.code === 'invalid_callback_url')
+      await assert.rejects(
+        coreOf(tasks).checkCallback(url, undefined),
+        (error) => isHttpError(error) && error.code === 'invalid_callback_url',
+      )
     }
     assert.equal(touched, 0)
   })
 
   test('is accepted if its host is public', async (t) => {
     const { tasks } = site(t, { allow: [] })
-    for (const url of ['https://example.com/hook', 'http://example.com:8080/', 'https://8.8.8.8/', 'https://[2606:4700:4700::1111]/', 'https://bücher.example/', 'https://example.com./',
-      'https://a-b_c.example.co.uk/x?y=z#f', 'https://example.com/@user']) assert.equal(await coreOf(tasks).checkCallback(url, undefined), url)
+    for (const url of [
+      'https://example.com/hook', 'http://example.com:8080/', 'https://8.8.8.8/',
+      'https://[2606:4700:4700::1111]/', 'https://bücher.example/', 'https://example.com./',
+      'https://a-b_c.example.co.uk/x?y=z#f', 'https://example.com/@user',
+    ])
+      assert.equal(await coreOf(tasks).checkCallback(url, undefined), url)
   })
 })
 
 describe('a host name in a callback URL', () => {
-  const bad = ['127.0.0.1', '10.0.0.7', '169.254.169.254', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1', '64:ff9b::7f00:1', '2002:7f00:1::', '::7f00:1', 'fe80::1%lo', 'fd00::1', '0.0.0.0', '::', 'nonsense', '168.63.129.16', '::ffff:a83f:8110', '64:ff9b::a83f:8110', '100.100.100.200', '192.0.0.192', 'fd00:ec2::254']
+  const bad = [
+    '127.0.0.1', '10.0.0.7', '169.254.169.254', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1',
+    '64:ff9b::7f00:1', '2002:7f00:1::', '::7f00:1', 'fe80::1%lo', 'fd00::1', '0.0.0.0', '::',
+    'nonsense', '168.63.129.16', '::ffff:a83f:8110', '64:ff9b::a83f:8110', '100.100.100.200',
+    '192.0.0.192', 'fd00:ec2::254',
+  ]
   for (const address of bad) {
     test(`is not called if it resolves to ${address}, alone or among other addresses`, async (t) => {
       const family = address.includes(':') ? 6 : 4
@@ -127,7 +274,15 @@ describe('a host name in a callback URL', () => {
   })
 
   test('is retried and given up if it does not resolve', async (t) => {
-    for (const resolve of [async () => [], async () => { throw new Error('no such name') }, () => { throw new Error('at once') }]) {
+    for (const resolve of [
+      async () => [],
+      async () => {
+        throw new Error('no such name')
+      },
+      () => {
+        throw new Error('at once')
+      },
+    ]) {
       const { submit, settled } = site(t, { resolve })
       const { state, fault, attempts } = await settled(await submit('http://gone.example.com/'))
       assert.deepEqual([state, fault, attempts], ['failed', 'unreachable', 3])
@@ -147,7 +302,11 @@ test('a callback is sent without the proxy of the environment', async (t) => {
   })
   for (const name of names) process.env[name] = name === 'NODE_USE_ENV_PROXY' ? '1' : `http://127.0.0.1:${port}`
   const { signal } = new AbortController()
-  const sender = httpSender({ timeoutMs: 200, allow: ['2001:db8::/32'], resolve: async () => [{ address: '2001:db8::1', family: 6 }] })
+  const sender = httpSender({
+    timeoutMs: 200,
+    allow: ['2001:db8::/32'],
+    resolve: async () => [{ address: '2001:db8::1', family: 6 }],
+  })
   const reply = await sender.send({ url: 'http://example.com/', headers: {}, body: '{}', signal, admit: () => true })
   assert.ok('fault' in reply, JSON.stringify(reply))
   assert.equal(touched, 0)

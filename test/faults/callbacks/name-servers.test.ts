@@ -33,7 +33,14 @@ async function nameServer(t: TestContext, answer: Answer): Promise<{ readonly na
     head.writeUInt16BE(0x8180, 2)
     head.writeUInt16BE(data ? 1 : 0, 6)
     head.fill(0, 8)
-    const record = data && Buffer.concat([Buffer.from([0xc0, 12]), query.subarray(at + 1, at + 5), Buffer.from([0, 0, 0, 60, 0, data.length]), data])
+    const record =
+      data &&
+      Buffer.concat([
+        Buffer.from([0xc0, 12]),
+        query.subarray(at + 1, at + 5),
+        Buffer.from([0, 0, 0, 60, 0, data.length]),
+        data,
+      ])
     server.send(Buffer.concat([head, query.subarray(12, at + 5), ...record ? [record] : []]), port, address)
   })
   server.bind(0, '127.0.0.1')
@@ -72,7 +79,13 @@ describe('hosts whose name servers never respond', () => {
     const dead = await nameServer(t, () => 'silent')
     const sender = httpSender({ timeoutMs: 100 })
     const { signal } = new AbortController()
-    const reply = await sender.send({ url: 'http://slow.example.com/', headers: {}, body: '{}', signal, admit: () => true })
+    const reply = await sender.send({
+      url: 'http://slow.example.com/',
+      headers: {},
+      body: '{}',
+      signal,
+      admit: () => true,
+    })
     assert.deepEqual(reply, { fault: 'timeout' })
     const stop = new AbortController()
     const asked = publicResolve('slower.example.com', stop.signal)
@@ -94,7 +107,13 @@ describe('hosts whose name servers never respond', () => {
       },
     })
     const { signal } = new AbortController()
-    const sent = sender.send({ url: 'http://slow.example.com/', headers: {}, body: '{}', signal, admit: () => assert.fail('too late') })
+    const sent = sender.send({
+      url: 'http://slow.example.com/',
+      headers: {},
+      body: '{}',
+      signal,
+      admit: () => assert.fail('too late'),
+    })
     void sent.finally(() => { ended = true })
     await eventually(() => cancelled)
     await sleep(20)
@@ -108,7 +127,9 @@ describe('a public host name', () => {
   const A = 1
 
   test('is resolved by the name servers, in both address families', async (t) => {
-    await nameServer(t, (_, type) => type === A ? Buffer.from([192, 0, 2, 7]) : Buffer.from('20010db8000000000000000000000001', 'hex'))
+    await nameServer(t, (_, type) =>
+      type === A ? Buffer.from([192, 0, 2, 7]) : Buffer.from('20010db8000000000000000000000001', 'hex'),
+    )
     assert.deepEqual(await publicResolve('both.example.com', new AbortController().signal), [
       { address: '192.0.2.7', family: 4 }, { address: '2001:db8::1', family: 6 },
     ])
@@ -116,7 +137,9 @@ describe('a public host name', () => {
 
   test('is called if it has addresses of one family, and is not called at a private address', async (t) => {
     const good = await receiver(t)
-    await nameServer(t, (name, type) => type === A && name !== 'none.example.com' ? Buffer.from([127, 0, 0, 1]) : undefined)
+    await nameServer(t, (name, type) =>
+      type === A && name !== 'none.example.com' ? Buffer.from([127, 0, 0, 1]) : undefined,
+    )
     const admitted = { headers: {}, body: '{}', signal: new AbortController().signal, admit: () => true }
     const at = (name: string): string => `http://${name}:${good.port}/`
     assert.deepEqual(await httpSender().send({ ...admitted, url: at('inside.example.com') }), { fault: 'forbidden' })
@@ -129,7 +152,13 @@ describe('a public host name', () => {
     const good = await receiver(t)
     const server = await nameServer(t, () => 'silent')
     const sender = httpSender({ allow: ['localhost'] })
-    const reply = await sender.send({ url: `http://localhost:${good.port}/`, headers: {}, body: '{}', signal: new AbortController().signal, admit: () => true })
+    const reply = await sender.send({
+      url: `http://localhost:${good.port}/`,
+      headers: {},
+      body: '{}',
+      signal: new AbortController().signal,
+      admit: () => true,
+    })
     assert.equal('status' in reply && reply.status, 200)
     assert.deepEqual(server.names, [])
   })

@@ -8,22 +8,37 @@ import { receiver, site } from '../../http/kit/callbacks.js'
 import { eventually } from '../../kit/wait.js'
 
 /** A receiver without manners; `serve` gets each connection. */
-async function rude(t: TestContext, serve: (socket: Socket) => void, host = '127.0.0.1'): Promise<{ url: string, sockets: Set<Socket>, total: () => number }> {
+async function rude(
+  t: TestContext,
+  serve: (socket: Socket) => void,
+  host = '127.0.0.1',
+): Promise<{ url: string; sockets: Set<Socket>; total: () => number }> {
   const sockets = new Set<Socket>()
   let total = 0
   const server = createServer((socket) => {
     total++
     sockets.add(socket)
-    socket.on('error', () => undefined).on('close', () => { sockets.delete(socket) })
+    socket
+      .on('error', () => undefined)
+      .on('close', () => {
+        sockets.delete(socket)
+      })
     serve(socket)
     // Unread, an end is never seen.
     socket.resume()
   })
-  await new Promise<void>((resolve) => { server.listen(0, host, resolve) })
-  t.after(() => new Promise<void>((resolve) => {
-    server.close(() => { resolve() })
-    for (const socket of sockets) socket.destroy()
-  }))
+  await new Promise<void>((resolve) => {
+    server.listen(0, host, resolve)
+  })
+  t.after(
+    () =>
+      new Promise<void>((resolve) => {
+        server.close(() => {
+          resolve()
+        })
+        for (const socket of sockets) socket.destroy()
+      }),
+  )
   return { url: `http://${host}:${(server.address() as AddressInfo).port}/`, sockets, total: () => total }
 }
 
@@ -54,7 +69,10 @@ describe('a callback receiver', () => {
     const id = await submit(url)
     await eventually(async () => (await tasks.get(id))?.callback?.nextAttemptAt !== undefined)
     const [first] = seen
-    assert.ok(Number((await tasks.get(id))?.callback?.nextAttemptAt) >= (first?.at ?? 0) + 990, 'but for the difference of two clocks')
+    assert.ok(
+      Number((await tasks.get(id))?.callback?.nextAttemptAt) >= (first?.at ?? 0) + 990,
+      'but for the difference of two clocks',
+    )
     assert.equal((await settled(id)).state, 'delivered')
     const [, second] = seen
     assert.ok(first && second && second.at - first.at >= 990, `${String(second && first && second.at - first.at)} ms`)
@@ -72,13 +90,29 @@ describe('a callback receiver', () => {
 
   test('counts as unreachable if it resets, sends invalid HTTP, endless interim responses or an endless head', async (t) => {
     const kinds: ((socket: Socket) => void)[] = [
-      (socket) => { socket.resetAndDestroy() },
-      (socket) => { socket.once('data', () => { socket.resetAndDestroy() }) },
-      (socket) => { socket.end() },
-      (socket) => { socket.end('SSH-2.0-OpenSSH_9.6\r\n') },
-      (socket) => { socket.write('HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1000)) },
-      (socket) => { socket.write(`HTTP/1.1 200 OK\r\n${'x: y\r\n'.repeat(10_000)}`) },
-      (socket) => { socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n') },
+      (socket) => {
+        socket.resetAndDestroy()
+      },
+      (socket) => {
+        socket.once('data', () => {
+          socket.resetAndDestroy()
+        })
+      },
+      (socket) => {
+        socket.end()
+      },
+      (socket) => {
+        socket.end('SSH-2.0-OpenSSH_9.6\r\n')
+      },
+      (socket) => {
+        socket.write('HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1000))
+      },
+      (socket) => {
+        socket.write(`HTTP/1.1 200 OK\r\n${'x: y\r\n'.repeat(10_000)}`)
+      },
+      (socket) => {
+        socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n')
+      },
     ]
     for (const serve of kinds) {
       const { url, sockets } = await rude(t, serve)
@@ -124,7 +158,9 @@ describe('a callback receiver', () => {
 
   test('does not make the sender decompress a gzip bomb', async (t) => {
     const bomb = gzipSync(Buffer.alloc(50_000_000))
-    const { url, seen } = await receiver(t, (res) => { res.writeHead(500, { 'content-encoding': 'gzip', 'content-length': bomb.length }).end(bomb) })
+    const { url, seen } = await receiver(t, (res) => {
+      res.writeHead(500, { 'content-encoding': 'gzip', 'content-length': bomb.length }).end(bomb)
+    })
     const { submit, settled } = site(t, { attempts: 1 })
     const before = process.memoryUsage()
     const { state, lastStatus } = await settled(await submit(url))
@@ -148,7 +184,13 @@ describe('a callback receiver', () => {
   test('may have responded before it disconnects while the body is sent', async (t) => {
     const { url } = await rude(t, (socket) => { socket.end('HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n') })
     const sender = httpSender({ allow: ['127.0.0.1'] })
-    const reply = await sender.send({ url, headers: {}, body: 'x'.repeat(1_000_000), signal: new AbortController().signal, admit: () => true })
+    const reply = await sender.send({
+      url,
+      headers: {},
+      body: 'x'.repeat(1_000_000),
+      signal: new AbortController().signal,
+      admit: () => true,
+    })
     assert.ok('status' in reply ? reply.status === 410 : reply.fault === 'unreachable', JSON.stringify(reply))
   })
 
@@ -268,6 +310,10 @@ describe('the fairness of callbacks (15.12)', () => {
     for (const id of ids) await tasks.wait(id, { timeoutMs: 5000 })
     const id = await submit(good.url, {}, 'bob')
     assert.equal((await settled(id)).state, 'delivered')
-    assert.deepEqual(new Set((await states()).map((callback) => callback?.state)), new Set(['pending']), 'none is given up')
+    assert.deepEqual(
+      new Set((await states()).map((callback) => callback?.state)),
+      new Set(['pending']),
+      'none is given up',
+    )
   })
 })

@@ -33,7 +33,9 @@ const openWebs = (open: () => Promise<string>) => (
   Promise.all([open().then((url) => openWeb(url)), open().then((url) => openWeb(url))])
 )
 
-const webs = await Promise.all(Object.entries(databases).map(async ([name, open]) => ({ name, own: await openWebs(open) })))
+const webs = await Promise.all(
+  Object.entries(databases).map(async ([name, open]) => ({ name, own: await openWebs(open) })),
+)
 type Web = Awaited<ReturnType<typeof openWeb>>
 
 // At the same time, because each of them waits for leases most of the time.

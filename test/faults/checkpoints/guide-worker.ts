@@ -1,11 +1,14 @@
-// A worker that runs a sample of the guide: node guide-worker.ts <module> <export> [<statement> <count>]. It suspends itself
+// A worker that runs a sample of the guide: node guide-worker.ts <module> <export> [<statement>
+// <count>]. It suspends itself
 // before the statement of this text, when that comes for the count-th time.
 import { createTasks } from 'longhaul'
 import type { UploadTask } from 'longhaul/ndjson'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 
-type Sample = { readonly storage: ReturnType<typeof postgres> } & Readonly<Record<string, { readonly task: UploadTask }>>
+type Sample = { readonly storage: ReturnType<typeof postgres> } & Readonly<
+  Record<string, { readonly task: UploadTask }>
+>
 
 const [, , file = '', part = '', statement, count] = process.argv
 let left = Number(count)

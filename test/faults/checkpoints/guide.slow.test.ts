@@ -1,4 +1,5 @@
-// The samples of the guide that write each record once, as they stand, with a worker that is suspended while another one takes over.
+// The samples of the guide that write each record once, as they stand, with a worker that is
+// suspended while another one takes over.
 import assert from 'node:assert/strict'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -27,8 +28,16 @@ Object.assign(process.env, env)
 const COUNT = 20_000
 const emails = Array.from({ length: COUNT }, (_, at) => `user-${at}@example.com`)
 const kinds = {
-  importUsers: { prefix: 'ndjson-upload', body: emails.map((email) => `${JSON.stringify({ email })}\n`).join(''), more: {} },
-  createUsers: { prefix: 'bulk-create', body: JSON.stringify(emails.map((email) => ({ email }))), more: { items: COUNT, list: 'none' } },
+  importUsers: {
+    prefix: 'ndjson-upload',
+    body: emails.map((email) => `${JSON.stringify({ email })}\n`).join(''),
+    more: {},
+  },
+  createUsers: {
+    prefix: 'bulk-create',
+    body: JSON.stringify(emails.map((email) => ({ email }))),
+    more: { items: COUNT, list: 'none' },
+  },
 }
 type Kind = keyof typeof kinds
 type Sample = Record<Kind, { readonly task: UploadTask & ReturnType<typeof bulkCreate>['task'] }>
@@ -39,7 +48,9 @@ describe('the samples of docs/guide/imports.md, with a worker that was suspended
 
   before(async () => {
     folder = await projectFolder('guide-checkpoints')
-    await pool.query('create table users (id serial primary key, email text); create table imports (id text primary key, cursor text); create table bulk_tasks (id text primary key, cursor text)')
+    await pool.query(
+      'create table users (id serial primary key, email text); create table imports (id text primary key, cursor text); create table bulk_tasks (id text primary key, cursor text)',
+    )
   })
   after(async () => {
     await pool.end()
@@ -87,17 +98,29 @@ describe('the samples of docs/guide/imports.md, with a worker that was suspended
     await first.said(/ready/)
     const { taskId } = await tasks.submit(task, { blob, coding: 'identity', size: bytes.length, ...more } as never)
     await first.said(/suspended/)
-    const rows = async () => (await pool.query<{ email: string }>('select email from users order by id')).rows.map(({ email }) => email)
+    const rows = async () =>
+      (await pool.query<{ email: string }>('select email from users order by id')).rows.map(({ email }) => email)
     const before_ = (await rows()).length
     assert.ok(before_ > 0 && before_ < COUNT, String(before_))
     const second = start()
     await second.said(/ready/)
     // It has written, or it waits for the transaction of the first worker.
-    await eventually(async () => (await rows()).length > before_ || await isBlocked(), 'the second worker has taken over')
+    await eventually(
+      async () => (await rows()).length > before_ || (await isBlocked()),
+      'the second worker has taken over',
+    )
     first.child.kill('SIGCONT')
     const end = await tasks.wait(taskId, { timeoutMs: 60_000 })
     assert.equal(end?.status, 'completed', `${first.out}${second.out}${second.err}`)
-    await eventually(async () => (await pool.query("select 1 from pg_stat_activity where state like 'idle in%' and datname = current_database()")).rowCount === 0, 'every transaction has ended')
+    await eventually(
+      async () =>
+        (
+          await pool.query(
+            "select 1 from pg_stat_activity where state like 'idle in%' and datname = current_database()",
+          )
+        ).rowCount === 0,
+      'every transaction has ended',
+    )
     const written = await rows()
     assert.equal(written.length, COUNT)
     assert.equal(new Set(written).size, COUNT)
@@ -105,7 +128,9 @@ describe('the samples of docs/guide/imports.md, with a worker that was suspended
   }
 
   async function isBlocked(): Promise<boolean> {
-    const { rowCount } = await pool.query("select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()")
+    const { rowCount } = await pool.query(
+      "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+    )
     return rowCount !== null && rowCount > 0
   }
 

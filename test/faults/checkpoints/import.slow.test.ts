@@ -32,7 +32,9 @@ const openWebs = (open: () => Promise<string>) => (
   Promise.all([open().then((url) => openWeb(url)), open().then((url) => openWeb(url))])
 )
 
-const webs = await Promise.all(Object.entries(databases).map(async ([name, open]) => ({ name, own: await openWebs(open) })))
+const webs = await Promise.all(
+  Object.entries(databases).map(async ([name, open]) => ({ name, own: await openWebs(open) })),
+)
 type Web = Awaited<ReturnType<typeof openWeb>>
 
 // At the same time, because each of them waits for leases most of the time.
@@ -61,7 +63,10 @@ describe(`an import whose worker is killed ${KILLS} times`, { concurrency: true 
     test(`${name}, without a cursor: each kill repeats at most one batch, and the report equals that of an undisturbed import`, async (t) => {
       const { rows, result } = await run(t, other, 'atLeastOnce')
       assert.deepEqual([...new Set(rows)], expected)
-      assert.ok(rows.length - expected.length <= KILLS * BATCH, `${rows.length - expected.length} lines were written again`)
+      assert.ok(
+        rows.length - expected.length <= KILLS * BATCH,
+        `${rows.length - expected.length} lines were written again`,
+      )
       t.diagnostic(`${rows.length - expected.length} of ${LINES} lines were written again, after ${KILLS} kills`)
       checkReport(result)
     })

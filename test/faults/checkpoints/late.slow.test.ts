@@ -1,4 +1,5 @@
-// A worker that was suspended while another one continued its task, by real processes. The application stores the cursor.
+// A worker that was suspended while another one continued its task, by real processes. The
+// application stores the cursor.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { stopAfterwards } from '../../http/kit/process.js'
@@ -10,7 +11,9 @@ import { BATCH } from './work.js'
 
 stopAfterwards()
 const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }
-const webs = await Promise.all(Object.entries(databases).map(async ([name, url]) => ({ name, ...await openWeb(url, { leaseMs: 2000 }) })))
+const webs = await Promise.all(
+  Object.entries(databases).map(async ([name, url]) => ({ name, ...(await openWeb(url, { leaseMs: 2000 })) })),
+)
 const COUNT = 60_000
 const numbers = Array.from({ length: COUNT }, (_, n) => n)
 const expected = numbers.filter((n) => n % 97 !== 3)

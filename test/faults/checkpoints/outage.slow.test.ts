@@ -66,14 +66,20 @@ const cases: readonly Case[] = [
   ['an export in parts', 'export', 'export'],
 ]
 
-interface Status { readonly status: string, readonly attempts?: readonly object[], readonly files?: readonly { readonly path: string }[] }
+interface Status {
+  readonly status: string
+  readonly attempts?: readonly object[]
+  readonly files?: readonly { readonly path: string }[]
+}
 
 /** The report of an undisturbed task, on each path. */
 async function reportOf(port: number, path: string, status: Status, kind: string): Promise<object> {
   const { result, error } = status as { result?: object, error?: object }
   const text = async (at: string): Promise<string> => (await ask(port, 'GET', at)).body
-  if (kind === 'bulk') return { result, error, items: await text(`${path}/items`), failed: await text(`${path}/items?only=failed`) }
-  if (kind === 'export') return { result, error, files: await Promise.all((status.files ?? []).map((file) => text(file.path))) }
+  if (kind === 'bulk')
+    return { result, error, items: await text(`${path}/items`), failed: await text(`${path}/items?only=failed`) }
+  if (kind === 'export')
+    return { result, error, files: await Promise.all((status.files ?? []).map((file) => text(file.path))) }
   return { result, error }
 }
 
@@ -145,7 +151,11 @@ async function run(t: TestContext, engine: string, outage: 'refuse' | 'swallow',
     }
   })
   const taskPath = await submit(site.port, each)
-  await eventually(async () => ((await statusOf(site.port, taskPath)).attempts ?? []).length > 0, 30_000, 'the first run has failed')
+  await eventually(
+    async () => ((await statusOf(site.port, taskPath)).attempts ?? []).length > 0,
+    30_000,
+    'the first run has failed',
+  )
   // The only place is free while the task waits for its next attempt.
   const { taskId } = await site.runOther()
   assert.equal((await site.tasks.wait(taskId, { timeoutMs: 10_000 }))?.status, 'completed')

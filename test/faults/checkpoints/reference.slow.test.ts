@@ -97,23 +97,33 @@ async function importWithKill(site: Site, count: number): Promise<void> {
   const reached = now.progress?.done ?? 0
   await killAndRestart()
   await read()
-  if (now.status === 'completed' && now.attempt === 1) return importWithKill(site, 2 * count)
   // The record shows the progress of the first run until the second one reports its own.
   let lowest = Infinity
   for (; now.status === 'processing'; await read()) lowest = Math.min(lowest, now.progress?.done ?? Infinity)
   assert.equal(now.status, 'completed')
+  // The server may store the end of the first run after its process was killed.
+  if (now.attempt === 1) return importWithKill(site, 2 * count)
   // On a busy machine the second run may lose its lease, too.
   assert.ok((now.attempt ?? 0) >= 2, 'it was killed midway')
-  assert.ok(lowest >= reached - AHEAD, `the second run began before byte ${lowest}, and the first one had read ${reached}`)
+  assert.ok(
+    lowest >= reached - AHEAD,
+    `the second run began before byte ${lowest}, and the first one had read ${reached}`,
+  )
   assert.deepEqual(now.result?.summary, { total: count, succeeded: count - bad, failed: bad })
-  assert.deepEqual(now.result.items.map(({ line }) => line), Array.from({ length: Math.min(bad, 100) }, (_, at) => at * 1000 + 8))
+  assert.deepEqual(
+    now.result.items.map(({ line }) => line),
+    Array.from({ length: Math.min(bad, 100) }, (_, at) => at * 1000 + 8),
+  )
 }
 
 // At the same time, because each of them waits for leases.
 describe('an import of the reference server', { concurrency: true }, () => {
   for (const { name, url, count } of databases) {
     describe(`on ${name} continues at the last committed line with the same report`, () => {
-      for (const [what, start] of Object.entries({ 'its worker': webAndWorker, 'the one process of the server': oneProcess })) {
+      for (const [what, start] of Object.entries({
+        'its worker': webAndWorker,
+        'the one process of the server': oneProcess,
+      })) {
         test(`when ${what} is killed`, async (t) => {
           const site = await start(url)
           t.after(site.end)

@@ -27,7 +27,9 @@ export async function openWeb(url: string, options: EngineOptions = {}) {
 export async function createTables(connectionString: string): Promise<void> {
   const client = new pg.Client({ connectionString })
   await client.connect()
-  await client.query('create table if not exists rows (task text, n int, at serial); create table if not exists cursors (task text primary key, cursor text)')
+  await client.query(
+    'create table if not exists rows (task text, n int, at serial); create table if not exists cursors (task text primary key, cursor text)',
+  )
   await client.end()
 }
 

@@ -14,9 +14,13 @@ const databases = {
   PostgreSQL: await postgresUrl(),
 }
 
-const webs = await Promise.all(Object.entries(databases).map(async ([name, url]) => ({
-  name, short: await openWeb(url, { leaseMs: 2000 }), long: await openWeb(url, { name: 'long_lease', leaseMs: 600_000 }),
-})))
+const webs = await Promise.all(
+  Object.entries(databases).map(async ([name, url]) => ({
+    name,
+    short: await openWeb(url, { leaseMs: 2000 }),
+    long: await openWeb(url, { name: 'long_lease', leaseMs: 600_000 }),
+  })),
+)
 
 for (const { name, short, long } of webs) describe(`a worker on ${name}`, () => {
   /** Submits a task that counts. Cancels it after the test, because a worker of the next test would continue it. */

@@ -55,14 +55,18 @@ function openSqliteSite(url: string, options: EngineOptions): Site {
   const all = <R>(sql: string, taskId: string): R[] => database.prepare(sql).all(taskId) as R[]
   const rows: Rows = {
     async write(taskId, numbers, cursor) {
-      const [insert, move] = [database.prepare('INSERT INTO rows VALUES (?, ?)'), database.prepare('REPLACE INTO cursors VALUES (?, ?)')]
+      const [insert, move] = [
+        database.prepare('INSERT INTO rows VALUES (?, ?)'),
+        database.prepare('REPLACE INTO cursors VALUES (?, ?)'),
+      ]
       database.exec('BEGIN IMMEDIATE')
       for (const n of numbers) insert.run(taskId, n)
       move.run(taskId, cursor)
       database.exec('COMMIT')
     },
     cursorOf: async (taskId) => all<{ cursor: string }>('SELECT cursor FROM cursors WHERE task = ?', taskId)[0]?.cursor,
-    of: async (taskId) => all<{ n: number }>('SELECT n FROM rows WHERE task = ? ORDER BY rowid', taskId).map(({ n }) => n),
+    of: async (taskId) =>
+      all<{ n: number }>('SELECT n FROM rows WHERE task = ? ORDER BY rowid', taskId).map(({ n }) => n),
   }
   return { engine: { engine, store }, blobs, rows, close }
 }
@@ -77,14 +81,21 @@ function openPostgres(url: string, { name, ...options }: EngineOptions): Site {
       try {
         await client.query('begin')
         await client.query('insert into rows (task, n) select $1, unnest($2::int[])', [taskId, numbers])
-        await client.query('insert into cursors values ($1, $2) on conflict (task) do update set cursor = excluded.cursor', [taskId, cursor])
+        await client.query(
+          'insert into cursors values ($1, $2) on conflict (task) do update set cursor = excluded.cursor',
+          [taskId, cursor],
+        )
         await client.query('commit')
       } finally {
         client.release()
       }
     },
-    cursorOf: async (taskId) => (await pool.query<{ cursor: string }>('select cursor from cursors where task = $1', [taskId])).rows[0]?.cursor,
-    of: async (taskId) => (await pool.query<{ n: number }>('select n from rows where task = $1 order by at', [taskId])).rows.map(({ n }) => n),
+    cursorOf: async (taskId) =>
+      (await pool.query<{ cursor: string }>('select cursor from cursors where task = $1', [taskId])).rows[0]?.cursor,
+    of: async (taskId) =>
+      (await pool.query<{ n: number }>('select n from rows where task = $1 order by at', [taskId])).rows.map(
+        ({ n }) => n,
+      ),
   }
   return {
     engine: { engine, store }, blobs, rows,
@@ -121,10 +132,16 @@ function openRedis(url: string, folder: string, { name, ...options }: EngineOpti
 }
 
 /** Kinds of work of these tests. `say` prints a line. */
-export function definitionsOf({ blobs, rows }: Pick<Site, 'blobs' | 'rows'>, say: (line: string) => void = () => undefined) {
+export function definitionsOf(
+  { blobs, rows }: Pick<Site, 'blobs' | 'rows'>,
+  say: (line: string) => void = () => undefined,
+) {
   /** Counts, and saves each number. */
   const count = defineTask({
-    name: 'count', input: z.object({ to: z.number() }), checkpoint: z.object({ step: z.number() }), timeoutMs: 120_000,
+    name: 'count',
+    input: z.object({ to: z.number() }),
+    checkpoint: z.object({ step: z.number() }),
+    timeoutMs: 120_000,
     async run({ to }, { checkpoint, signal }) {
       const from = checkpoint.value?.step ?? 0
       say(`from ${from}`)
@@ -141,41 +158,52 @@ export function definitionsOf({ blobs, rows }: Pick<Site, 'blobs' | 'rows'>, say
       return { from }
     },
   })
-  const importer = (name: string, exactly: boolean) => ndjsonUpload<Row>({
-    schema: z.object({ n: z.number() }), batchSize: BATCH, maxErrors: 1000,
-    async write(records, { cursor, taskId = '' }) {
-      await sleep(5)
-      const outcomes = records.map(({ n }): RecordOutcome | undefined => (
-        n % 97 === 3 ? { error: { code: 'taken', message: `The number ${n} is taken.` } } : undefined
-      ))
-      const numbers = records.filter((_, at) => outcomes[at] === undefined).map(({ n }) => n)
-      await rows.write(taskId, numbers, cursor(outcomes))
-      say('wrote')
-      return outcomes
-    },
-    ...exactly && { resume: ({ taskId = '' }) => rows.cursorOf(taskId) },
-    background: { name, blobs },
-  }).task
-  const bulk = (name: string, exactly: boolean) => bulkCreate<{ id: number }, Row>({
-    schema: z.object({ n: z.number() }), batchSize: BATCH, items: '/data/rows',
-    maxItems: 10_000_000, maxBodyBytes: 2 ** 30, maxReportBytes: 2 ** 30,
-    repository: {
-      async createMany(drafts, { cursor, taskId = '' }) {
+  const importer = (name: string, exactly: boolean) =>
+    ndjsonUpload<Row>({
+      schema: z.object({ n: z.number() }),
+      batchSize: BATCH,
+      maxErrors: 1000,
+      async write(records, { cursor, taskId = '' }) {
         await sleep(5)
-        const outcomes = drafts.map(({ n }) => (
-          n % 97 === 3 ? httpError('conflict', { message: `The number ${n} is taken.` }) : { id: n }
-        ))
-        const numbers = drafts.filter((_, at) => !isHttpError(outcomes[at])).map(({ n }) => n)
-        await rows.write(taskId, numbers, cursor?.(outcomes) ?? '')
+        const outcomes = records.map(({ n }): RecordOutcome | undefined =>
+          n % 97 === 3 ? { error: { code: 'taken', message: `The number ${n} is taken.` } } : undefined,
+        )
+        const numbers = records.filter((_, at) => outcomes[at] === undefined).map(({ n }) => n)
+        await rows.write(taskId, numbers, cursor(outcomes))
         say('wrote')
         return outcomes
       },
-    },
-    ...exactly && { resume: ({ taskId = '' }) => rows.cursorOf(taskId) },
-    background: { name, blobs },
-  }).task
+      ...(exactly && { resume: ({ taskId = '' }) => rows.cursorOf(taskId) }),
+      background: { name, blobs },
+    }).task
+  const bulk = (name: string, exactly: boolean) =>
+    bulkCreate<{ id: number }, Row>({
+      schema: z.object({ n: z.number() }),
+      batchSize: BATCH,
+      items: '/data/rows',
+      maxItems: 10_000_000,
+      maxBodyBytes: 2 ** 30,
+      maxReportBytes: 2 ** 30,
+      repository: {
+        async createMany(drafts, { cursor, taskId = '' }) {
+          await sleep(5)
+          const outcomes = drafts.map(({ n }) =>
+            n % 97 === 3 ? httpError('conflict', { message: `The number ${n} is taken.` }) : { id: n },
+          )
+          const numbers = drafts.filter((_, at) => !isHttpError(outcomes[at])).map(({ n }) => n)
+          await rows.write(taskId, numbers, cursor?.(outcomes) ?? '')
+          say('wrote')
+          return outcomes
+        },
+      },
+      ...(exactly && { resume: ({ taskId = '' }) => rows.cursorOf(taskId) }),
+      background: { name, blobs },
+    }).task
   return {
-    count, once: importer('import-once', true), atLeastOnce: importer('import', false),
-    bulkOnce: bulk('bulk-once', true), bulkAtLeastOnce: bulk('bulk', false),
+    count,
+    once: importer('import-once', true),
+    atLeastOnce: importer('import', false),
+    bulkOnce: bulk('bulk-once', true),
+    bulkAtLeastOnce: bulk('bulk', false),
   }
 }

@@ -16,11 +16,34 @@ test('10,000 submissions with room for 1,000 get a 202 and complete, or get a 50
   const { engine, store } = memory({ maxUnfinished: 1000 })
   const failures: unknown[] = []
   let runs = 0
-  const work = defineTask({ name: 'work', maxPerOwner: Infinity, run: async () => { runs++; await new Promise((resolve) => { setTimeout(resolve, 5) }) } })
-  const tasks = createTasks({ engine, store, definitions: [work], concurrency: 20, onError: (error) => { failures.push(error) } })
+  const work = defineTask({
+    name: 'work',
+    maxPerOwner: Infinity,
+    run: async () => {
+      runs++
+      await new Promise((resolve) => {
+        setTimeout(resolve, 5)
+      })
+    },
+  })
+  const tasks = createTasks({
+    engine,
+    store,
+    definitions: [work],
+    concurrency: 20,
+    onError: (error) => {
+      failures.push(error)
+    },
+  })
   const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
   // A full engine is a 503, which the framework's onError receives.
-  const server = createServer(toNode(submit(work), { onError: (error) => { if ((error as { code?: string }).code !== 'queue_full') failures.push(error) } }))
+  const server = createServer(
+    toNode(submit(work), {
+      onError: (error) => {
+        if ((error as { code?: string }).code !== 'queue_full') failures.push(error)
+      },
+    }),
+  )
   const { port, close } = await listen(server)
   const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS })
   t.after(async () => {
@@ -30,15 +53,32 @@ test('10,000 submissions with room for 1,000 get a 202 and complete, or get a 50
     await store.close()
   })
 
-  const post = () => new Promise<{ status: number; retryAfter: string | undefined; text: string }>((resolve, reject) => {
-    const sent = request({ port, host: '127.0.0.1', agent, method: 'POST', path: '/work', headers: { 'content-type': 'application/json', 'prefer': 'respond-async' } }, (answer) => {
-      let text = ''
-      answer.setEncoding('utf8').on('data', (chunk: string) => { text += chunk }).on('end', () => {
-        resolve({ status: answer.statusCode ?? 0, retryAfter: answer.headers['retry-after'], text })
-      }).on('error', reject)
+  const post = () =>
+    new Promise<{ status: number; retryAfter: string | undefined; text: string }>((resolve, reject) => {
+      const sent = request(
+        {
+          port,
+          host: '127.0.0.1',
+          agent,
+          method: 'POST',
+          path: '/work',
+          headers: { 'content-type': 'application/json', 'prefer': 'respond-async' },
+        },
+        (answer) => {
+          let text = ''
+          answer
+            .setEncoding('utf8')
+            .on('data', (chunk: string) => {
+              text += chunk
+            })
+            .on('end', () => {
+              resolve({ status: answer.statusCode ?? 0, retryAfter: answer.headers['retry-after'], text })
+            })
+            .on('error', reject)
+        },
+      )
+      sent.on('error', reject).end('{"a":1}')
     })
-    sent.on('error', reject).end('{"a":1}')
-  })
 
   let left = SUBMISSIONS
   const accepted: string[] = []

@@ -17,7 +17,14 @@ interface Vanishing {
 async function vanishing(t: TestContext, options: Parameters<typeof site>[3] = {}): Promise<Vanishing> {
   const gate = deferred()
   const signals: AbortSignal[] = []
-  const work = defineTask({ name: 'work', run: async (_, { signal }) => { signals.push(signal); await gate.promise; return { message: 'done' } } })
+  const work = defineTask({
+    name: 'work',
+    run: async (_, { signal }) => {
+      signals.push(signal)
+      await gate.promise
+      return { message: 'done' }
+    },
+  })
   const made = await site(t, 'node', work, options)
   const open = async () => {
     const socket = connect(made.port, '127.0.0.1')
@@ -28,8 +35,15 @@ async function vanishing(t: TestContext, options: Parameters<typeof site>[3] = {
   return { site: made, open, gate, signals }
 }
 
-const post = (headers = '', length = 2) => `POST /api/work HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${String(length)}\r\n${headers}\r\n`
-const connections = ({ server }: Site) => new Promise<number>((resolve, reject) => { server?.getConnections((error, count) => { if (error) reject(error); else resolve(count) }) })
+const post = (headers = '', length = 2) =>
+  `POST /api/work HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${String(length)}\r\n${headers}\r\n`
+const connections = ({ server }: Site) =>
+  new Promise<number>((resolve, reject) => {
+    server?.getConnections((error, count) => {
+      if (error) reject(error)
+      else resolve(count)
+    })
+  })
 
 async function assertQuiet({ site: { tasks, engine, noise, heard }, site: made }: Vanishing): Promise<void> {
   await eventually(async () => await connections(made) === 0)
@@ -37,13 +51,16 @@ async function assertQuiet({ site: { tasks, engine, noise, heard }, site: made }
   assert.deepEqual([noise, heard], [[], []])
 }
 
-for (const [when, sent] of [['before the body', post()], ['in the middle of the body', `${post('Prefer: respond-async\r\n', 100)}{"a":`]] as const) {
+for (const [when, sent] of [
+  ['before the body', post()],
+  ['in the middle of the body', `${post('Prefer: respond-async\r\n', 100)}{"a":`],
+] as const) {
   test(`a client that disconnects ${when} starts nothing, and causes no error report`, async (t) => {
     const made = await vanishing(t)
     for (let n = 0; n < 20; n++) {
       const socket = await made.open()
       socket.write(sent)
-      await eventually(async () => await connections(made.site) > 0)
+      await eventually(async () => (await connections(made.site)) > 0)
       if (n % 2) socket.destroy()
       else socket.resetAndDestroy()
     }
@@ -75,7 +92,10 @@ test('a request with an Idempotency-Key outlives its client: cut connections and
   }
   made.gate.resolve()
   const again = await made.site.call('POST', '/api/work', { body: {}, headers: { 'idempotency-key': 'k' } })
-  assert.deepEqual([again.status, again.headers.get('idempotent-replayed'), await members(again)], [200, 'true', { message: 'done' }])
+  assert.deepEqual(
+    [again.status, again.headers.get('idempotent-replayed'), await members(again)],
+    [200, 'true', { message: 'done' }],
+  )
   assert.deepEqual(made.signals.map(({ aborted }) => aborted), [false])
 })
 
@@ -97,7 +117,8 @@ test('a client that disconnects after its task was accepted does not stop the ta
     const socket = await made.open()
     socket.write(`${post(`Prefer: ${prefer}\r\n`)}{}`)
     await eventually(() => made.signals.length === 1)
-    if (prefer.includes('wait')) await eventually(() => coreOf(tasks).waiters.size === 1 && engine.usage().watches === 1)
+    if (prefer.includes('wait'))
+      await eventually(() => coreOf(tasks).waiters.size === 1 && engine.usage().watches === 1)
     socket.resetAndDestroy()
     await eventually(async () => await connections(made.site) === 0)
     await assertQuiet(made)
@@ -108,7 +129,10 @@ test('a client that disconnects after its task was accepted does not stop the ta
   }
 })
 
-for (const [what, headers] of [['a long poll', 'Prefer: wait=20\r\n'], ['an event stream', 'Accept: text/event-stream\r\n']] as const) {
+for (const [what, headers] of [
+  ['a long poll', 'Prefer: wait=20\r\n'],
+  ['an event stream', 'Accept: text/event-stream\r\n'],
+] as const) {
   test(`clients that leave ${what} release their slots, one by one and all at once`, async (t) => {
     const made = await vanishing(t, { maxWaiters: 50, maxWaitersPerOwner: 50 })
     const { start, tasks, engine } = made.site
@@ -116,7 +140,8 @@ for (const [what, headers] of [['a long poll', 'Prefer: wait=20\r\n'], ['an even
     await eventually(() => made.signals.length === 1)
     for (let round = 0; round < 3; round++) {
       const sockets = await Promise.all(Array.from({ length: 50 }, made.open))
-      for (const socket of sockets) socket.write(`GET /api/status/${String(taskId)} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`)
+      for (const socket of sockets)
+        socket.write(`GET /api/status/${String(taskId)} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`)
       await eventually(() => coreOf(tasks).waiters.size === 50 && engine.usage().watches === 1)
       for (const [n, socket] of sockets.entries()) {
         if (n % 2) socket.destroy()
@@ -159,7 +184,8 @@ test('a client that does not read its response holds only its connection', async
   await ended(tasks, String(taskId))
   const socket = await made.open()
   socket.pause()
-  for (let n = 0; n < 20; n++) socket.write(`GET /api/status/${String(taskId)} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n`)
+  for (let n = 0; n < 20; n++)
+    socket.write(`GET /api/status/${String(taskId)} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n`)
   await within(eventually(() => coreOf(tasks).waiters.size === 0 && engine.usage().watches === 0))
   socket.resetAndDestroy()
   await eventually(() => coreOf(tasks).waiters.size === 0)

@@ -34,10 +34,15 @@ for (const seconds of [-90_000, 90_000]) {
     t.after(() => blobs.close())
     await blobs.put('here', text('abc'), { ttlMs: 60_000 })
     await writeFile(join(folder, 'young.partial'), 'half')
-    const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', PROGRAM], {
-      cwd: join(import.meta.dirname, '..', '..', '..'), env: { ...process.env, ...skewedBy(seconds), FOLDER: folder },
-    })
-    const { seen, now } = JSON.parse(stdout) as { seen?: number, now: number }
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ['--import', 'tsx', '--input-type=module', '-e', PROGRAM],
+      {
+        cwd: join(import.meta.dirname, '..', '..', '..'),
+        env: { ...process.env, ...skewedBy(seconds), FOLDER: folder },
+      },
+    )
+    const { seen, now } = JSON.parse(stdout) as { seen?: number; now: number }
     assert.ok(Math.abs((now - Date.now()) / 1000 - seconds) < 60, 'its clock is wrong')
     assert.equal(seen, 3, 'it sees what is live')
     assert.equal((await blobs.stat('here'))?.size, 3, 'it takes nothing away that is live')

@@ -9,7 +9,10 @@ const endless = defineTask({ name: 'endless', run: (_input, { signal }) => new P
 }) })
 // Lifetimes that are much shorter than the skew.
 const tasks = createTasks({
-  ...openDatabase(url, { name, leaseMs: 2000 }).parts, definitions: [quick, endless], pendingMs: 20_000, retentionMs: 20_000,
+  ...openDatabase(url, { name, leaseMs: 2000 }).parts,
+  definitions: [quick, endless],
+  pendingMs: 20_000,
+  retentionMs: 20_000,
 })
 const running = await tasks.submit(endless, {})
 const ended = await tasks.submit(quick, {})

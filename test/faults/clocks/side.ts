@@ -12,7 +12,12 @@ const work = defineTask({
     console.log(`ended ${String(taskId)}`)
   },
 })
-const tasks = createTasks({ ...openDatabase(url, { name, leaseMs: 2000 }).parts, definitions: [work], worker: role === 'work', concurrency: 1 })
+const tasks = createTasks({
+  ...openDatabase(url, { name, leaseMs: 2000 }).parts,
+  definitions: [work],
+  worker: role === 'work',
+  concurrency: 1,
+})
 if (role === 'submit') await tasks.submit(work, { ms: 1 }, { id: 'task', delayMs: 4000 })
 if (role === 'submit-long') await tasks.submit(work, { ms: 6000 }, { id: 'task' })
 console.log('ready')

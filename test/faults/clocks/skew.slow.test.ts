@@ -35,7 +35,11 @@ async function valueOf<T>(child: ServerProcess): Promise<T> {
 /** A worker that would give the task back if its lease had ended. */
 function tasksHere(t: TestContext, url: string, name: string): Tasks {
   const { parts, close } = openDatabase(url, { name, leaseMs: 2000 })
-  const tasks = createTasks({ ...parts, definitions: [defineTask({ name: 'none', run: () => 1 })], onError: () => undefined })
+  const tasks = createTasks({
+    ...parts,
+    definitions: [defineTask({ name: 'none', run: () => 1 })],
+    onError: () => undefined,
+  })
   t.after(async () => {
     await tasks.close({ drainMs: 0 })
     await close()
@@ -50,7 +54,9 @@ test('a rate limit of 5 lets exactly 5 of 200 requests pass, whatever clocks the
   const answers = await Promise.all(Array.from({ length: 200 }, (_, at) => (
     fetch(`${urls[at % urls.length] ?? ''}/users`, { headers: { authorization: 'Bearer a' } })
   )))
-  const skews = answers.slice(0, 3).map((answer) => Math.round((Date.parse(answer.headers.get('date') ?? '') - Date.now()) / 1000 / HOUR) + 0)
+  const skews = answers
+    .slice(0, 3)
+    .map((answer) => Math.round((Date.parse(answer.headers.get('date') ?? '') - Date.now()) / 1000 / HOUR) + 0)
   assert.deepEqual(skews, [0, -1, 1], 'the clocks are wrong')
   assert.equal(answers.filter(({ status }) => status === 200).length, 5)
   for (const answer of answers) {
@@ -113,7 +119,12 @@ test('a wait of a second ends after a second, even if the clock is set back by a
 })
 
 /** A process with a clock that is off. */
-async function startSide(url: string, role: 'work' | 'submit' | 'submit-long', name: string, seconds: number): Promise<ServerProcess> {
+async function startSide(
+  url: string,
+  role: 'work' | 'submit' | 'submit-long',
+  name: string,
+  seconds: number,
+): Promise<ServerProcess> {
   const child = start('side.ts', [url, role, name], seconds === 0 ? {} : skewedBy(seconds))
   await child.said(/ready/)
   return child
@@ -121,8 +132,12 @@ async function startSide(url: string, role: 'work' | 'submit' | 'submit-long', n
 
 for (const [database, url] of Object.entries(databases)) {
   describe(`a delayed task on ${database} runs when it is due`, { concurrency: true }, () => {
-    const cases = [['that took it in is behind', -HOUR, 0], ['that took it in is ahead', HOUR, 0], ['that runs it is ahead', 0, HOUR],
-      ['that runs it is behind', 0, -HOUR]] as const
+    const cases = [
+      ['that took it in is behind', -HOUR, 0],
+      ['that took it in is ahead', HOUR, 0],
+      ['that runs it is ahead', 0, HOUR],
+      ['that runs it is behind', 0, -HOUR],
+    ] as const
     for (const [at, [which, submitter, worker]] of cases.entries()) {
       test(`although the clock of the process ${which} by an hour`, async () => {
         const name = `clock_${String(at)}`
@@ -138,7 +153,12 @@ for (const [database, url] of Object.entries(databases)) {
   })
 
   describe(`a live worker on ${database} keeps its task`, { concurrency: true }, () => {
-    const cases = [['its clock is behind', -HOUR, 0], ['its clock is ahead', HOUR, 0], ['another clock is ahead', 0, HOUR], ['another clock is behind', 0, -HOUR]] as const
+    const cases = [
+      ['its clock is behind', -HOUR, 0],
+      ['its clock is ahead', HOUR, 0],
+      ['another clock is ahead', 0, HOUR],
+      ['another clock is behind', 0, -HOUR],
+    ] as const
     for (const [at, [which, own, others]] of cases.entries()) {
       test(`although ${which} by an hour`, async () => {
         const name = `lease_${String(at)}`

@@ -26,7 +26,10 @@ async function large(t: TestContext): Promise<Site & { base: string, path: strin
 }
 
 /** Takes the head and a first piece of a download, does something to the file, and reads on. */
-async function midway(port: number, change: () => Promise<void>): Promise<{ status: number, bytes: Buffer, whole: boolean, etag: string }> {
+async function midway(
+  port: number,
+  change: () => Promise<void>,
+): Promise<{ status: number; bytes: Buffer; whole: boolean; etag: string }> {
   const response = await open(port, 'GET', '/')
   const chunks: Buffer[] = []
   let whole = false
@@ -121,7 +124,8 @@ test('a file that changes or is deleted between lookup and read is not served un
 test('a hundred clients that leave at any time leave no descriptor behind', async (t) => {
   const { port, base, noise } = await large(t)
   await Promise.all(Array.from({ length: 100 }, async (_, index) => {
-    const headers = index % 3 === 0 ? { range: 'bytes=100-' } : index % 3 === 1 ? { range: 'bytes=0-5000000,6000000-9000000' } : {}
+    const headers =
+      index % 3 === 0 ? { range: 'bytes=100-' } : index % 3 === 1 ? { range: 'bytes=0-5000000,6000000-9000000' } : {}
     const limit = [1, 1000, 70_000, 500_000][index % 4] as number
     assert.equal((await piece(port, '/', headers as Record<string, string>, limit)).bytes.byteLength, limit)
   }))

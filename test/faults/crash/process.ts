@@ -1,4 +1,5 @@
-// A process that ends at one point: node process.ts <url> <web | worker> <point, or ->. Prints the points that it reaches.
+// A process that ends at one point: node process.ts <url> <web | worker> <point, or ->. Prints the
+// points that it reaches.
 import { writeSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -23,14 +24,30 @@ const open = url.startsWith('redis:') ? openRedis : url.startsWith('sqlite:') ? 
 const { engine, store, count } = open(url)
 const work = workOn(count)
 const tasks = createTasks({
-  engine: withPoints(engine, reach), store, definitions: [work], worker: role === 'worker', concurrency: 4,
+  engine: withPoints(engine, reach),
+  store,
+  definitions: [work],
+  worker: role === 'worker',
+  concurrency: 4,
   callbacks: callbacks({
-    sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], attempts: 3, backoff: { type: 'fixed', delayMs: 100 },
+    sender: httpSender({ allow: ['127.0.0.1'] }),
+    secrets: () => [SECRET],
+    attempts: 3,
+    backoff: { type: 'fixed', delayMs: 100 },
   }),
 })
 if (role === 'worker') console.log('ready')
 else {
-  const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', remove: 'forget', callback: ({ callbackUrl }) => callbackUrl })
-  const server = createServer(toNode(router({ 'POST /tasks': submit(work, { respond: 'always' }), 'GET|HEAD|DELETE /tasks/{id}': status })))
-  server.listen(0, '127.0.0.1', () => { console.log(`ready at http://127.0.0.1:${String((server.address() as AddressInfo).port)}`) })
+  const { submit, status } = taskEndpoints(tasks, {
+    statusPath: '/tasks/{id}',
+    owner: 'anyone',
+    remove: 'forget',
+    callback: ({ callbackUrl }) => callbackUrl,
+  })
+  const server = createServer(
+    toNode(router({ 'POST /tasks': submit(work, { respond: 'always' }), 'GET|HEAD|DELETE /tasks/{id}': status })),
+  )
+  server.listen(0, '127.0.0.1', () => {
+    console.log(`ready at http://127.0.0.1:${String((server.address() as AddressInfo).port)}`)
+  })
 }

@@ -17,7 +17,10 @@ const RUN_POINTS = {
 }
 /** The points of a callback, with the number of requests if the worker ends there. */
 const CALLBACK_POINTS = {
-  'begun callback': 1, 'before the outcome of the callback': 2, 'after the outcome of the callback': 1, 'ended callback': 1,
+  'begun callback': 1,
+  'before the outcome of the callback': 2,
+  'after the outcome of the callback': 1,
+  'ended callback': 1,
 }
 
 /** Tests of workers that end before or after each call of the engine that writes. */
@@ -50,7 +53,9 @@ export function workerSuite({ runs }: CrashDatabase, cluster: CrashCluster): voi
     for (const [where, expected] of Object.entries(RUN_POINTS)) {
       test(`${where}: the task is completed, its work has begun ${expected === 1 ? 'once' : 'twice'}, and its callback is sent once`, async (t) => {
         const { url: callbackUrl, seen } = await receiver(t)
-        const { json: { taskId } } = await submit(client, { callbackUrl })
+        const {
+          json: { taskId },
+        } = await submit(client, { callbackUrl })
         await died(await start('worker', where))
         const before = await client.ask('GET', `/tasks/${String(taskId)}`)
         const isOver = where === 'after completed' || where === 'ended run'
@@ -59,14 +64,19 @@ export function workerSuite({ runs }: CrashDatabase, cluster: CrashCluster): voi
         await delivered(taskId)
         await idle()
         const { json } = await client.ask('GET', `/tasks/${String(taskId)}`)
-        assert.deepEqual([json.status, json.attempt, await runs(taskId), seen.length], ['completed', isOver ? 1 : 2, expected, 1])
+        assert.deepEqual(
+          [json.status, json.attempt, await runs(taskId), seen.length],
+          ['completed', isOver ? 1 : 2, expected, 1],
+        )
         checkSame(seen)
         await end(worker)
       })
     }
 
     test('a task whose workers end three times in a row fails with task_lost, even if a fourth ends while it reports this', async () => {
-      const { json: { taskId } } = await submit(client, {})
+      const {
+        json: { taskId },
+      } = await submit(client, {})
       for (let crash = 1; crash <= 3; crash++) await died(await start('worker', 'begun run'))
       await died(await start('worker', 'before failed'))
       assert.equal((await client.ask('GET', `/tasks/${String(taskId)}`)).json.status, 'processing')
@@ -78,10 +88,12 @@ export function workerSuite({ runs }: CrashDatabase, cluster: CrashCluster): voi
     })
 
     test('a callback is sent again with the same id and bytes if the worker ends before it stores the outcome', async (t) => {
-      const tasks: { where: string, taskId: unknown, seen: readonly Seen[], expected: number }[] = []
+      const tasks: { where: string; taskId: unknown; seen: readonly Seen[]; expected: number }[] = []
       for (const [where, expected] of Object.entries(CALLBACK_POINTS)) {
         const { url: callbackUrl, seen } = await receiver(t)
-        const { json: { taskId } } = await submit(client, { callbackUrl })
+        const {
+          json: { taskId },
+        } = await submit(client, { callbackUrl })
         await died(await start('worker', where))
         tasks.push({ where, taskId, seen, expected })
       }
@@ -91,9 +103,13 @@ export function workerSuite({ runs }: CrashDatabase, cluster: CrashCluster): voi
         if (nth === 1) first?.()
         else res.end()
       })
-      const arrived = new Promise<void>((resolve) => { first = resolve })
+      const arrived = new Promise<void>((resolve) => {
+        first = resolve
+      })
       const killed = await start('worker')
-      const { json: { taskId } } = await submit(client, { callbackUrl })
+      const {
+        json: { taskId },
+      } = await submit(client, { callbackUrl })
       await arrived
       await end(killed)
       tasks.push({ where: 'while the receiver has it', taskId, seen, expected: 2 })

@@ -32,21 +32,30 @@ export async function crashCluster({ url, engine }: CrashDatabase) {
   const client = new Client(await (await start('web')).url())
 
   return {
-    start, client,
+    start,
+    client,
     /** Resolves once a process has ended itself. */
-    died: async (child: ServerProcess): Promise<void> => { assert.deepEqual(await child.exited, { code: null, signal: 'SIGKILL' }, child.err) },
+    died: async (child: ServerProcess): Promise<void> => {
+      assert.deepEqual(await child.exited, { code: null, signal: 'SIGKILL' }, child.err)
+    },
     /** Ends a process, which is gone when this resolves: what comes next has the tasks to itself. */
     end: async (child: ServerProcess): Promise<void> => {
       child.child.kill('SIGKILL')
       await child.exited
     },
     /** Returns the points that a process has reached. */
-    points: (child: ServerProcess): string[] => [...child.out.matchAll(/^point (.*)$/gm)].map(([, point = '']) => point),
+    points: (child: ServerProcess): string[] =>
+      [...child.out.matchAll(/^point (.*)$/gm)].map(([, point = '']) => point),
     /** Resolves when no task is unfinished. */
-    idle: (): Promise<void> => eventually(async () => {
-      const { running, waiting, delayed } = await engine.counts('default')
-      return running + waiting + delayed === 0
-    }, 30_000, 'every task has ended'),
+    idle: (): Promise<void> =>
+      eventually(
+        async () => {
+          const { running, waiting, delayed } = await engine.counts('default')
+          return running + waiting + delayed === 0
+        },
+        30_000,
+        'every task has ended',
+      ),
     /** Ids of all tasks. */
     taskIds: async (): Promise<string[]> => {
       const tasks = await engine.list({ of: 'all', order: 'newest', limit: 1000 })
@@ -59,7 +68,8 @@ export async function crashCluster({ url, engine }: CrashDatabase) {
       const { headers } = await client.ask('GET', path)
       return to.ask('DELETE', path, { headers: { 'if-match': headers.get('etag') ?? '' } })
     },
-    submit: (to: Client, body: object, key?: string): Promise<Answer> => to.ask('POST', '/tasks', { body, headers: key === undefined ? {} : { 'idempotency-key': key } }),
+    submit: (to: Client, body: object, key?: string): Promise<Answer> =>
+      to.ask('POST', '/tasks', { body, headers: key === undefined ? {} : { 'idempotency-key': key } }),
   }
 }
 

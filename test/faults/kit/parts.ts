@@ -16,7 +16,10 @@ export function openParts(kind: string, { url, name, folder }: Place) {
   const options = { name, folder, leaseMs: LEASE_MS }
   if (kind === 'redis') {
     // Another process removes what a killed one has begun after a day.
-    return { ...openRedis(url, options), blobCount: async () => readdirSync(folder).filter((file) => file.endsWith('.blob')).length }
+    return {
+      ...openRedis(url, options),
+      blobCount: async () => readdirSync(folder).filter((file) => file.endsWith('.blob')).length,
+    }
   }
   const opened = openPostgres(url, options)
   return {

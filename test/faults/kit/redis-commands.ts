@@ -49,15 +49,23 @@ export async function commandsOf(url: string, { tasks: count, concurrency, isBus
   const parts = redis({ client: webClient, namespace })
   const web = createTasks({ ...parts, definitions: [report], worker: false })
   const endpoints = taskEndpoints(web, {
-    statusPath: '/tasks/{id}', owner: ({ headers }: { headers: Readonly<Record<string, unknown>> }) => String(headers['x-owner']),
+    statusPath: '/tasks/{id}',
+    owner: ({ headers }: { headers: Readonly<Record<string, unknown>> }) => String(headers['x-owner']),
   })
   const handle = toFetch(router({ 'POST /reports': endpoints.submit(report) }))
   const submit = async (n: number): Promise<void> => {
-    const response = await handle(new Request('http://127.0.0.1/reports', {
-      method: 'POST', body: '{"month":"2026-10"}', headers: {
-        'content-type': 'application/json', 'prefer': 'respond-async', 'idempotency-key': `key-${String(n)}`, 'x-owner': `owner-${String(n % owners)}`,
-      },
-    }))
+    const response = await handle(
+      new Request('http://127.0.0.1/reports', {
+        method: 'POST',
+        body: '{"month":"2026-10"}',
+        headers: {
+          'content-type': 'application/json',
+          'prefer': 'respond-async',
+          'idempotency-key': `key-${String(n)}`,
+          'x-owner': `owner-${String(n % owners)}`,
+        },
+      }),
+    )
     if (response?.status !== 202) throw new Error(`${String(response?.status)}: ${String(await response?.text())}`)
   }
   const work = () => createTasks({ ...redis({ client: workerClient, namespace }), definitions: [report], concurrency })
@@ -65,7 +73,8 @@ export async function commandsOf(url: string, { tasks: count, concurrency, isBus
   await new Promise((resolve) => { setTimeout(resolve, 100) })
   await admin.config('RESETSTAT')
   if (isBusy) {
-    for (let n = 0; n < count; n += 50) await Promise.all(Array.from({ length: Math.min(50, count - n) }, (_, each) => submit(n + each)))
+    for (let n = 0; n < count; n += 50)
+      await Promise.all(Array.from({ length: Math.min(50, count - n) }, (_, each) => submit(n + each)))
     const end = new Promise<void>((resolve) => { onEnd = resolve })
     worker = work()
     await end
@@ -80,7 +89,8 @@ export async function commandsOf(url: string, { tasks: count, concurrency, isBus
   await Promise.all([web.close(), worker?.close()])
   await parts.store.close()
   for (const client of clients) client.disconnect()
-  const calls = [...stats.matchAll(/cmdstat_([\w|-]+):calls=(\d+)/g)].map(([, name = '', calls]) => [name, Number(calls)] as const)
+  const calls = [...stats.matchAll(/cmdstat_([\w|-]+):calls=(\d+)/g)]
+    .map(([, name = '', calls]) => [name, Number(calls)] as const)
     .filter(([name]) => !/^(config|info|client|hello|select)/.test(name))
   const sum = (all: typeof calls): number => all.reduce((total, [, each]) => total + each, 0) / count
   return { commands: sum(calls), scripts: sum(calls.filter(([name]) => name.startsWith('eval'))) }

@@ -5,8 +5,9 @@ import { runOn, type OtherServer } from '../../servers/redis-others.js'
 
 /** The conformance suites of engine and store (single, Cluster and Sentinel), and the faults of Redis. */
 const FILES = [
-  'conformance/redis-', 'faults/redis/client-settings', 'faults/redis/fail-over', 'faults/redis/faults', 'faults/redis/half-open',
-  'faults/redis/lost-reply', 'faults/redis/replica', 'faults/redis/reshard',
+  'conformance/redis-', 'faults/redis/client-settings', 'faults/redis/fail-over',
+  'faults/redis/faults', 'faults/redis/half-open', 'faults/redis/lost-reply',
+  'faults/redis/replica', 'faults/redis/reshard',
 ]
 
 /** Defines a test which runs the tests of Redis on another server. */

@@ -18,7 +18,8 @@ export class SmallProcess {
   static async start(file: string, { heapMiB = 64, env = {} }: SmallProcessOptions = {}): Promise<SmallProcess> {
     const child = fork(programFile(join(import.meta.dirname, '..', 'small-heap', file)), {
       env: { ...process.env, ...env },
-      execArgv: [`--max-old-space-size=${String(heapMiB)}`, '--max-semi-space-size=4', ...PROGRAM_OPTIONS], stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      execArgv: [`--max-old-space-size=${String(heapMiB)}`, '--max-semi-space-size=4', ...PROGRAM_OPTIONS],
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     })
     const { port } = await messageOf<{ port: number }>(child)
     return new SmallProcess(child, port)

@@ -47,7 +47,9 @@ export interface Site {
 const DATABASES: Readonly<Record<string, () => Promise<string | undefined>>> = {
   'memory': async () => undefined, 'Redis': redisUrl, 'PostgreSQL': postgresUrl, 'SQLite': sqliteUrl,
 }
-export const databases = await Promise.all(Object.entries(DATABASES).map(async ([name, open]) => ({ name, url: await open() })))
+export const databases = await Promise.all(
+  Object.entries(DATABASES).map(async ([name, open]) => ({ name, url: await open() })),
+)
 
 function makeWork(ran: Ran[], maxPerOwner: number | undefined) {
   return defineTask({
@@ -71,35 +73,70 @@ let namespaces = 0
  * Opens a number of processes on one engine; one if it is in memory. They note their runs in `ran`.
  */
 export async function openSites(
-  t: TestContext, url: string | undefined, count: number, { maxPerOwner, concurrency = 4 }: { readonly maxPerOwner?: number, readonly concurrency?: number } = {},
-): Promise<{ readonly sites: readonly [Site, ...Site[]], readonly ran: Ran[] }> {
+  t: TestContext,
+  url: string | undefined,
+  count: number,
+  { maxPerOwner, concurrency = 4 }: { readonly maxPerOwner?: number; readonly concurrency?: number } = {},
+): Promise<{ readonly sites: readonly [Site, ...Site[]]; readonly ran: Ran[] }> {
   // Timers of the library let a process end.
   keepAlive(t)
   const name = `tasks_${String(process.pid)}_${String(++namespaces)}`
   const ran: Ran[] = []
   const open = (): Site => {
-    const { parts: { engine, store }, close } = openDatabase(url, { name, leaseMs: 2000 })
+    const {
+      parts: { engine, store },
+      close,
+    } = openDatabase(url, { name, leaseMs: 2000 })
     const work = makeWork(ran, maxPerOwner)
     const next: NextFault = (call, of) => site.next(call, of)
     const tasks = createTasks({
-      engine: withFaults(engine, next), store, definitions: [work], concurrency, onError: () => undefined,
-      callbacks: callbacks({ sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], backoff: { type: 'fixed', delayMs: 50 } }),
+      engine: withFaults(engine, next),
+      store,
+      definitions: [work],
+      concurrency,
+      onError: () => undefined,
+      callbacks: callbacks({
+        sender: httpSender({ allow: ['127.0.0.1'] }),
+        secrets: () => [SECRET],
+        backoff: { type: 'fixed', delayMs: 50 },
+      }),
     })
     const { submit, status, retry, callback } = taskEndpoints(tasks, {
-      statusPath: '/tasks/{id}', owner: ({ headers }) => String(headers['x-user'] ?? 'ann'), callback: (body) => body['callbackUrl'],
+      statusPath: '/tasks/{id}',
+      owner: ({ headers }) => String(headers['x-user'] ?? 'ann'),
+      callback: (body) => body['callbackUrl'],
       startAt: (body) => body['startAt'],
     })
-    const handle = toFetch(router({
-      'POST /tasks': submit(work), 'GET|DELETE /tasks/{id}': status, 'POST /tasks/{id}/retry': retry, 'POST /tasks/{id}/callback': callback,
-    }), { onError: () => undefined })
-    const ask: Site['ask'] = (method, path, headers = {}, body = undefined) => handle(new Request(`http://localhost${path}`, {
-      method, headers: { ...headers, ...body && { 'content-type': 'application/json' } }, ...body && { body: JSON.stringify(body) },
-    }))
+    const handle = toFetch(
+      router({
+        'POST /tasks': submit(work),
+        'GET|DELETE /tasks/{id}': status,
+        'POST /tasks/{id}/retry': retry,
+        'POST /tasks/{id}/callback': callback,
+      }),
+      { onError: () => undefined },
+    )
+    const ask: Site['ask'] = (method, path, headers = {}, body = undefined) =>
+      handle(
+        new Request(`http://localhost${path}`, {
+          method,
+          headers: { ...headers, ...(body && { 'content-type': 'application/json' }) },
+          ...(body && { body: JSON.stringify(body) }),
+        }),
+      )
     const site: Site = {
-      tasks, engine, work, next: () => undefined, ask,
-      submit: (input = {}, key = undefined, user = 'ann') => (
-        ask('POST', '/tasks', { 'prefer': 'respond-async', 'x-user': user, ...key !== undefined && { 'idempotency-key': `"${key}"` } }, input)
-      ),
+      tasks,
+      engine,
+      work,
+      next: () => undefined,
+      ask,
+      submit: (input = {}, key = undefined, user = 'ann') =>
+        ask(
+          'POST',
+          '/tasks',
+          { 'prefer': 'respond-async', 'x-user': user, ...(key !== undefined && { 'idempotency-key': `"${key}"` }) },
+          input,
+        ),
     }
     t.after(async () => {
       site.next = () => undefined

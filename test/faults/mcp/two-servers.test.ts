@@ -22,7 +22,11 @@ let names = 0
 async function cluster(t: TestContext, database: string) {
   const name = `mcp_${String(process.pid)}_${String(++names)}`
   const start = async () => {
-    const server = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'server.ts')), database, name], {})
+    const server = new ServerProcess(
+      process.execPath,
+      [...program(join(import.meta.dirname, 'server.ts')), database, name],
+      {},
+    )
     return { server, url: await server.url() }
   }
   const backends = await Promise.all([start(), start()])
@@ -61,7 +65,9 @@ for (const [database, databaseUrl] of Object.entries(databases)) {
       const { url, used } = await cluster(t, databaseUrl)
       const session = await openSession(url, 'ann', () => ({ send: true }))
       const { outcome } = await (await session.callTool('send-mail', { to: 'bob' })).settle()
-      assert.deepEqual((resultFromTaskOutcome(outcome) as { structuredContent?: unknown }).structuredContent, { sent: true })
+      assert.deepEqual((resultFromTaskOutcome(outcome) as { structuredContent?: unknown }).structuredContent, {
+        sent: true,
+      })
       assert.equal(new Set(used).size, 2)
       await session.close()
     })
@@ -80,7 +86,10 @@ for (const [database, databaseUrl] of Object.entries(databases)) {
       await kill(giver)
       assert.equal(backends.length, 1)
       assert.equal((await about('tasks/get', { taskId: running }, 'eve')).error?.code, -32_602)
-      await about('tasks/update', { taskId: asking, inputResponses: { approve: { action: 'accept', content: { send: false } } } })
+      await about('tasks/update', {
+        taskId: asking,
+        inputResponses: { approve: { action: 'accept', content: { send: false } } },
+      })
       for (const taskId of [running, asking]) {
         await eventually(async () => await statusOf(taskId) === 'completed', 60_000, `${taskId} is completed`)
       }

@@ -77,7 +77,9 @@ describe('PostgreSQL with settings of the client', () => {
         assert.equal((await later.get())?.status, 'scheduled')
         const listed = (await tasks.ownedBy('ann').list()).items
         assert.deepEqual(listed.map(({ taskId }) => taskId).sort(), [later.taskId, now.taskId].sort())
-        assert.deepEqual(await tasks.pools(), [{ pool: 'default', isPaused: false, running: 0, waiting: 0, delayed: 1 }])
+        assert.deepEqual(await tasks.pools(), [
+          { pool: 'default', isPaused: false, running: 0, waiting: 0, delayed: 1 },
+        ])
         const stored = await parts.engine.read(now.taskId)
         for (const property of ['version', 'run', 'createdAt', 'expiresAt', 'priority'] as const) {
           assert.equal(typeof stored?.[property], 'number', property)

@@ -62,7 +62,10 @@ describe('a server on PostgreSQL', () => {
 
   test('serves on new connections after PostgreSQL has ended all connections', async () => {
     const path = await site.begun(1500)
-    await database.query('select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = $1', ['client backend'])
+    await database.query(
+      'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = $1',
+      ['client backend'],
+    )
     await site.survives(path)
     await site.works()
   })
@@ -87,13 +90,18 @@ async function takeAllConnections(): Promise<readonly pg.Client[]> {
       await client.connect()
       taken.push(client)
     } catch {
-      const { rowCount } = await taken[0]?.query('select pg_terminate_backend(pid) from pg_stat_activity where pid <> all($1::int[]) and backend_type = $2', [await pidsOf(taken), 'client backend']) ?? { rowCount: 0 }
+      const { rowCount } = (await taken[0]?.query(
+        'select pg_terminate_backend(pid) from pg_stat_activity where pid <> all($1::int[]) and backend_type = $2',
+        [await pidsOf(taken), 'client backend'],
+      )) ?? { rowCount: 0 }
       if (rowCount === 0) return taken
     }
   }
 }
 
 async function pidsOf(clients: readonly pg.Client[]): Promise<readonly number[]> {
-  const rows = await Promise.all(clients.map((client) => client.query<{ pid: number }>('select pg_backend_pid() as pid')))
+  const rows = await Promise.all(
+    clients.map((client) => client.query<{ pid: number }>('select pg_backend_pid() as pid')),
+  )
   return rows.map((result) => result.rows[0]?.pid ?? 0)
 }

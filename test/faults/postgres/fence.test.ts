@@ -39,7 +39,14 @@ function firstRun(engine: PostgresTaskEngine): Promise<{ run: TaskRun, end: () =
 test('after a crash without synchronous_commit, a worker whose begin was lost can change nothing', async (t) => {
   const [first, second] = [engineOf(t), engineOf(t)]
   const created = await first.create({
-    id: 'one', birth: 'b', name: 'report', pool: 'default', priority: 0, input: Json.of(1), details: {}, keepMs: 3_600_000,
+    id: 'one',
+    birth: 'b',
+    name: 'report',
+    pool: 'default',
+    priority: 0,
+    input: Json.of(1),
+    details: {},
+    keepMs: 3_600_000,
   })
   assert.equal(created.outcome, 'created')
   // Writes all that was committed so far to the disk.

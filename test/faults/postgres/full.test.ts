@@ -44,7 +44,10 @@ describe('a server whose PostgreSQL has no space', () => {
     await blobs.put('key', bytes(1), later)
     for (let round = 0; round < 3; round++) {
       fill(2 * MIB)
-      await assert.rejects(blobs.put('key', bytes(24), later), (error) => isStoreUnavailable(error) && error.reason === 'full')
+      await assert.rejects(
+        blobs.put('key', bytes(24), later),
+        (error) => isStoreUnavailable(error) && error.reason === 'full',
+      )
       assert.equal((await blobs.stat('key'))?.size, MIB)
       // The failed put is marked in the background. Autovacuum would follow within a minute.
       await eventually(async () => {

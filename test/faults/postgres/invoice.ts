@@ -8,7 +8,10 @@ export function invoice(pool: pg.Pool) {
     attempts: 20,
     backoff: { type: 'fixed', delayMs: 200 },
     run: async ({ id }: { id: string }, { taskId }) => {
-      const { rows } = await pool.query<{ task: string }>('UPDATE invoices SET done = true WHERE id = $1 RETURNING task', [id])
+      const { rows } = await pool.query<{ task: string }>(
+        'UPDATE invoices SET done = true WHERE id = $1 RETURNING task',
+        [id],
+      )
       if (rows[0]?.task !== taskId) throw new Error(`task ${taskId} runs without its row`)
     },
   })

@@ -39,7 +39,14 @@ async function serveBlob(key: string, request: IncomingMessage, response: Server
   } catch (error) {
     if (!isStoreUnavailable(error)) console.error(error)
     if (response.headersSent) response.destroy()
-    else response.writeHead(isStoreUnavailable(error) ? 503 : 500, { 'retry-after': '1', connection: 'close' }).end(JSON.stringify({ code: isStoreUnavailable(error) && error.reason === 'full' ? 'store_full' : 'store_unavailable' }))
+    else
+      response
+        .writeHead(isStoreUnavailable(error) ? 503 : 500, { 'retry-after': '1', 'connection': 'close' })
+        .end(
+          JSON.stringify({
+            code: isStoreUnavailable(error) && error.reason === 'full' ? 'store_full' : 'store_unavailable',
+          }),
+        )
   }
 }
 

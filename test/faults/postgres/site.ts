@@ -63,11 +63,19 @@ export class Site {
 
   /** Works again, without a restart: a task, and a blob of three chunks. */
   async works(): Promise<void> {
-    await eventually(async () => (await this.client.ask('GET', '/tasks/unknown')).status === 404, 20_000, 'the server finds its database again')
+    await eventually(
+      async () => (await this.client.ask('GET', '/tasks/unknown')).status === 404,
+      20_000,
+      'the server finds its database again',
+    )
     const path = await this.begun(0)
     await this.survives(path)
     const text = `${String(performance.now())} ${'x'.repeat(600 * KIB)}`
-    await eventually(async () => (await this.client.ask('PUT', '/blobs/key', { body: text })).status === 204, 20_000, 'a blob is written')
+    await eventually(
+      async () => (await this.client.ask('PUT', '/blobs/key', { body: text })).status === 204,
+      20_000,
+      'a blob is written',
+    )
     assert.equal((await this.client.ask('GET', '/blobs/key')).text, text)
   }
 

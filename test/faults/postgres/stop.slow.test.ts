@@ -24,7 +24,12 @@ async function serverOf(t: TestContext): Promise<PostgresServer> {
 }
 
 function start(worker: 'on' | 'off', { url }: PostgresServer): ServerProcess {
-  return startProcess({ DATABASE: url, WORKER: worker, AUTH_TOKENS: 'writer-1=will:writer', DRAIN_MS: String(DRAIN_MS) })
+  return startProcess({
+    DATABASE: url,
+    WORKER: worker,
+    AUTH_TOKENS: 'writer-1=will:writer',
+    DRAIN_MS: String(DRAIN_MS),
+  })
 }
 
 /** Sends SIGTERM to all. Each must end by itself and in time. */
@@ -59,7 +64,11 @@ for (const [fault, strike] of Object.entries(FAULTS)) {
       const task = await client.submit('wait', { ms: 60_000 })
       assert.equal(task.status, 202)
       const path = task.headers.get('location') ?? ''
-      await eventually(async () => (await client.ask('GET', path)).json.startedAt !== undefined, 20_000, 'the task runs')
+      await eventually(
+        async () => (await client.ask('GET', path)).json.startedAt !== undefined,
+        20_000,
+        'the task runs',
+      )
       await strike(server)
       await endInTime({ both })
     })

@@ -20,7 +20,9 @@ const server = await startPostgres({ fsync: false })
 const pool = new pg.Pool({ connectionString: server.url })
 pool.on('error', () => undefined)
 pool.on('connect', (client) => { client.on('error', () => undefined) })
-await pool.query('CREATE TABLE invoices (id text PRIMARY KEY, name text, task text, done boolean NOT NULL DEFAULT false)')
+await pool.query(
+  'CREATE TABLE invoices (id text PRIMARY KEY, name text, task text, done boolean NOT NULL DEFAULT false)',
+)
 await postgres({ pool }).engine.now()
 const closings: (() => Promise<unknown>)[] = []
 after(async () => {
@@ -116,7 +118,9 @@ describe('PostgreSQL is killed while transactions submit', () => {
 /** Runs a process that submits, until it kills itself before its n-th statement. */
 async function killBefore(statement: string): Promise<void> {
   const script = new URL('./transaction-process.ts', import.meta.url).pathname
-  const child = spawn(process.execPath, [...program(script), server.url, statement], { stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(process.execPath, [...program(script), server.url, statement], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
   let errors = ''
   child.stderr.on('data', (text) => { errors += String(text) })
   const [, signal] = await once(child, 'exit') as [number | null, string | null]

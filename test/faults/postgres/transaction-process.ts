@@ -1,5 +1,6 @@
 // A process that submits in transactions and ends itself: node transaction-process.ts <postgres url> <n>.
-// It ends before the n-th statement of its transactions, counted from 1, or right after the first COMMIT if n is `commit`. It runs no tasks.
+// It ends before the n-th statement of its transactions, counted from 1, or right after the first
+// COMMIT if n is `commit`. It runs no tasks.
 import { createTasks } from 'longhaul'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'

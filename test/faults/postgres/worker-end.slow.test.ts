@@ -84,7 +84,10 @@ test('a worker whose pool is closed ends by itself', async (t) => {
   const worker = await startWorker(server.url, 'closed')
   await closesInTime(worker)
   await endsInTime(worker)
-  assert.deepEqual(await server.query('select 1 from pg_stat_activity where application_name <> \'\' and pid <> pg_backend_pid()'), [])
+  assert.deepEqual(
+    await server.query("select 1 from pg_stat_activity where application_name <> '' and pid <> pg_backend_pid()"),
+    [],
+  )
 })
 
 test('tasks that are closed right after their creation leave no connection behind', async (t) => {

@@ -185,14 +185,36 @@ describe('Redis with settings of the client', () => {
 
   test('a user without INFO runs tasks', async (t) => {
     const admin = clientOf(t)
-    await admin.acl('SETUSER', 'noinfo', 'reset', 'on', '>secret', '~*', ...hasChannelRights ? ['&*'] : [], '+@all', '-@dangerous')
+    await admin.acl(
+      'SETUSER',
+      'noinfo',
+      'reset',
+      'on',
+      '>secret',
+      '~*',
+      ...(hasChannelRights ? ['&*'] : []),
+      '+@all',
+      '-@dangerous',
+    )
     await expectAllWorks(t, clientOf(t, { username: 'noinfo', password: 'secret', enableReadyCheck: false }), 'noinfo')
   })
 
   test('a user who may not access the keys of the store makes it unavailable, with the error of Redis', async (t) => {
     const admin = clientOf(t)
-    await admin.acl('SETUSER', 'half', 'reset', 'on', '>secret', '~{half}:*', ...hasChannelRights ? ['resetchannels', '&{half}:*'] : [], '+@all')
-    const { engine, store } = redis({ client: clientOf(t, { username: 'half', password: 'secret' }), namespace: 'half' })
+    await admin.acl(
+      'SETUSER',
+      'half',
+      'reset',
+      'on',
+      '>secret',
+      '~{half}:*',
+      ...(hasChannelRights ? ['resetchannels', '&{half}:*'] : []),
+      '+@all',
+    )
+    const { engine, store } = redis({
+      client: clientOf(t, { username: 'half', password: 'secret' }),
+      namespace: 'half',
+    })
     t.after(async () => {
       await engine.close({ drainMs: 0 })
       await store.close()

@@ -15,7 +15,15 @@ keepAlive({ after })
 
 function task(id: string, others: Partial<NewTask> = {}): NewTask {
   return {
-    id, birth: id, name: 'report', pool: 'default', priority: 0, input: Json.of(id), details: {}, keepMs: 3_600_000, ...others,
+    id,
+    birth: id,
+    name: 'report',
+    pool: 'default',
+    priority: 0,
+    input: Json.of(id),
+    details: {},
+    keepMs: 3_600_000,
+    ...others,
   }
 }
 
@@ -49,23 +57,41 @@ for (const [what, { places, limits }] of Object.entries(FULL)) {
       admin.disconnect()
     })
     for (let n = 0; n < 10_000; n += 500) {
-      await Promise.all(Array.from({ length: 500 }, (_, each) => (
-        engine.create(task(`task-${String(n + each)}`, { caller: limits?.maxPerCaller ? 'ann' : `caller-${String(each)}` }))
-      )))
+      await Promise.all(
+        Array.from({ length: 500 }, (_, each) =>
+          engine.create(
+            task(`task-${String(n + each)}`, { caller: limits?.maxPerCaller ? 'ann' : `caller-${String(each)}` }),
+          ),
+        ),
+      )
     }
     const latches: (() => void)[] = []
-    engine.work({ places: new Places(new Map([['default', places]])), callbacks: 1, ...limits && { limits: new Map([['default', limits]]) } }, {
-      run: async (run) => {
-        const { promise, resolve } = deferred()
-        latches.push(resolve)
-        await promise
-        await engine.change(run.task, { lease: run.lease }, { status: 'completed' })
+    engine.work(
+      {
+        places: new Places(new Map([['default', places]])),
+        callbacks: 1,
+        ...(limits && { limits: new Map([['default', limits]]) }),
       },
-      callback: async () => undefined, remove: async () => true, abandon: () => undefined,
-    })
+      {
+        run: async (run) => {
+          const { promise, resolve } = deferred()
+          latches.push(resolve)
+          await promise
+          await engine.change(run.task, { lease: run.lease }, { status: 'completed' })
+        },
+        callback: async () => undefined,
+        remove: async () => true,
+        abandon: () => undefined,
+      },
+    )
     await eventually(() => latches.length === 2, 10_000, 'two tasks run')
     // The first takes hold 500 tasks each.
-    if (limits?.maxPerCaller) await eventually(async () => await admin.zcard('{waiting-2}:engine:ready:default') === 0, 60_000, 'all are held')
+    if (limits?.maxPerCaller)
+      await eventually(
+        async () => (await admin.zcard('{waiting-2}:engine:ready:default')) === 0,
+        60_000,
+        'all are held',
+      )
     await admin.config('RESETSTAT')
     await pause(3000)
     const stats = await admin.info('commandstats')
@@ -78,7 +104,10 @@ for (const [what, { places, limits }] of Object.entries(FULL)) {
 
 test('a due task begins in an idle worker beside 10,000 tasks that wait in another pool', async (t) => {
   const clients = [new Redis(server.url), new Redis(server.url)] as const
-  const [web, worker] = clients.map((client) => redis({ client, namespace: 'waiting-0' }).engine) as [ReturnType<typeof redis>['engine'], ReturnType<typeof redis>['engine']]
+  const [web, worker] = clients.map((client) => redis({ client, namespace: 'waiting-0' }).engine) as [
+    ReturnType<typeof redis>['engine'],
+    ReturnType<typeof redis>['engine'],
+  ]
   t.after(async () => {
     await Promise.all([web.close({ drainMs: 0 }), worker.close({ drainMs: 0 })])
     for (const client of clients) client.disconnect()

@@ -152,7 +152,7 @@ for (const [fault, { strike, comeBack }] of Object.entries(FAULTS)) {
       await eventually(() => all().filter(hasEnded).length > 100, 60_000, 'replicated tasks end')
       // From here on, the primary acknowledges what the replica never gets.
       replica.freeze()
-      assert.match(await say(master.port, 'CLIENT KILL TYPE replica') ?? '', /^:1/)
+      assert.match((await say(master.port, 'CLIENT KILL TYPE replica')) ?? '', /^:1/)
       const before = begun
       await eventually(() => begun > before + 20, 60_000, 'tasks begin')
       hasStruck = true
@@ -161,13 +161,21 @@ for (const [fault, { strike, comeBack }] of Object.entries(FAULTS)) {
       const promoted = stories.size
       await eventually(() => all().slice(promoted).filter(hasEnded).length > 100, 60_000, 'later tasks end')
       await comeBack(master)
-      await eventually(async () => (await say(master.port, 'INFO replication'))?.includes('master_link_status:up') ?? false, 60_000, 'the old primary follows')
+      await eventually(
+        async () => (await say(master.port, 'INFO replication'))?.includes('master_link_status:up') ?? false,
+        60_000,
+        'the old primary follows',
+      )
       isOver = true
       await load
-      await eventually(async () => {
-        const { running, waiting } = await web.counts('default')
-        return running + waiting === 0
-      }, 60_000, 'all tasks end')
+      await eventually(
+        async () => {
+          const { running, waiting } = await web.counts('default')
+          return running + waiting === 0
+        },
+        60_000,
+        'all tasks end',
+      )
 
       const ids = [...stories].filter(([, { isReplicated }]) => isReplicated).map(([id]) => id)
       for (const id of ids) {
@@ -178,7 +186,11 @@ for (const [fault, { strike, comeBack }] of Object.entries(FAULTS)) {
         assert.deepEqual([again.outcome, 'task' in again && again.task.id], ['exists', id])
       }
       for (let owner = 0; owner < 7; owner++) {
-        await expectListed(web, `owner-${String(owner)}`, ids.filter((id) => Number(id.slice('task-'.length)) % 7 === owner))
+        await expectListed(
+          web,
+          `owner-${String(owner)}`,
+          ids.filter((id) => Number(id.slice('task-'.length)) % 7 === owner),
+        )
       }
       for (const [id, { accepted, endedAfter, leases }] of stories) {
         assert.ok(accepted.size <= 1, `${String(accepted.size)} runs of ${id} have changed it`)
@@ -187,10 +199,13 @@ for (const [fault, { strike, comeBack }] of Object.entries(FAULTS)) {
       const again = all().filter(({ leases }) => leases.length > 1).length
       const acknowledged = [...stories].filter(([, { isAcknowledged }]) => isAcknowledged)
       let lost = 0
-      for (const [id] of acknowledged) if (!await web.read(id)) lost++
+      for (const [id] of acknowledged) if (!(await web.read(id))) lost++
       assert.ok(again + lost > 0, 'the fail-over has lost no write')
-      t.diagnostic(`${String(acknowledged.length)} acknowledged tasks, ${String(ids.length)} of them replicated; ${String(lost)} were lost, ${
-        String(again)} ran again; ${JSON.stringify(outcomes)}`)
+      t.diagnostic(
+        `${String(acknowledged.length)} acknowledged tasks, ${String(ids.length)} of them replicated; ${String(lost)} were lost, ${String(
+          again,
+        )} ran again; ${JSON.stringify(outcomes)}`,
+      )
     })
   })
 }

@@ -16,15 +16,26 @@ admin.on('error', () => undefined)
 after(() => { admin.disconnect() })
 
 await redis.kill()
-const server = startProcess({ REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}`, AUTH_TOKENS: 'writer-1=will:writer', RATE_LIMIT: '1000000' })
+const server = startProcess({
+  REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}`,
+  AUTH_TOKENS: 'writer-1=will:writer',
+  RATE_LIMIT: '1000000',
+})
 const client = new Client(await server.url())
 
 /** Every kind of request that needs Redis, at once, gets its 503 while Redis is unavailable. */
 async function refused(code: RegExp = /^(store_unavailable|service_unavailable)$/): Promise<void> {
-  const answers = await within(Promise.all([
-    client.submit('wait', { ms: 0 }), client.submit('wait', { ms: 0 }, { headers: { 'idempotency-key': `key-${String(performance.now())}` } }),
-    client.ask('GET', '/api/status/unknown'), client.ended('/api/status/unknown'), client.ask('DELETE', '/api/status/unknown'),
-  ]), 60_000, 'No response')
+  const answers = await within(
+    Promise.all([
+      client.submit('wait', { ms: 0 }),
+      client.submit('wait', { ms: 0 }, { headers: { 'idempotency-key': `key-${String(performance.now())}` } }),
+      client.ask('GET', '/api/status/unknown'),
+      client.ended('/api/status/unknown'),
+      client.ask('DELETE', '/api/status/unknown'),
+    ]),
+    60_000,
+    'No response',
+  )
   for (const answer of answers) {
     if (code.source === 'store_full' && answer.status === 404) continue
     assert.equal(answer.status, 503, answer.text)
@@ -35,7 +46,11 @@ async function refused(code: RegExp = /^(store_unavailable|service_unavailable)$
 }
 
 async function works(): Promise<Answer> {
-  await eventually(async () => (await client.ask('GET', '/api/status/unknown')).status === 404, 15_000, 'the server finds Redis again')
+  await eventually(
+    async () => (await client.ask('GET', '/api/status/unknown')).status === 404,
+    15_000,
+    'the server finds Redis again',
+  )
   let accepted = await client.submit('wait', { ms: 0 })
   for (let tried = 0; accepted.status === 503 && tried < 20; tried++) {
     await pause(100)
@@ -112,7 +127,9 @@ describe('a server on Redis', () => {
   })
 
   test('responds to writes with 503 and to reads with 200 while Redis is full, and accepts writes when there is room', async () => {
-    const { json: { taskId } } = await works()
+    const {
+      json: { taskId },
+    } = await works()
     await admin.config('SET', 'maxmemory', '1')
     await refused(/store_full/)
     assert.equal((await client.ask('GET', `/api/status/${String(taskId)}`)).json.status, 'completed')

@@ -39,7 +39,11 @@ describe('a half-open connection to Redis', () => {
     await store.create('store', 'a', { ttlMs: 60_000 })
     proxy.forget()
     await assert.rejects(async () => store.get('store'), { reason: 'unavailable' })
-    await eventually(async () => (await store.get('store').catch(() => undefined))?.value === 'a', HEALED_MS, 'the store answers again')
+    await eventually(
+      async () => (await store.get('store').catch(() => undefined))?.value === 'a',
+      HEALED_MS,
+      'the store answers again',
+    )
   })
 
   test('is kept if Redis itself has stopped responding', async (t) => {
@@ -51,9 +55,14 @@ describe('a half-open connection to Redis', () => {
     const { stream } = client
     const { opened } = proxy
     redis.freeze()
-    for (let tries = 0; tries < 5; tries++) await assert.rejects(async () => store.get('stopped'), { reason: 'unavailable' })
+    for (let tries = 0; tries < 5; tries++)
+      await assert.rejects(async () => store.get('stopped'), { reason: 'unavailable' })
     redis.thaw()
-    await eventually(async () => (await store.get('stopped').catch(() => undefined))?.value === 'a', HEALED_MS, 'the store answers again')
+    await eventually(
+      async () => (await store.get('stopped').catch(() => undefined))?.value === 'a',
+      HEALED_MS,
+      'the store answers again',
+    )
     assert.equal(client.stream, stream)
     assert.ok(proxy.opened > opened, 'a new connection was tried')
   })
@@ -91,7 +100,13 @@ describe('a half-open connection to Redis', () => {
       return { engine, store }
     }
     const ran: number[] = []
-    const work = defineTask({ name: 'work', input: jsonSchema<number>({ type: 'integer' }), run: (nth) => { ran.push(nth) } })
+    const work = defineTask({
+      name: 'work',
+      input: jsonSchema<number>({ type: 'integer' }),
+      run: (nth) => {
+        ran.push(nth)
+      },
+    })
     const web = createTasks({ ...open(), definitions: [work], worker: false })
     const worker = createTasks({ ...open(), definitions: [work], concurrency: 2 })
     t.after(() => Promise.all([web.close(), worker.close({ drainMs: 0 })]))
@@ -109,8 +124,13 @@ describe('a half-open connection to Redis', () => {
 test('a cluster replaces the half-open connection of each silent node', async (t) => {
   const servers = await clusterForFile()
   const proxies = await Promise.all(servers.map((server) => proxyTo(t, server)))
-  const natMap = Object.fromEntries(servers.map(({ port }, at) => [`127.0.0.1:${String(port)}`, { host: '127.0.0.1', port: proxies[at]?.port ?? 0 }]))
-  const client = new Cluster([{ host: '127.0.0.1', port: proxies[0]?.port ?? 0 }], { natMap, clusterRetryStrategy: () => 50 })
+  const natMap = Object.fromEntries(
+    servers.map(({ port }, at) => [`127.0.0.1:${String(port)}`, { host: '127.0.0.1', port: proxies[at]?.port ?? 0 }]),
+  )
+  const client = new Cluster([{ host: '127.0.0.1', port: proxies[0]?.port ?? 0 }], {
+    natMap,
+    clusterRetryStrategy: () => 50,
+  })
   client.on('error', () => undefined)
   t.after(() => { client.disconnect() })
   const store = new RedisStore({ client })
@@ -126,7 +146,11 @@ test('a cluster replaces the half-open connection of each silent node', async (t
 
 test('the users of the reference server replace the half-open connection of their own client', async (t) => {
   const proxy = await proxyTo(t)
-  const server = startProcess({ REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}/3`, AUTH_TOKENS: 'writer-1=will:writer', RATE_LIMIT: '1000000' })
+  const server = startProcess({
+    REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}/3`,
+    AUTH_TOKENS: 'writer-1=will:writer',
+    RATE_LIMIT: '1000000',
+  })
   const client = new Client(await server.url())
   assert.equal((await client.ask('GET', '/api/users')).status, 200)
   proxy.forget()
@@ -136,7 +160,11 @@ test('the users of the reference server replace the half-open connection of thei
 
 test('two web processes replace half-open connections within seconds, and their accepted tasks continue', async (t) => {
   const proxy = await proxyTo(t)
-  const env = { REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}/2`, AUTH_TOKENS: 'writer-1=will:writer', RATE_LIMIT: '1000000' }
+  const env = {
+    REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}/2`,
+    AUTH_TOKENS: 'writer-1=will:writer',
+    RATE_LIMIT: '1000000',
+  }
   const processes = [startProcess(env), startProcess(env)]
   const clients = (await Promise.all(processes.map((each) => each.url()))).map((url) => new Client(url))
   const [one, other] = clients as [Client, Client]
@@ -149,9 +177,15 @@ test('two web processes replace half-open connections within seconds, and their 
   await Promise.all(clients.map((client) => eventually(
     async () => (await client.submit('wait', { ms: 0 })).status === 202, HEALED_MS, 'the process takes work again',
   )))
-  await Promise.all(paths.map((path, at) => eventually(
-    async () => (await (at === 0 ? other : one).ask('GET', path)).json?.status === 'completed', HEALED_MS, 'what was accepted ends',
-  )))
+  await Promise.all(
+    paths.map((path, at) =>
+      eventually(
+        async () => (await (at === 0 ? other : one).ask('GET', path)).json?.status === 'completed',
+        HEALED_MS,
+        'what was accepted ends',
+      ),
+    ),
+  )
   for (const { child } of processes) child.kill('SIGTERM')
   for (const each of processes) assert.deepEqual(await each.exited, { code: 0, signal: null }, each.err)
 })

@@ -61,9 +61,21 @@ describe('runs whose begin or end lost its reply begin again within two seconds 
           await pause(150)
           proxy.heal()
         })
-        await Promise.all(ids.map((id) => web.create({
-          id, birth: id, caller: id, name: 'report', pool: 'default', priority: 0, input: Json.of(id), details: {}, keepMs: 3_600_000,
-        })))
+        await Promise.all(
+          ids.map((id) =>
+            web.create({
+              id,
+              birth: id,
+              caller: id,
+              name: 'report',
+              pool: 'default',
+              priority: 0,
+              input: Json.of(id),
+              details: {},
+              keepMs: 3_600_000,
+            }),
+          ),
+        )
         await broken
         for (const id of ids) {
           await eventually(async () => (await web.read(id))?.status === 'completed', 20_000, `${id} ends`)

@@ -1,4 +1,5 @@
-// A Redis that responds, but takes no task: it has become a replica, is cut off from its replicas, is full, cannot save, or loads.
+// A Redis that responds, but takes no task: it has become a replica, is cut off from its replicas,
+// is full, cannot save, or loads.
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { describe, test, type TestContext } from 'node:test'
@@ -25,14 +26,22 @@ async function serverFor(t: TestContext, args: readonly string[] = []): Promise<
 
 async function follow(replica: RedisServer, primary: RedisServer): Promise<void> {
   assert.equal(await say(replica.port, `REPLICAOF 127.0.0.1 ${String(primary.port)}`), '+OK\r\n')
-  await eventually(async () => (await say(replica.port, 'INFO replication'))?.includes('master_link_status:up') ?? false, HEALED_MS, 'the replica follows')
+  await eventually(
+    async () => (await say(replica.port, 'INFO replication'))?.includes('master_link_status:up') ?? false,
+    HEALED_MS,
+    'the replica follows',
+  )
 }
 
 /** The two servers change roles. The address leads to the new primary, and connections to the old one stay. */
 async function failOver({ port }: RedisServer, next: RedisServer, proxy: TcpProxy): Promise<void> {
   assert.equal(await say(next.port, 'REPLICAOF NO ONE'), '+OK\r\n')
   assert.equal(await say(port, `REPLICAOF 127.0.0.1 ${String(next.port)}`), '+OK\r\n')
-  await eventually(async () => (await say(port, 'INFO replication'))?.includes('role:slave') ?? false, HEALED_MS, 'the old primary is a replica')
+  await eventually(
+    async () => (await say(port, 'INFO replication'))?.includes('role:slave') ?? false,
+    HEALED_MS,
+    'the old primary is a replica',
+  )
   proxy.leadTo(next.port)
 }
 
@@ -92,7 +101,15 @@ describe('after the Redis behind an address has become a replica', () => {
     await store.create('watched', 'a', { ttlMs: 600_000 })
     await failOver(primary, replica, proxy)
     await assert.rejects(store.create('refused', 'a', { ttlMs: 60_000 }), { name: 'StoreUnavailableError' })
-    await eventually(async () => store.increment('count', 1, { ttlMs: 60_000 }).then(() => true, () => false), HEALED_MS, 'it writes')
+    await eventually(
+      async () =>
+        store.increment('count', 1, { ttlMs: 60_000 }).then(
+          () => true,
+          () => false,
+        ),
+      HEALED_MS,
+      'it writes',
+    )
     // Without the old server, notices come only over a connection to the new one.
     await primary.kill()
     notices = 0
@@ -171,9 +188,14 @@ describe('tasks.health on Redis', () => {
   test('is ok, and its probe leaves nothing that anybody sees', async (t) => {
     const server = await serverFor(t)
     const { tasks } = tasksOn(t, clientOf(t, server.port))
-    for (let n = 0; n < 3; n++) assert.deepEqual(await tasks.health(), { ok: true, running: 0, waiting: 0, pausedPools: [] })
+    for (let n = 0; n < 3; n++)
+      assert.deepEqual(await tasks.health(), { ok: true, running: 0, waiting: 0, pausedPools: [] })
     assert.deepEqual((await tasks.list()).items, [])
-    const left = await new Promise<number>((resolve) => { void say(server.port, 'PTTL {longhaul}:engine:').then((reply) => { resolve(Number(reply?.slice(1))) }) })
+    const left = await new Promise<number>((resolve) => {
+      void say(server.port, 'PTTL {longhaul}:engine:').then((reply) => {
+        resolve(Number(reply?.slice(1)))
+      })
+    })
     assert.ok(left > 0, 'the key of the probe expires')
   })
 
@@ -181,7 +203,8 @@ describe('tasks.health on Redis', () => {
   if (redisVersion() >= 7) test('is not ok without the replicas that a write needs', async (t) => {
     const { port } = await serverFor(t)
     await reports(t, port, /NOREPLICAS/, {
-      fault: () => command(port, 'CONFIG SET min-replicas-to-write 1'), end: () => command(port, 'CONFIG SET min-replicas-to-write 0'),
+      fault: () => command(port, 'CONFIG SET min-replicas-to-write 1'),
+      end: () => command(port, 'CONFIG SET min-replicas-to-write 0'),
     })
   })
 
@@ -200,7 +223,11 @@ describe('tasks.health on Redis', () => {
       fault: async () => {
         rmSync(server.dir, { recursive: true })
         await command(port, 'BGSAVE')
-        await eventually(async () => (await say(port, 'INFO persistence'))?.includes('rdb_last_bgsave_status:err') ?? false, HEALED_MS, 'a save fails')
+        await eventually(
+          async () => (await say(port, 'INFO persistence'))?.includes('rdb_last_bgsave_status:err') ?? false,
+          HEALED_MS,
+          'a save fails',
+        )
       },
       end: () => command(port, 'CONFIG SET stop-writes-on-bgsave-error no'),
     })
@@ -208,7 +235,10 @@ describe('tasks.health on Redis', () => {
 
   // Before Redis 7, a server that loads so few bytes is silent until the end, as a frozen one.
   if (redisVersion() >= 7) test('is not ok while Redis loads the data of a primary', async (t) => {
-    const [{ port }, primary] = await Promise.all([serverFor(t, ['--loading-process-events-interval-bytes', '1024']), serverFor(t)])
+    const [{ port }, primary] = await Promise.all([
+      serverFor(t, ['--loading-process-events-interval-bytes', '1024']),
+      serverFor(t),
+    ])
     assert.match(await say(primary.port, 'EVAL "for n = 1, 20000 do redis.call(\'SET\', n, n) end" 0') ?? '', /^\$-1/)
     await reports(t, port, /LOADING|has not responded/, {
       fault: async () => {
@@ -225,7 +255,10 @@ describe('tasks.health on Redis', () => {
 
   test('is not ok while a cluster has lost the node of the tasks', async (t) => {
     const servers = await clusterForFile()
-    const client = new Cluster(servers.map(({ port }) => ({ host: '127.0.0.1', port })), { clusterRetryStrategy: () => 50 })
+    const client = new Cluster(
+      servers.map(({ port }) => ({ host: '127.0.0.1', port })),
+      { clusterRetryStrategy: () => 50 },
+    )
     client.on('error', () => undefined)
     t.after(() => { client.disconnect() })
     const { tasks, submit } = tasksOn(t, client)

@@ -41,7 +41,11 @@ function work({ engine }: { readonly engine: TaskEngine }): void {
       await pause(Math.random() * 20)
       for (;;) {
         try {
-          return void await engine.change(run.task, { lease: run.lease }, { status: 'completed', result: '1', keepMs: HOUR })
+          return void (await engine.change(
+            run.task,
+            { lease: run.lease },
+            { status: 'completed', result: '1', keepMs: HOUR },
+          ))
         } catch (error) {
           assert.ok(isStoreUnavailable(error), String(error))
           await pause(50)
@@ -55,9 +59,19 @@ function work({ engine }: { readonly engine: TaskEngine }): void {
 function task(n: number, others: Partial<NewTask> = {}): NewTask {
   const id = `task-${String(n)}`
   return {
-    id, birth: `birth-${String(n)}`, key: `key-${String(n)}`, owner: `owner-${String(n % 7)}`, caller: `owner-${String(n % 7)}`,
-    limit: { group: '', max: 100_000 }, name: 'report', pool: 'default', priority: 0, input: Json.of({ n }), details: { n },
-    keepMs: HOUR, ...others,
+    id,
+    birth: `birth-${String(n)}`,
+    key: `key-${String(n)}`,
+    owner: `owner-${String(n % 7)}`,
+    caller: `owner-${String(n % 7)}`,
+    limit: { group: '', max: 100_000 },
+    name: 'report',
+    pool: 'default',
+    priority: 0,
+    input: Json.of({ n }),
+    details: { n },
+    keepMs: HOUR,
+    ...others,
   }
 }
 
@@ -89,7 +103,9 @@ test('each acknowledged task and entry exists once, and runs once, after its slo
         const read = await call(async () => ({ task: await engine.read(`task-${String(n)}`) }))
         if (read) assert.ok(read.task, `task-${String(n)} is absent`)
       }
-      const created = await call(() => store.create(`entry-${String(n)}`, String(n), { ttlMs: HOUR, owner: 'ann', evictable: true }))
+      const created = await call(() =>
+        store.create(`entry-${String(n)}`, String(n), { ttlMs: HOUR, owner: 'ann', evictable: true }),
+      )
       if (created) entries.set(`entry-${String(n)}`, String(n))
       const name = `counter-${String(n % 20)}`
       if (await call(() => store.increment(name, 1, { ttlMs: HOUR }))) counters.set(name, (counters.get(name) ?? 0) + 1)
@@ -109,8 +125,11 @@ test('each acknowledged task and entry exists once, and runs once, after its slo
     const began = performance.now()
     const out = await moveSlot(`{${namespace}}:engine:`, servers)
     const moved = out.split('\n').filter((line) => line.startsWith('Moving slot')).length
-    t.diagnostic(`move ${String(move)}: ${String(moved)} slots in ${String(Math.round(performance.now() - began))} ms, ${
-      String(acknowledged.length)} tasks acknowledged, ${JSON.stringify(outcomes)}`)
+    t.diagnostic(
+      `move ${String(move)}: ${String(moved)} slots in ${String(Math.round(performance.now() - began))} ms, ${String(
+        acknowledged.length,
+      )} tasks acknowledged, ${JSON.stringify(outcomes)}`,
+    )
     const before = acknowledged.length
     await eventually(() => acknowledged.length > before + 50, 60_000, 'tasks are accepted after the move')
   }
@@ -164,7 +183,11 @@ test('calls are unavailable within five seconds while a slot stays open, tasks c
   assert.ok(performance.now() - began < 5000)
   assert.equal((await engine.read(waits.id))?.status, 'queued')
   await slot.end()
-  await eventually(async () => (await Promise.resolve(engine.create(task(-3))).catch(() => undefined)) !== undefined, 20_000, 'a task is accepted')
+  await eventually(
+    async () => (await Promise.resolve(engine.create(task(-3))).catch(() => undefined)) !== undefined,
+    20_000,
+    'a task is accepted',
+  )
   await eventually(async () => (await engine.read('task--3'))?.status === 'completed', 20_000, 'it runs')
   assert.equal((await engine.read(waits.id))?.status, 'queued')
 })

@@ -52,7 +52,12 @@ for (const [fault, strike] of Object.entries(FAULTS)) {
       const worker = exampleProcess('main', redis.url)
       const server = referenceProcess('on', redis.url)
       const serverWorker = referenceProcess('only', redis.url)
-      await Promise.all([web.url(), server.url(), worker.said(/The worker is ready/), serverWorker.said(/The worker is ready/)])
+      await Promise.all([
+        web.url(),
+        server.url(),
+        worker.said(/The worker is ready/),
+        serverWorker.said(/The worker is ready/),
+      ])
       await strike(redis)
       await endInTime({ web, worker, server, 'worker of the reference server': serverWorker })
     })
@@ -66,7 +71,10 @@ for (const [fault, strike] of Object.entries(FAULTS)) {
       const [webUrl, serverUrl] = await Promise.all([web.url(), server.url(), worker.said(/The worker is ready/)])
       const reports = new Client(webUrl)
       const tasks = new Client(serverUrl)
-      const report = (await reports.ask('POST', '/reports', { body: { year: 2025 }, headers: { prefer: 'respond-async' } }))
+      const report = await reports.ask('POST', '/reports', {
+        body: { year: 2025 },
+        headers: { prefer: 'respond-async' },
+      })
       const task = await tasks.submit('wait', { ms: 60_000 })
       assert.deepEqual([report.status, task.status], [202, 202])
       await eventually(async () => (

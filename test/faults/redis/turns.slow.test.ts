@@ -25,8 +25,16 @@ test('beside 100 owners of 100 tasks each, a task of a new owner begins after at
     return engine
   }
   const task = (owner: string, n: number): NewTask => ({
-    id: `${owner}-${String(n)}`, birth: 'b', owner, caller: owner, name: 'report', pool: 'default', priority: 0, input: Json.of(n),
-    details: {}, keepMs: 3_600_000,
+    id: `${owner}-${String(n)}`,
+    birth: 'b',
+    owner,
+    caller: owner,
+    name: 'report',
+    pool: 'default',
+    priority: 0,
+    input: Json.of(n),
+    details: {},
+    keepMs: 3_600_000,
   })
   const [web, ...workers] = [open(), open(), open()]
   for (let n = 0; n < TASKS; n++) {
@@ -38,7 +46,9 @@ test('beside 100 owners of 100 tasks each, a task of a new owner begins after at
         begun.push(run.task.id)
         await pause(5)
         // The last runs end after the engine was closed.
-        await Promise.resolve(engine.change(run.task, { lease: run.lease }, { status: 'completed' })).catch(() => undefined)
+        await Promise.resolve(engine.change(run.task, { lease: run.lease }, { status: 'completed' })).catch(
+          () => undefined,
+        )
       },
       callback: async () => undefined, remove: async () => true, abandon: () => undefined,
     })

@@ -1,4 +1,5 @@
-// A server with little memory that takes many users in one request, as a child process: it tells its port, and on each message what it has used and written.
+// A server with little memory that takes many users in one request, as a child process: it tells
+// its port, and on each message what it has used and written.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -31,7 +32,9 @@ class Table {
 }
 
 const schema = jsonSchema<Draft>({
-  type: 'object', required: ['name', 'email'], properties: { name: { type: 'string', minLength: 1 }, email: { type: 'string', minLength: 3 } },
+  type: 'object',
+  required: ['name', 'email'],
+  properties: { name: { type: 'string', minLength: 1 }, email: { type: 'string', minLength: 3 } },
 })
 const table = new Table()
 const folder = mkdtempSync(join(tmpdir(), 'longhaul-'))
@@ -64,7 +67,12 @@ attach(server, router({
 }))
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
 process.on('message', () => {
-  process.send?.({ maxRss: process.resourceUsage().maxRSS * 1024, rss: process.memoryUsage().rss, written: table.written, last: table.last })
+  process.send?.({
+    maxRss: process.resourceUsage().maxRSS * 1024,
+    rss: process.memoryUsage().rss,
+    written: table.written,
+    last: table.last,
+  })
 })
 process.on('disconnect', () => {
   rmSync(folder, { recursive: true, force: true })

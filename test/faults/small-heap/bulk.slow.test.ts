@@ -15,11 +15,17 @@ interface Summary { readonly total: number; readonly succeeded: number; readonly
 interface Answer {
   readonly code?: string
   readonly summary: Summary
-  readonly items?: readonly { readonly index: number; readonly status: number; readonly id?: string; readonly error?: { readonly code: string; readonly details?: readonly { readonly pointer: string }[] } }[]
+  readonly items?: readonly {
+    readonly index: number
+    readonly status: number
+    readonly id?: string
+    readonly error?: { readonly code: string; readonly details?: readonly { readonly pointer: string }[] }
+  }[]
   readonly position?: { readonly item: number; readonly line: number; readonly column: number }
 }
 
-const userText = (index: number): string => `{"name":"User ${index}","email":"user${index}@example.com","role":"viewer"}`
+const userText = (index: number): string =>
+  `{"name":"User ${index}","email":"user${index}@example.com","role":"viewer"}`
 
 /** A JSON array of so many users, a line each, in pieces of about 64 KiB. */
 function* users(count: number, textOf: (index: number) => string = userText): Generator<Buffer> {
@@ -38,7 +44,8 @@ async function finished(port: number, path: string): Promise<Result> {
   for (;;) {
     const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { prefer: 'wait=20' } })
     const body = await response.text()
-    if (response.status !== 200 || body.includes('"status":"completed"') || body.includes('"status":"failed"')) return { status: response.status, body }
+    if (response.status !== 200 || body.includes('"status":"completed"') || body.includes('"status":"failed"'))
+      return { status: response.status, body }
   }
 }
 
@@ -51,28 +58,47 @@ describe('a process with a heap of 64 MiB', () => {
   })
   after(async () => { await server.stop() })
 
-  const send = async (path: string, pieces: Iterable<Uint8Array>, headers: Record<string, string> = {}): Promise<{ status: number; answer: Answer; written: number }> => {
+  const send = async (
+    path: string,
+    pieces: Iterable<Uint8Array>,
+    headers: Record<string, string> = {},
+  ): Promise<{ status: number; answer: Answer; written: number }> => {
     const had = (await server.memory()).written ?? 0
-    const result = await whilePinging<Result>(server.port, upload(server.port, pieces, { path, 'content-type': 'application/json', ...headers }))
+    const result = await whilePinging<Result>(
+      server.port,
+      upload(server.port, pieces, { path, 'content-type': 'application/json', ...headers }),
+    )
     const { maxRss, written } = await server.memory()
-    assert.ok(maxRss < atStart + 200 * MIB, `${Math.round(maxRss / MIB)} MiB, ${Math.round(atStart / MIB)} MiB at the start`)
+    assert.ok(
+      maxRss < atStart + 200 * MIB,
+      `${Math.round(maxRss / MIB)} MiB, ${Math.round(atStart / MIB)} MiB at the start`,
+    )
     return { status: result.status, answer: JSON.parse(result.body) as Answer, written: (written ?? 0) - had }
   }
 
   test('SPEC 4.3: reads an array much larger than its heap in the background, although the client has not requested it', async () => {
-    const { status, answer } = await send('/background', users(LARGE, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index))))
+    const { status, answer } = await send(
+      '/background',
+      users(LARGE, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index))),
+    )
     assert.equal(status, 202)
     const { taskId } = answer as unknown as { taskId: string }
     const { body } = await whilePinging(server.port, finished(server.port, `/tasks/${taskId}`))
-    const { status: end, result } = JSON.parse(body) as { status: string, result: { summary: Summary } }
+    const { status: end, result } = JSON.parse(body) as { status: string; result: { summary: Summary } }
     const failed = LARGE / 1000
     assert.deepEqual([end, result.summary], ['completed', { total: LARGE, succeeded: LARGE - failed, failed }])
     const { maxRss } = await server.memory()
-    assert.ok(maxRss < atStart + 200 * MIB, `${Math.round(maxRss / MIB)} MiB, ${Math.round(atStart / MIB)} MiB at the start`)
+    assert.ok(
+      maxRss < atStart + 200 * MIB,
+      `${Math.round(maxRss / MIB)} MiB, ${Math.round(atStart / MIB)} MiB at the start`,
+    )
   })
 
   test('SPEC 4.3: reads a large array, and reports the items that failed', async () => {
-    const { status, answer, written } = await send('/users?only=failed', users(ITEMS, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index))))
+    const { status, answer, written } = await send(
+      '/users?only=failed',
+      users(ITEMS, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index))),
+    )
     const failed = ITEMS / 1000
     assert.equal(status, 207)
     assert.deepEqual(answer.summary, { total: ITEMS, succeeded: ITEMS - failed, failed })
@@ -90,13 +116,18 @@ describe('a process with a heap of 64 MiB', () => {
 
   test('reads an array deep in the body, among other properties, and reports the items that failed', async () => {
     function* body(): Generator<Buffer> {
-      yield Buffer.from(`{"meta":{"of":"crm","tags":[1,2]},"list":"${'x'.repeat(100_000)}","data":{"total":${ITEMS},"users":`)
+      yield Buffer.from(
+        `{"meta":{"of":"crm","tags":[1,2]},"list":"${'x'.repeat(100_000)}","data":{"total":${ITEMS},"users":`,
+      )
       yield* users(ITEMS, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index)))
       yield Buffer.from('},"end":true}')
     }
     const { status, answer, written } = await send('/import?only=failed', body())
     const failed = ITEMS / 1000
-    assert.deepEqual([status, answer.summary, written], [207, { total: ITEMS, succeeded: ITEMS - failed, failed }, ITEMS - failed])
+    assert.deepEqual(
+      [status, answer.summary, written],
+      [207, { total: ITEMS, succeeded: ITEMS - failed, failed }, ITEMS - failed],
+    )
     assert.deepEqual(answer.items?.at(-1)?.error?.details?.[0]?.pointer, `/data/users/${ITEMS - 1000 + 7}/email`)
   })
 
@@ -112,7 +143,10 @@ describe('a process with a heap of 64 MiB', () => {
   }
 
   test('writes nothing of a body with one malformed item, and shows its position', async () => {
-    const { status, answer, written } = await send('/users', users(100_000, (index) => (index === 70_000 ? '{"name":"User", email:1}' : userText(index))))
+    const { status, answer, written } = await send(
+      '/users',
+      users(100_000, (index) => (index === 70_000 ? '{"name":"User", email:1}' : userText(index))),
+    )
     assert.deepEqual([status, answer.code, answer.summary, written], [400, 'malformed_json', undefined, 0])
     assert.deepEqual([answer.position?.item, answer.position?.line, answer.position?.column], [70_000, 70_001, 17])
   })
@@ -120,7 +154,11 @@ describe('a process with a heap of 64 MiB', () => {
   test('writes nothing if there is one item too many, or if the body is too large', async () => {
     for (const count of [100_001, 200_000]) {
       const { status, answer, written } = await send('/default', users(count))
-      assert.deepEqual([status, answer.code, answer.summary, written], [413, 'body_too_large', undefined, 0], String(count))
+      assert.deepEqual(
+        [status, answer.code, answer.summary, written],
+        [413, 'body_too_large', undefined, 0],
+        String(count),
+      )
     }
   })
 
@@ -154,9 +192,15 @@ describe('a process with a heap of 64 MiB', () => {
       answers.push(new Promise((resolve) => { socket.once('data', (data) => { resolve(String(data)) }) }))
       const head = `POST /default HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${8 * MIB}\r\n\r\n`
       socket.write(head)
-      await new Promise((resolve) => { socket.write(Buffer.concat(Array.from({ length: 120 }, () => start as Buffer)).subarray(0, 8 * MIB - 1), resolve) })
+      await new Promise((resolve) => {
+        socket.write(
+          Buffer.concat(Array.from({ length: 120 }, () => start as Buffer)).subarray(0, 8 * MIB - 1),
+          resolve,
+        )
+      })
     }
-    // The last bytes of a stalled client may arrive after the first ones of this client, which is silent for longest then and is dropped.
+    // The last bytes of a stalled client may arrive after the first ones of this client, which is
+    // silent for longest then and is dropped.
     const sendNow = () => send('/default?only=failed', users(50_000))
     const { status, written } = await sendNow().catch(sendNow)
     assert.deepEqual([status, written], [201, 50_000])
@@ -164,7 +208,9 @@ describe('a process with a heap of 64 MiB', () => {
   })
 
   test('reports invalid items by number alone if the client asks for no more', async () => {
-    const { status, answer } = await send('/users', [Buffer.from(`[${'1,'.repeat(ITEMS)}1]`)], { prefer: 'return=minimal' })
+    const { status, answer } = await send('/users', [Buffer.from(`[${'1,'.repeat(ITEMS)}1]`)], {
+      prefer: 'return=minimal',
+    })
     assert.deepEqual([status, answer.summary], [422, { total: ITEMS + 1, succeeded: 0, failed: ITEMS + 1 }])
   })
 })
@@ -180,7 +226,8 @@ describe('ten bodies at once for a process with a heap of 256 MiB, default optio
   const bodies: Readonly<Record<string, () => Buffer>> = {
     'users up to the largest direct body': () => Buffer.concat([...users(100_000)]),
     'a small body that is one heavy item': () => Buffer.from(`[${heavy(250_000)}]`),
-    'the largest items that are read': () => Buffer.from(`[${Array.from({ length: 3 }, () => heavy(MIB - 100)).join(',')}]`),
+    'the largest items that are read': () =>
+      Buffer.from(`[${Array.from({ length: 3 }, () => heavy(MIB - 100)).join(',')}]`),
     'empty objects': () => Buffer.from(`[${'{},'.repeat(99_999)}{}]`),
     'heavy items of 60 KB': () => Buffer.from(`[${Array.from({ length: 10 }, () => heavy(60_000)).join(',')}]`),
   }
@@ -194,11 +241,19 @@ describe('ten bodies at once for a process with a heap of 256 MiB, default optio
         const plain = make()
         assert.ok(plain.byteLength <= MAX_DIRECT_BYTES)
         const body = coded ? gzipSync(plain) : plain
-        const headers = { 'path': '/slow', 'content-type': 'application/json', 'prefer': 'return=minimal', ...coded && { 'content-encoding': 'gzip' } }
+        const headers = {
+          'path': '/slow',
+          'content-type': 'application/json',
+          'prefer': 'return=minimal',
+          ...(coded && { 'content-encoding': 'gzip' }),
+        }
         const results = await Promise.all(Array.from({ length: 10 }, () => upload(server.port, [body], headers)))
         const statuses = results.map(({ status }) => status)
         t.diagnostic(statuses.join(' '))
-        assert.ok(statuses.every((status) => [201, 429, 503].includes(status)) && statuses.includes(201), String(statuses))
+        assert.ok(
+          statuses.every((status) => [201, 429, 503].includes(status)) && statuses.includes(201),
+          String(statuses),
+        )
         assert.ok(results.every((each) => each.status === 201 || /"(overloaded|too_many_requests)"/.test(each.body)))
         assert.ok(server.alive)
       })

@@ -23,7 +23,8 @@ describe('a large file from a process with a heap of 64 MiB', () => {
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'longhaul-'))
     path = join(folder, 'large.bin')
-    // Each MiB begins with bytes of its own, and holes follow: no place can be taken for another, and the disk is spared.
+    // Each MiB begins with bytes of its own, and holes follow: no place can be taken for another,
+    // and the disk is spared.
     const file = await openFile(path, 'w')
     for (let at = 0; at < SIZE; at += MIB) await file.write(randomBytes(16), 0, Math.min(16, SIZE - at), at)
     await file.truncate(SIZE)
@@ -42,30 +43,35 @@ describe('a large file from a process with a heap of 64 MiB', () => {
   test('SPEC 4.5: a slow client that is cut at 20 random places gets the whole file in the end, and other clients are served meanwhile', async () => {
     const cuts = [...Array.from({ length: 20 }, () => randomInt(1, SIZE)).sort((a, b) => a - b), SIZE]
     const hash = createHash('sha256')
-    await whilePinging(server.port, (async () => {
-      let at = 0
-      let etag = ''
-      let rests = 0
-      for (const cut of cuts) {
-        if (cut === at) continue
-        const response = await open(server.port, 'GET', '/file', { headers: at === 0 ? {} : { 'range': `bytes=${at}-`, 'if-range': etag } })
-        assert.equal(response.statusCode, at === 0 ? 200 : 206)
-        assert.equal(response.headers['content-length'], String(SIZE - at))
-        etag = response.headers.etag ?? ''
-        for await (const chunk of response as AsyncIterable<Buffer>) {
-          const kept = chunk.subarray(0, cut - at)
-          hash.update(kept)
-          at += kept.byteLength
-          if (at === cut) break
-          if (at > rests * 16 * MIB) {
-            rests++
-            await sleep(10)
+    await whilePinging(
+      server.port,
+      (async () => {
+        let at = 0
+        let etag = ''
+        let rests = 0
+        for (const cut of cuts) {
+          if (cut === at) continue
+          const response = await open(server.port, 'GET', '/file', {
+            headers: at === 0 ? {} : { 'range': `bytes=${at}-`, 'if-range': etag },
+          })
+          assert.equal(response.statusCode, at === 0 ? 200 : 206)
+          assert.equal(response.headers['content-length'], String(SIZE - at))
+          etag = response.headers.etag ?? ''
+          for await (const chunk of response as AsyncIterable<Buffer>) {
+            const kept = chunk.subarray(0, cut - at)
+            hash.update(kept)
+            at += kept.byteLength
+            if (at === cut) break
+            if (at > rests * 16 * MIB) {
+              rests++
+              await sleep(10)
+            }
           }
+          assert.equal(at, cut)
+          response.destroy()
         }
-        assert.equal(at, cut)
-        response.destroy()
-      }
-    })())
+      })(),
+    )
     assert.equal(hash.digest('hex'), whole, `cut at ${cuts.join(', ')}`)
   })
 

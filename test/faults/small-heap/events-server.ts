@@ -1,4 +1,5 @@
-// A server of one task with a large result and little memory, as a child process: it tells its port and the task's path. The task ends with `go`.
+// A server of one task with a large result and little memory, as a child process: it tells its port
+// and the task's path. The task ends with `go`.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
@@ -17,7 +18,9 @@ const { status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'any
 const server = createServer({ requestTimeout: 0 })
 attach(server, router({ 'GET /tasks/{id}': status }))
 const { taskId: id } = await tasks.submit(large, 1)
-server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port, path: `/tasks/${id}` }) })
+server.listen(0, '127.0.0.1', () => {
+  process.send?.({ port: (server.address() as AddressInfo).port, path: `/tasks/${id}` })
+})
 
 let maxRss = 0
 let maxBuffers = 0
@@ -28,6 +31,12 @@ setInterval(() => {
 }, 20)
 process.on('message', (message) => {
   if (message === 'go') end('x'.repeat(900_000))
-  process.send?.({ waiting: coreOf(tasks).waiters.size, rss: process.memoryUsage().rss, maxRss, maxBuffers, path: `/tasks/${id}` })
+  process.send?.({
+    waiting: coreOf(tasks).waiters.size,
+    rss: process.memoryUsage().rss,
+    maxRss,
+    maxBuffers,
+    path: `/tasks/${id}`,
+  })
 })
 process.on('disconnect', () => process.exit())

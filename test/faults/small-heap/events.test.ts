@@ -7,7 +7,13 @@ import { eventually } from '../../kit/wait.js'
 const MIB = 1 << 20
 const STREAMS = 200
 
-interface State { readonly waiting: number; readonly rss: number; readonly maxRss: number; readonly maxBuffers: number; readonly path: string }
+interface State {
+  readonly waiting: number
+  readonly rss: number
+  readonly maxRss: number
+  readonly maxBuffers: number
+  readonly path: string
+}
 
 /** A client that reads when it is told to, and counts. */
 class Reader {
@@ -57,7 +63,8 @@ async function watch(t: TestContext, headers: string): Promise<readonly Reader[]
 
 describe(`while ${String(STREAMS)} clients wait for a result of 0.9 MB of a process with a heap of 64 MiB`, () => {
   test('event streams share one buffer of each version, however slow their readers are', async (t) => {
-    for (const { tail } of await watch(t, 'Accept: text/event-stream\r\n')) assert.match(tail, /x"\},"createdAt":[^\n]*\}\n\n\r\n0\r\n\r\n$/)
+    for (const { tail } of await watch(t, 'Accept: text/event-stream\r\n'))
+      assert.match(tail, /x"\},"createdAt":[^\n]*\}\n\n\r\n0\r\n\r\n$/)
   })
 
   test('long polls share one buffer of each version', async (t) => {

@@ -35,5 +35,7 @@ attach(server, router({
   'GET /async': ndjsonDownload({ records: ({ query }) => slowRecords(Number(query.get('bytes'))) }),
 }))
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
-process.on('message', () => { process.send?.({ maxRss: process.resourceUsage().maxRSS * 1024, rss: process.memoryUsage().rss }) })
+process.on('message', () => {
+  process.send?.({ maxRss: process.resourceUsage().maxRSS * 1024, rss: process.memoryUsage().rss })
+})
 process.on('disconnect', () => process.exit())

@@ -41,7 +41,12 @@ describe('a process with a heap of 64 MiB', () => {
     const { maxRss } = await server.memory()
     assert.ok(maxRss < 400 * MIB, `${Math.round(maxRss / MIB)} MiB`)
   }
-  const lines = Buffer.from(Array.from({ length: 1000 }, (_, id) => `${JSON.stringify({ id, name: 'Somebody', email: 'somebody@example.com' })}\n`).join(''))
+  const lines = Buffer.from(
+    Array.from(
+      { length: 1000 },
+      (_, id) => `${JSON.stringify({ id, name: 'Somebody', email: 'somebody@example.com' })}\n`,
+    ).join(''),
+  )
 
   test('SPEC 4.9: reads an upload much larger than its heap, with a slow consumer', async () => {
     const result = await whilePinging(server.port, upload(server.port, repeat(lines, SIZE)))
@@ -85,7 +90,10 @@ describe('a process with a heap of 64 MiB', () => {
   test('rejects or skips JSON that is nested a million deep', async () => {
     const deep = '['.repeat(1_000_000)
     const object = `${'{"a":'.repeat(1_000_000)}1${'}'.repeat(1_000_000)}`
-    const result = await whilePinging(server.port, upload(server.port, [Buffer.from(`${deep}\n{"a":${deep}\n${object}\n{"ok":1}\n`)]))
+    const result = await whilePinging(
+      server.port,
+      upload(server.port, [Buffer.from(`${deep}\n{"a":${deep}\n${object}\n{"ok":1}\n`)]),
+    )
     assert.equal(result.status, 200)
     assert.equal(summary(result).total, 4)
     await staysSmall()

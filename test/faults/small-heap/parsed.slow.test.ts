@@ -1,4 +1,5 @@
-// Text that parses to many times its size: accepted bodies of 1 MiB of empty objects, in a process with a heap of 256 MiB and default options.
+// Text that parses to many times its size: accepted bodies of 1 MiB of empty objects, in a process
+// with a heap of 256 MiB and default options.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ask } from '../../http/kit/wire.js'
@@ -16,13 +17,20 @@ for (const [name, ENGINE] of Object.entries(engines)) {
   describe(`${BODIES} bodies of 1 MiB of empty objects, with tasks in ${name}, in a process of 256 MiB`, () => {
     const ways: Readonly<Record<string, (n: number) => Record<string, string>>> = {
       'in the background': () => ({ prefer: 'respond-async' }),
-      ...name === 'memory' && { 'directly': () => ({}), 'in the background for as many callers': (n: number) => ({ 'prefer': 'respond-async', 'x-user': String(n) }) },
+      ...(name === 'memory' && {
+        'directly': () => ({}),
+        'in the background for as many callers': (n: number) => ({ 'prefer': 'respond-async', 'x-user': String(n) }),
+      }),
     }
     for (const [way, headers] of Object.entries(ways)) {
       test(`are all run ${way}`, async () => {
         const server = await SmallProcess.start('parsed-server.ts', { heapMiB: 256, env: { ENGINE } })
         try {
-          const post = (_: unknown, n: number) => ask(server.port, 'POST', '/count', { body: BODY, headers: { 'content-type': 'application/json', ...headers(n) } })
+          const post = (_: unknown, n: number) =>
+            ask(server.port, 'POST', '/count', {
+              body: BODY,
+              headers: { 'content-type': 'application/json', ...headers(n) },
+            })
           const responses = await Promise.all(Array.from({ length: BODIES }, post))
           for (const { status, body, headers: { location } } of responses) {
             if (way === 'directly') {

@@ -1,4 +1,5 @@
-// A server of a long list with little memory, as a child process: it tells its port, and on each message how much it has used.
+// A server of a long list with little memory, as a child process: it tells its port, and on each
+// message how much it has used.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
@@ -35,5 +36,7 @@ switch (process.env['LONGHAUL_TEST_HOST']) {
     attach(server, handler)
 }
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
-process.on('message', () => { process.send?.({ maxRss: process.resourceUsage().maxRSS * 1024, rss: process.memoryUsage().rss, written: lists }) })
+process.on('message', () => {
+  process.send?.({ maxRss: process.resourceUsage().maxRSS * 1024, rss: process.memoryUsage().rss, written: lists })
+})
 process.on('disconnect', () => process.exit())

@@ -10,7 +10,10 @@ const SEEN = 20
 describe('63 KiB of pipelined requests for lists of 2 MB, to a process with a heap of 256 MiB', () => {
   for (const host of ['node:http', 'Express', 'Koa', 'Fastify']) {
     test(`${host} runs the next request when its response can be written`, async () => {
-      const server = await SmallProcess.start('pipelined-server.ts', { heapMiB: 256, env: { LONGHAUL_TEST_HOST: host } })
+      const server = await SmallProcess.start('pipelined-server.ts', {
+        heapMiB: 256,
+        env: { LONGHAUL_TEST_HOST: host },
+      })
       const requests: string[] = []
       for (let left = BYTES; left > 0;) {
         // The limits tell the responses apart: the n-th has n items.

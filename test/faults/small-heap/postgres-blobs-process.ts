@@ -29,7 +29,8 @@ async function writeAndRead(): Promise<{ readonly size: number, readonly isSame:
 // The test asks for a port, although this process listens on none.
 process.send?.({ port: 0 })
 process.on('message', (message) => {
-  if (message === 'memory') process.send?.({ maxRss: process.resourceUsage().maxRSS * 1024, rss: process.memoryUsage().rss })
+  if (message === 'memory')
+    process.send?.({ maxRss: process.resourceUsage().maxRSS * 1024, rss: process.memoryUsage().rss })
   else void writeAndRead().then((outcome) => process.send?.(outcome))
 })
 process.on('disconnect', () => process.exit())

@@ -1,4 +1,5 @@
-// A server with little memory whose task writes a large file, as a child process: it tells its port, and on each message how much memory it has used.
+// A server with little memory whose task writes a large file, as a child process: it tells its
+// port, and on each message how much memory it has used.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
@@ -42,5 +43,7 @@ attach(server, router({
   'GET|HEAD /tasks/{id}/files/{name}': endpoints.files,
 }))
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
-process.on('message', () => { process.send?.({ maxRss: process.resourceUsage().maxRSS * 1024, rss: process.memoryUsage().rss }) })
+process.on('message', () => {
+  process.send?.({ maxRss: process.resourceUsage().maxRSS * 1024, rss: process.memoryUsage().rss })
+})
 process.on('disconnect', () => process.exit())

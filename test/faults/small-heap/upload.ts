@@ -15,15 +15,28 @@ async function textOf(response: IncomingMessage): Promise<Result> {
 }
 
 /** Uploads pieces to `/upload` or `path`, as fast as they are taken. */
-export function upload(port: number, pieces: Iterable<Uint8Array>, { path = '/upload', ...headers }: Record<string, string> = {}): Promise<Result> {
+export function upload(
+  port: number,
+  pieces: Iterable<Uint8Array>,
+  { path = '/upload', ...headers }: Record<string, string> = {},
+): Promise<Result> {
   return new Promise((resolve, reject) => {
-    const req = request({ port, host: '127.0.0.1', method: 'POST', path, headers: { 'content-type': 'application/x-ndjson', ...headers }, agent: false })
+    const req = request({
+      port,
+      host: '127.0.0.1',
+      method: 'POST',
+      path,
+      headers: { 'content-type': 'application/x-ndjson', ...headers },
+      agent: false,
+    })
     let answered = false
     req.on('response', (response) => {
       answered = true
       textOf(response).then(resolve, reject)
     })
-    req.on('error', (error) => { if (!answered) reject(error) })
+    req.on('error', (error) => {
+      if (!answered) reject(error)
+    })
     const all = pieces[Symbol.iterator]()
     const send = (): void => {
       for (;;) {
@@ -58,7 +71,9 @@ export async function whilePinging<T>(port: number, work: Promise<T>): Promise<T
     while (!over) {
       const began = performance.now()
       const { status } = await new Promise<Result>((resolve, reject) => {
-        get({ port, host: '127.0.0.1', path: '/ping', agent: false }, (response) => { textOf(response).then(resolve, reject) }).on('error', reject)
+        get({ port, host: '127.0.0.1', path: '/ping', agent: false }, (response) => {
+          textOf(response).then(resolve, reject)
+        }).on('error', reject)
       })
       assert.equal(status, 200)
       slowest = Math.max(slowest, performance.now() - began)

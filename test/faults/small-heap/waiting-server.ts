@@ -1,4 +1,5 @@
-// A server that accepts tasks in memory with the default limits, as a child process: it tells its port. Runs wait until the message `go`.
+// A server that accepts tasks in memory with the default limits, as a child process: it tells its
+// port. Runs wait until the message `go`.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
@@ -28,7 +29,12 @@ const again = defineTask({
 })
 const { engine, store } = memory()
 const tasks = createTasks({ engine, store, definitions: [once, again], concurrency: 4, onError: () => undefined })
-const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone', maxWaitSeconds: 600, syncTimeoutMs: 600_000 })
+const endpoints = taskEndpoints(tasks, {
+  statusPath: '/status/{id}',
+  owner: 'anyone',
+  maxWaitSeconds: 600,
+  syncTimeoutMs: 600_000,
+})
 const server = createServer()
 attach(server, router({
   'POST /once': endpoints.submit(once),
@@ -38,6 +44,11 @@ attach(server, router({
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
 process.on('message', (message) => {
   if (message === 'go') start()
-  process.send?.({ ...engine.usage(), runs, requests: coreOf(tasks).waiters.size + coreOf(tasks).directRuns.size, heap: process.memoryUsage().heapUsed })
+  process.send?.({
+    ...engine.usage(),
+    runs,
+    requests: coreOf(tasks).waiters.size + coreOf(tasks).directRuns.size,
+    heap: process.memoryUsage().heapUsed,
+  })
 })
 process.on('disconnect', () => process.exit())

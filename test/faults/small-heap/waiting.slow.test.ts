@@ -42,7 +42,11 @@ async function fill(path: string, headers: readonly Record<string, string>[]): P
     const { bytes } = await server.tell<Usage>('usage')
     assert.ok(bytes > 8 * MIB && bytes <= 36 * MIB, `${String(bytes)} bytes wait`)
     await server.tell('go')
-    await eventually(async () => (await server.tell<Usage>('usage')).runs === locations.length, 120_000, 'all that was accepted runs')
+    await eventually(
+      async () => (await server.tell<Usage>('usage')).runs === locations.length,
+      120_000,
+      'all that was accepted runs',
+    )
     for (const location of locations) {
       const { body } = await ask(server.port, 'GET', location)
       const { status, result } = JSON.parse(body) as { status: string, result: number }
@@ -69,7 +73,11 @@ async function hold(headers: (at: number) => Record<string, string>): Promise<vo
       answer.then((settled) => { status = settled.status }, () => { status = 0 })
       answers.push(answer)
       // All but those who are refused wait, and so does the work of those who run.
-      await eventually(async () => status !== undefined || (await server.tell<Usage>('usage')).requests > at - refused, 60_000, 'it waits')
+      await eventually(
+        async () => status !== undefined || (await server.tell<Usage>('usage')).requests > at - refused,
+        60_000,
+        'it waits',
+      )
       if (status === 503) refused++
       else assert.equal(status, undefined)
     }

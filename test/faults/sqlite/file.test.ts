@@ -64,12 +64,16 @@ test('a call fails as an outage while another process keeps the lock, and health
 })
 
 test('a read after a call that got no lock sees what the process with the lock writes after an earlier read', async (t) => {
-  const { path, submit, parts: { engine } } = await open(t, 50)
+  const {
+    path,
+    submit,
+    parts: { engine },
+  } = await open(t, 50)
   await submit()
   const other = lock(path)
   await assert.rejects(submit(), isStoreUnavailable)
   assert.deepEqual(await engine.pausedPools(), [])
-  other.exec('INSERT INTO longhaul_pauses (pool) VALUES (\'slow\'); COMMIT')
+  other.exec("INSERT INTO longhaul_pauses (pool) VALUES ('slow'); COMMIT")
   other.close()
   assert.deepEqual(await engine.pausedPools(), ['slow'])
 })
@@ -260,7 +264,8 @@ function noting(database: OpenSqlite, note: (sql: string) => void): OpenSqlite {
       return work()
     }
     return {
-      all: (...values) => noted(() => statement.all(...values)), run: (...values) => noted(() => statement.run(...values)),
+      all: (...values) => noted(() => statement.all(...values)),
+      run: (...values) => noted(() => statement.run(...values)),
     }
   }
   return { prepare, exec: (sql) => (note(sql), database.exec(sql)), close: () => { database.close() } }
@@ -297,7 +302,10 @@ test('each statement finds its rows by an index', async (t) => {
   const statements = new Set<string>()
   const database = noting(openSqlite(path), (sql) => { statements.add(sql) })
   const { engine, store, blobs } = sqlite({ database, maxEntriesPerOwner: 1 })
-  const shared = { pool: 'shared', run: (_input: object, run: { readonly signal: AbortSignal }) => once(run.signal, 'abort') }
+  const shared = {
+    pool: 'shared',
+    run: (_input: object, run: { readonly signal: AbortSignal }) => once(run.signal, 'abort'),
+  }
   const [limited, free] = [{ maxRunningPerOwner: 1 }, {}].map((limits) => (
     defineTask({ ...shared, name: 'shared', ...limits })
   )) as [AnyTaskDefinition, AnyTaskDefinition]

@@ -34,12 +34,20 @@ async function record(synchronous: 'full' | 'normal'): Promise<{ readonly path: 
 /** Opens what a disk has kept. Returns the ids of all tasks in it, after a check of the whole file. */
 function tasksIn(moment: Moment, path: string, isKept: () => boolean): Set<string> {
   const folder = mkdtempSync(join(kept, 'at-'))
-  for (const suffix of ['', '-wal']) writeFileSync(join(folder, `data.db${suffix}`), moment.contentOf(path + suffix, isKept))
+  for (const suffix of ['', '-wal'])
+    writeFileSync(join(folder, `data.db${suffix}`), moment.contentOf(path + suffix, isKept))
   const database = openSqlite(join(folder, 'data.db'))
   try {
-    assert.deepEqual(database.prepare('PRAGMA integrity_check').all().map((row) => Object.values(row as object)), [['ok']])
+    assert.deepEqual(
+      database
+        .prepare('PRAGMA integrity_check')
+        .all()
+        .map((row) => Object.values(row as object)),
+      [['ok']],
+    )
     const [table] = database.prepare('SELECT 1 FROM sqlite_master WHERE name = \'longhaul_tasks\'').all()
-    const rows = table === undefined ? [] : database.prepare('SELECT id FROM longhaul_tasks').all() as { readonly id: string }[]
+    const rows =
+      table === undefined ? [] : (database.prepare('SELECT id FROM longhaul_tasks').all() as { readonly id: string }[])
     return new Set(rows.map(({ id }) => id))
   } finally {
     database.close()

@@ -1,4 +1,5 @@
-// A process with tasks in a file of SQLite: node process.ts <url> <submits | runs> <first number> [full | normal]. Prints
+// A process with tasks in a file of SQLite: node process.ts <url> <submits | runs> <first number>
+// [full | normal]. Prints
 // each accepted task.
 import { writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -20,7 +20,11 @@ async function start(): Promise<{ readonly server: ServerProcess, readonly clien
 const pathOf = ({ headers }: Answer): string => headers.get('location') ?? ''
 
 function append(client: Client, path: string, at: number, body: string, complete: string): Promise<Answer> {
-  const headers = { 'content-type': 'application/partial-upload', 'upload-offset': String(at), 'upload-complete': complete }
+  const headers = {
+    'content-type': 'application/partial-upload',
+    'upload-offset': String(at),
+    'upload-complete': complete,
+  }
   return client.ask('PATCH', path, { body, headers })
 }
 

@@ -23,6 +23,14 @@ export function openAsking(url: string, name: string, { worker, death = 'never' 
       return { ...answer, drafts, attempt }
     },
   })
-  const tasks = createTasks({ ...parts, definitions: [mail], worker, concurrency: 1, onError: (error) => { console.error(error) } })
+  const tasks = createTasks({
+    ...parts,
+    definitions: [mail],
+    worker,
+    concurrency: 1,
+    onError: (error) => {
+      console.error(error)
+    },
+  })
   return { tasks, mail, engine: parts.engine, close }
 }

@@ -29,11 +29,16 @@ function setUp(t: TestContext, url: string) {
     await site.close()
   })
   const start = async (death: Death = 'never'): Promise<ServerProcess> => {
-    const worker = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'ask-worker.ts')), url, name, death], {})
+    const worker = new ServerProcess(
+      process.execPath,
+      [...program(join(import.meta.dirname, 'ask-worker.ts')), url, name, death],
+      {},
+    )
     await worker.said(/ready/)
     return worker
   }
-  const reaches = (id: string, status: string) => eventually(async () => (await site.tasks.get(id))?.status === status, 30_000, `${id} is ${status}`)
+  const reaches = (id: string, status: string) =>
+    eventually(async () => (await site.tasks.get(id))?.status === status, 30_000, `${id} is ${status}`)
   return { ...site, name, start, reaches }
 }
 
@@ -119,7 +124,10 @@ for (const [database, url] of Object.entries(urls)) {
       })
       const count = 30
       for (let n = 0; n < count; n++) await tasks.submit(asking, {})
-      await eventually(async () => (await tasks.list({ status: 'input_required', limit: 200 })).items.length === count, 30_000)
+      await eventually(
+        async () => (await tasks.list({ status: 'input_required', limit: 200 })).items.length === count,
+        30_000,
+      )
       const [pool] = await tasks.pools()
       assert.deepEqual([pool?.running, pool?.waiting, pool?.delayed], [0, 0, count])
       await eventually(async () => (await tasks.health()).running === 0)
@@ -130,7 +138,12 @@ for (const [database, url] of Object.entries(urls)) {
         return held.every((each) => each.deref() === undefined)
       }, 10_000, 'the runs are collected')
       const connections = 'pool' in database ? (database.pool as { totalCount: number, idleCount: number }) : undefined
-      if (connections) await eventually(async () => connections.totalCount - connections.idleCount <= 1, 10_000, 'the connections are idle')
+      if (connections)
+        await eventually(
+          async () => connections.totalCount - connections.idleCount <= 1,
+          10_000,
+          'the connections are idle',
+        )
     })
   })
 }

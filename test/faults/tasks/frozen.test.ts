@@ -12,7 +12,11 @@ import { program } from '../../servers/program.js'
 stopAfterwards()
 
 async function startWorker(url: string, name: string): Promise<ServerProcess> {
-  const worker = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, '..', 'clocks', 'side.ts')), url, 'work', name], {})
+  const worker = new ServerProcess(
+    process.execPath,
+    [...program(join(import.meta.dirname, '..', 'clocks', 'side.ts')), url, 'work', name],
+    {},
+  )
   await worker.said(/ready/)
   return worker
 }

@@ -31,7 +31,8 @@ for (const [database, url] of Object.entries(urls)) {
         await tasks.close({ drainMs: 0 })
         await close()
       })
-      const ask = async (method: string, path: string, headers: Record<string, string> = {}) => inject(site, { method, path, headers, ...admin })
+      const ask = async (method: string, path: string, headers: Record<string, string> = {}) =>
+        inject(site, { method, path, headers, ...admin })
       const running = await tasks.ownedBy('ann').submit(slow, {})
       await eventually(async () => (await running.get())?.status === 'processing')
       const cancelled = await ask('DELETE', `/admin/tasks/${running.taskId}`)
@@ -59,7 +60,8 @@ for (const [database, url] of Object.entries(urls)) {
     const name = `retry_${process.pid}`
     const runs = new Map<string, number>()
     let [seconds, kills] = [0, 0]
-    const start = (): ServerProcess => new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'retry-worker.ts')), url, name], {})
+    const start = (): ServerProcess =>
+      new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'retry-worker.ts')), url, name], {})
     let worker: ServerProcess | undefined
     const { tasks, report, site, close } = openRetrying(url, name, ['default'], (id) => {
       const count = (runs.get(id) ?? 0) + 1
@@ -77,11 +79,25 @@ for (const [database, url] of Object.entries(urls)) {
     })
     const ids: string[] = []
     for (let n = 0; n < 500; n++) ids.push((await tasks.ownedBy(n % 2 === 0 ? 'ann' : 'bob').submit(report, {})).taskId)
-    await eventually(async () => runs.size === 500 && (await tasks.list({ status: ['queued', 'processing'], limit: 1 })).items.length === 0, 60_000)
+    await eventually(
+      async () =>
+        runs.size === 500 && (await tasks.list({ status: ['queued', 'processing'], limit: 1 })).items.length === 0,
+      60_000,
+    )
 
     const headers = { 'idempotency-key': 'again' }
-    const accepted = await inject(site, { method: 'POST', path: '/admin/tasks/retry?status=failed&task=report', headers, ...admin })
-    const replayed = await inject(site, { method: 'POST', path: '/admin/tasks/retry?status=failed&task=report', headers, ...admin })
+    const accepted = await inject(site, {
+      method: 'POST',
+      path: '/admin/tasks/retry?status=failed&task=report',
+      headers,
+      ...admin,
+    })
+    const replayed = await inject(site, {
+      method: 'POST',
+      path: '/admin/tasks/retry?status=failed&task=report',
+      headers,
+      ...admin,
+    })
     const location = String(accepted.headers['location'])
     assert.deepEqual([accepted.status, replayed.status, replayed.headers['location']], [202, 202, location])
     worker = start()
@@ -95,7 +111,13 @@ for (const [database, url] of Object.entries(urls)) {
     await eventually(() => seconds >= 500)
     assert.ok(kills >= 2)
     assert.deepEqual(ids.filter((id) => runs.get(id) !== 2), [])
-    const later = await (await inject(site, { method: 'POST', path: '/admin/tasks/retry?task=report&owner=nobody', ...admin })).json<Body>()
-    assert.deepEqual((await tasks.wait(later.taskId, { timeoutMs: 20_000 }) as { result?: unknown }).result, { retried: 0, failed: 0, failures: [] })
+    const later = await (
+      await inject(site, { method: 'POST', path: '/admin/tasks/retry?task=report&owner=nobody', ...admin })
+    ).json<Body>()
+    assert.deepEqual(((await tasks.wait(later.taskId, { timeoutMs: 20_000 })) as { result?: unknown }).result, {
+      retried: 0,
+      failed: 0,
+      failures: [],
+    })
   })
 }

@@ -30,7 +30,8 @@ for (const [database, url] of Object.entries(urls)) {
       await tasks.close()
       await close()
     })
-    const start = (): ServerProcess => new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'count-worker.ts')), url, name], {})
+    const start = (): ServerProcess =>
+      new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'count-worker.ts')), url, name], {})
     let [worker, breaks] = [start(), 0]
     let frozen: ServerProcess | undefined
     const client = createClient({ baseUrl: web.url, retry: { baseMs: 1 } })

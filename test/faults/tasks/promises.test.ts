@@ -1,4 +1,5 @@
-// What a client is promised, over HTTP, on each engine, while calls of the engine are slow, fail, or lose their replies.
+// What a client is promised, over HTTP, on each engine, while calls of the engine are slow, fail,
+// or lose their replies.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isFinalStatus } from '../../../src/engine/task.js'
@@ -69,7 +70,8 @@ for (const { name, url } of databases) {
       await ends(site, id, 'failed')
       let lost = 0
       site.next = (call) => (call === 'change' && lost++ === 0 ? 'lost' : undefined)
-      const retry = (): Promise<Response> => site.ask('POST', `/tasks/${id}/retry`, { 'x-user': 'ann', 'idempotency-key': '"again"' })
+      const retry = (): Promise<Response> =>
+        site.ask('POST', `/tasks/${id}/retry`, { 'x-user': 'ann', 'idempotency-key': '"again"' })
       for (let tried = 0, status = 503; status === 503; tried++) {
         assert.ok(tried < 5, 'a repetition gets a response')
         ;({ status } = await retry())
@@ -87,26 +89,47 @@ for (const { name, url } of databases) {
       const id = idOf(await site.submit({ startAt: 'P30D' }, 'later'))
       assert.equal(idOf(await other.submit({ startAt: 'P30D' }, 'later')), id)
       const task = await other.engine.read(id)
-      assert.ok(task?.startAt !== undefined && task.expiresAt - task.startAt > 6 * 86_400_000, 'a week, which is `pendingMs`, follows its start')
+      assert.ok(
+        task?.startAt !== undefined && task.expiresAt - task.startAt > 6 * 86_400_000,
+        'a week, which is `pendingMs`, follows its start',
+      )
       // The key is part of the task, so it has no other end.
       assert.deepEqual(await other.engine.readByKey(task.key ?? ''), task)
     })
 
     test('a retry while the failed run is cleaned up keeps the key, the input and the checkpoint as long as the task', async (t) => {
-      const { sites: [site], ran } = await openSites(t, url, 1, { concurrency: 16 })
-      await Promise.all(Array.from({ length: 16 }, async (_, n) => {
-        const id = idOf(await site.submit({ fails: 1, cleanUpMs: n }, `key-${String(n)}`))
-        // As soon as the failure can be seen.
-        await eventually(async () => (await site.ask('POST', `/tasks/${id}/retry`)).status === 202, 60_000, 'the retry is accepted')
-        await ends(site, id)
-        const runs = ran.filter(({ taskId }) => taskId === id)
-        assert.deepEqual(runs.map(({ input, checkpoint }) => [input.cleanUpMs, checkpoint]), [[n, undefined], [n, 1]])
-        assert.equal(idOf(await site.submit({ fails: 1, cleanUpMs: n }, `key-${String(n)}`)), id)
-        const task = await site.engine.read(id)
-        // A day is the default of `retentionMs`.
-        assert.ok(task?.finishedAt !== undefined && task.expiresAt - task.finishedAt > 86_000_000, 'the task lives for a day')
-        assert.equal((await site.engine.readByKey(task.key ?? ''))?.id, id)
-      }))
+      const {
+        sites: [site],
+        ran,
+      } = await openSites(t, url, 1, { concurrency: 16 })
+      await Promise.all(
+        Array.from({ length: 16 }, async (_, n) => {
+          const id = idOf(await site.submit({ fails: 1, cleanUpMs: n }, `key-${String(n)}`))
+          // As soon as the failure can be seen.
+          await eventually(
+            async () => (await site.ask('POST', `/tasks/${id}/retry`)).status === 202,
+            60_000,
+            'the retry is accepted',
+          )
+          await ends(site, id)
+          const runs = ran.filter(({ taskId }) => taskId === id)
+          assert.deepEqual(
+            runs.map(({ input, checkpoint }) => [input.cleanUpMs, checkpoint]),
+            [
+              [n, undefined],
+              [n, 1],
+            ],
+          )
+          assert.equal(idOf(await site.submit({ fails: 1, cleanUpMs: n }, `key-${String(n)}`)), id)
+          const task = await site.engine.read(id)
+          // A day is the default of `retentionMs`.
+          assert.ok(
+            task?.finishedAt !== undefined && task.expiresAt - task.finishedAt > 86_000_000,
+            'the task lives for a day',
+          )
+          assert.equal((await site.engine.readByKey(task.key ?? ''))?.id, id)
+        }),
+      )
     })
 
     for (const round of ['its first round', 'redelivery'] as const) {
@@ -144,17 +167,21 @@ for (const { name, url } of databases) {
     }
 
     test('maxPerOwner rejects nothing while the owner has no unfinished task, whichever replies are lost', async (t) => {
-      const { sites: [site, other = site] } = await openSites(t, url, 2, { maxPerOwner: 1 })
+      const {
+        sites: [site, other = site],
+      } = await openSites(t, url, 2, { maxPerOwner: 1 })
       for (const call of ['create', 'change'] as const) {
         for (const fault of ['failed', 'lost'] as const) {
           let calls = 0
           site.next = (name) => (name === call && ++calls === 1 ? fault : undefined)
           await site.submit({ ms: 20 })
-          const unfinished = async (): Promise<number> => (await other.engine.list({ of: 'all', statuses: ['queued', 'processing'], order: 'oldest', limit: 10 })).length
-          await eventually(async () => await unfinished() === 0, 15_000, 'the task ends')
+          const unfinished = async (): Promise<number> =>
+            (await other.engine.list({ of: 'all', statuses: ['queued', 'processing'], order: 'oldest', limit: 10 }))
+              .length
+          await eventually(async () => (await unfinished()) === 0, 15_000, 'the task ends')
           const { status } = await other.submit()
           assert.equal(status, 202, `${call} ${fault}`)
-          await eventually(async () => await unfinished() === 0, 15_000, 'the next task ends')
+          await eventually(async () => (await unfinished()) === 0, 15_000, 'the next task ends')
         }
       }
     })
@@ -184,7 +211,10 @@ for (const { name, url } of databases) {
 
     test('a task of a new owner starts beside 40 waiting tasks of another owner after at most as many as there are places', async (t) => {
       const concurrency = 4
-      const { sites: [site], ran } = await openSites(t, url, 1, { concurrency })
+      const {
+        sites: [site],
+        ran,
+      } = await openSites(t, url, 1, { concurrency })
       const ann = await Promise.all(Array.from({ length: 40 + concurrency }, () => site.submit({ ms: 100 })))
       for (const { status } of ann) assert.equal(status, 202)
       const began = ran.length

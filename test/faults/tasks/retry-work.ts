@@ -7,7 +7,12 @@ import { openDatabase } from '../../servers/open-database.js'
  *
  * @param onRun - called with the id of each run of a task that fails
  */
-export function openRetrying(url: string | undefined, name: string, work: readonly string[], onRun: (id: string) => void = () => undefined) {
+export function openRetrying(
+  url: string | undefined,
+  name: string,
+  work: readonly string[],
+  onRun: (id: string) => void = () => undefined,
+) {
   const { parts, close } = openDatabase(url, { name, leaseMs: 2000 })
   const report = defineTask({
     name: 'report',
@@ -16,14 +21,28 @@ export function openRetrying(url: string | undefined, name: string, work: readon
       throw httpError('conflict')
     },
   })
-  const slow = defineTask({ name: 'slow', run: (_input: object, { signal }) => new Promise((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) }) })
+  const slow = defineTask({
+    name: 'slow',
+    run: (_input: object, { signal }) =>
+      new Promise((_, reject) => {
+        signal.addEventListener('abort', () => {
+          reject(signal.reason as Error)
+        })
+      }),
+  })
   const retries = retryTasks({ pool: 'operators' })
   const tasks = createTasks({
-    ...parts, definitions: [report, slow, retries], pools: { operators: { concurrency: 1 } },
-    worker: url === undefined || work, onError: () => undefined,
+    ...parts,
+    definitions: [report, slow, retries],
+    pools: { operators: { concurrency: 1 } },
+    worker: url === undefined || work,
+    onError: () => undefined,
   })
   const operators = operatorEndpoints(tasks, {
-    statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.user?.role === 'admin', remove: 'forget', retries,
+    statusPath: '/admin/tasks/{id}',
+    operator: ({ context }) => context.user?.role === 'admin',
+    remove: 'forget',
+    retries,
   })
   const site = router({
     'GET|HEAD /admin/tasks': operators.list,

@@ -16,7 +16,10 @@ import pg from 'pg'
 const [, , url = '', folder = ''] = process.argv
 
 const { store, blobs } = url.startsWith('redis:')
-  ? { store: new RedisStore({ client: new Redis(url) }), blobs: new FolderBlobs(join(folder, 'blobs'), { shared: true }) }
+  ? {
+    store: new RedisStore({ client: new Redis(url) }),
+    blobs: new FolderBlobs(join(folder, 'blobs'), { shared: true }),
+  }
   : postgres({ pool: new pg.Pool({ connectionString: url }) })
 
 const digest: Handler = async ({ body }) => {

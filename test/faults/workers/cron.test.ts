@@ -13,7 +13,11 @@ const { url } = await redisForFile()
 const connectionString = await postgresUrl()
 
 /** Opens the parts of one process. */
-const ENGINES = { memory: () => openDatabase(undefined), redis: () => openDatabase(url), postgres: () => openDatabase(connectionString) }
+const ENGINES = {
+  memory: () => openDatabase(undefined),
+  redis: () => openDatabase(url),
+  postgres: () => openDatabase(connectionString),
+}
 
 function processOf(t: TestContext, { parts, close }: ReturnType<typeof openDatabase>, ran: string[]) {
   const tick = defineTask({
@@ -61,6 +65,10 @@ for (const name of ['redis', 'postgres'] as const) {
     await second.stop()
     const later = ran.filter((line) => !before.has(line)).map(secondOf)
     assert.equal(new Set(ran).size, ran.length, 'none twice')
-    assert.equal(later.filter((at) => at < Math.floor(restarted)).length <= 1, true, `one at most is made up for: ${later.join(', ')}`)
+    assert.equal(
+      later.filter((at) => at < Math.floor(restarted)).length <= 1,
+      true,
+      `one at most is made up for: ${later.join(', ')}`,
+    )
   })
 }

@@ -20,7 +20,10 @@ const web = new ServerProcess(process.execPath, program('examples/worker/web.ts'
 const client = new Client(await web.url())
 
 async function begin(): Promise<string> {
-  const { status, headers } = await client.ask('POST', '/reports', { body: { year: 2025 }, headers: { prefer: 'respond-async' } })
+  const { status, headers } = await client.ask('POST', '/reports', {
+    body: { year: 2025 },
+    headers: { prefer: 'respond-async' },
+  })
   assert.equal(status, 202)
   return headers.get('location') ?? ''
 }
@@ -51,5 +54,12 @@ test('a busy worker gives back its runs when its limit is over, and another work
   for (const path of paths) assert.equal((await client.ended(path)).json.status, 'completed')
   next.child.kill('SIGTERM')
   web.child.kill('SIGTERM')
-  assert.deepEqual([await next.exited, await web.exited], [{ code: 0, signal: null }, { code: 0, signal: null }], next.err + web.err)
+  assert.deepEqual(
+    [await next.exited, await web.exited],
+    [
+      { code: 0, signal: null },
+      { code: 0, signal: null },
+    ],
+    next.err + web.err,
+  )
 })

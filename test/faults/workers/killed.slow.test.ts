@@ -38,7 +38,9 @@ for (const [database, url] of Object.entries(databases)) {
     const path = submitted.headers.get('location') ?? ''
     while (!(await web.client.ask('GET', path)).json.progress) await pause(20)
     frozen.child.kill('SIGSTOP')
-    t.after(() => { frozen.child.kill('SIGKILL') })
+    t.after(() => {
+      frozen.child.kill('SIGKILL')
+    })
     await startWorker(url)
     let final = await web.client.ended(path)
     while (final.json.status === 'processing') final = await web.client.ended(path)

@@ -24,7 +24,11 @@ interface Here {
 
 for (const [name, server] of Object.entries(servers)) describe(`on ${name}`, () => {
   async function startHolder(): Promise<{ process: ServerProcess, id: string }> {
-    const holder = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'lease-holder.ts')), server.url], {})
+    const holder = new ServerProcess(
+      process.execPath,
+      [...program(join(import.meta.dirname, 'lease-holder.ts')), server.url],
+      {},
+    )
     const [, id = ''] = await holder.said(/(.*)\n/)
     return { process: holder, id }
   }

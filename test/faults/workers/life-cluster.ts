@@ -10,14 +10,22 @@ import { program } from '../../servers/program.js'
 
 /** A worker process; ended with the test. */
 export async function startWorker(t: TestContext, url: string, who: Who): Promise<ServerProcess> {
-  const child = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'life-process.ts')), url, who], {})
+  const child = new ServerProcess(
+    process.execPath,
+    [...program(join(import.meta.dirname, 'life-process.ts')), url, who],
+    {},
+  )
   t.after(() => { child.child.kill('SIGKILL') })
   await child.said(/ready/)
   return child
 }
 
 /** The web process of an application, which runs nothing. */
-export function webOf(t: TestContext, url: string, who: Who): { tasks: Tasks, submit: (name: string, input: object) => Promise<string>, client: Redis } {
+export function webOf(
+  t: TestContext,
+  url: string,
+  who: Who,
+): { tasks: Tasks; submit: (name: string, input: object) => Promise<string>; client: Redis } {
   const client = new Redis(url, { maxRetriesPerRequest: null })
   const engine = redis({ client, namespace: namespaceOf(who) })
   const definitions = definitionsOf(who, client)
@@ -36,9 +44,16 @@ export function webOf(t: TestContext, url: string, who: Who): { tasks: Tasks, su
 }
 
 /** Each of them is completed, after one run, by one of `who`. */
-export async function completed({ tasks, client }: ReturnType<typeof webOf>, ids: readonly string[], who: readonly Who[]): Promise<void> {
+export async function completed(
+  { tasks, client }: ReturnType<typeof webOf>,
+  ids: readonly string[],
+  who: readonly Who[],
+): Promise<void> {
   const ends = await Promise.all(ids.map((id) => tasks.wait(id, { timeoutMs: 60_000 })))
-  assert.deepEqual(ends.map((task) => task?.status), ids.map(() => 'completed'))
+  assert.deepEqual(
+    ends.map((task) => task?.status),
+    ids.map(() => 'completed'),
+  )
   for (const id of ids) {
     const runs = await client.lrange(`ran:${id}`, 0, -1)
     assert.equal(runs.length, 1, `${id} ran ${String(runs.length)} times`)

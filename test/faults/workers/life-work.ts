@@ -13,7 +13,11 @@ export function definitionsOf(who: Who, redis: Redis) {
     await redis.rpush(`ran:${String(taskId)}`, who)
     return { message: `by ${who}` }
   }
-  const report = defineTask({ name: 'report', input: jsonSchema({ type: 'object', properties, additionalProperties: false }), run })
+  const report = defineTask({
+    name: 'report',
+    input: jsonSchema({ type: 'object', properties, additionalProperties: false }),
+    run,
+  })
   const audit = defineTask({ name: 'audit', run })
   return who === 'old' ? [report] : [report, audit]
 }

@@ -12,7 +12,9 @@ test('an engine in memory keeps no status, no work and no callback when its proc
   const { url: callbackUrl, seen } = await receiver(t)
   const env = { AUTH_TOKENS: 'writer-1=will:writer', CALLBACK_ALLOW: '127.0.0.1' }
   const killed = startProcess(env)
-  const accepted = await new Client(await killed.url()).ask('POST', '/start-task', { body: { taskData: 'x', callbackUrl } })
+  const accepted = await new Client(await killed.url()).ask('POST', '/start-task', {
+    body: { taskData: 'x', callbackUrl },
+  })
   assert.equal(accepted.status, 202)
   killed.child.kill('SIGKILL')
   await killed.exited

@@ -103,7 +103,11 @@ describe('a worker on PostgreSQL reports once', { concurrency: true }, () => {
 
   test('a missing migration', async (t) => {
     const { reports } = onPostgres(t, server.url, { schema: 'missing', migrate: false })
-    await reportedOnce(reports, /lacks the migrations 1 "tables", 2 "limits of running work", 3 "tasks that ask"\./, /lacks the migrations/)
+    await reportedOnce(
+      reports,
+      /lacks the migrations 1 "tables", 2 "limits of running work", 3 "tasks that ask"\./,
+      /lacks the migrations/,
+    )
   })
 
   test('each outage', async (t) => {

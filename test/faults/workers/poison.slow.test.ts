@@ -24,7 +24,11 @@ for (const [database, url] of Object.entries(databases)) {
       await close()
     })
     const supervise = (): void => {
-      const worker = new ServerProcess(process.execPath, [...program(join(import.meta.dirname, 'poison-worker.ts')), url], {})
+      const worker = new ServerProcess(
+        process.execPath,
+        [...program(join(import.meta.dirname, 'poison-worker.ts')), url],
+        {},
+      )
       void worker.exited.then(() => {
         deaths++
         if (!over) supervise()

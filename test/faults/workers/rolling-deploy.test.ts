@@ -13,12 +13,21 @@ const numbers = Array.from({ length: 20 }, (_, n) => n)
 test('an old worker gives back the 20 tasks that only a new one can run: all complete, and onError receives each once', async (t) => {
   const web = webOf(t, url, 'new')
   const old = await startWorker(t, url, 'old')
-  const ids = await Promise.all(numbers.map((n) => (n % 2 === 0 ? web.submit('audit', {}) : web.submit('report', { year: n, currency: 'EUR' }))))
-  await eventually(() => ids.every((id) => old.out.includes(`heard ${id} `)), 30_000, 'the old worker has met all tasks')
+  const ids = await Promise.all(
+    numbers.map((n) => (n % 2 === 0 ? web.submit('audit', {}) : web.submit('report', { year: n, currency: 'EUR' }))),
+  )
+  await eventually(
+    () => ids.every((id) => old.out.includes(`heard ${id} `)),
+    30_000,
+    'the old worker has met all tasks',
+  )
   for (const id of ids) assert.equal((await web.tasks.get(id))?.status, 'queued')
   await startWorker(t, url, 'new')
   await completed(web, ids, ['new'])
-  const heard = old.out.split('\n').filter((line) => line.startsWith('heard ')).map((line) => line.split(' ')[1])
+  const heard = old.out
+    .split('\n')
+    .filter((line) => line.startsWith('heard '))
+    .map((line) => line.split(' ')[1])
   assert.deepEqual(heard.sort(), [...ids].sort())
   const both = await web.submit('report', { year: 2026 })
   await completed(web, [both], ['old', 'new'])

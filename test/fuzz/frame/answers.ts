@@ -13,13 +13,19 @@ export interface RawAnswer {
 const STATUS_LINE = /^HTTP\/1\.1 ([1-5]\d\d) [^\r\n]*$/
 const FIELD = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+): ?([\t\x20-\x7e\x80-\xff]*)$/
 
-/** Cuts what came on a connection into answers, strictly: anything that does not belong there throws. `heads`: which of them answer HEAD. */
+/**
+ * Cuts what came on a connection into answers, strictly: anything that does not belong there
+ * throws. `heads`: which of them answer HEAD.
+ */
 export function answersIn(text: string, isHead: (index: number) => boolean = () => false): RawAnswer[] {
   const found: RawAnswer[] = []
   for (let at = 0; at < text.length;) {
     const end = text.indexOf('\r\n\r\n', at)
     if (end === -1) {
-      assert.ok(text.startsWith('HTTP/1.1 '.slice(0, text.length - at), at), `not an answer: ${JSON.stringify(text.slice(at, at + 80))}`)
+      assert.ok(
+        text.startsWith('HTTP/1.1 '.slice(0, text.length - at), at),
+        `not an answer: ${JSON.stringify(text.slice(at, at + 80))}`,
+      )
       break
     }
     const [line = '', ...fields] = text.slice(at, end).split('\r\n')
@@ -31,7 +37,10 @@ export function answersIn(text: string, isHead: (index: number) => boolean = () 
     at = end + 4
     if (status < 200) continue
     const length = isHead(found.length) || status === 204 || status === 304 ? '0' : headers.get('content-length')
-    const read = length === undefined && headers.get('transfer-encoding') === 'chunked' ? chunked(text, at) : plain(text, at, Number(length ?? Infinity))
+    const read =
+      length === undefined && headers.get('transfer-encoding') === 'chunked'
+        ? chunked(text, at)
+        : plain(text, at, Number(length ?? Infinity))
     found.push({ status, headers, ...read })
     at = read.end
   }
@@ -71,7 +80,10 @@ export interface Sending {
 }
 
 /** Writes on a connection of its own and gives what came back, as latin1, and whether the server closed. */
-export function send(port: number, { writes, enough = () => false, end = false, patience }: Sending): Promise<{ readonly text: string, readonly closed: boolean }> {
+export function send(
+  port: number,
+  { writes, enough = () => false, end = false, patience }: Sending,
+): Promise<{ readonly text: string; readonly closed: boolean }> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1', noDelay: true })
     let text = ''
@@ -80,13 +92,17 @@ export function send(port: number, { writes, enough = () => false, end = false, 
       socket.destroy()
       resolve({ text, closed })
     }
-    const timer = setTimeout(() => { done(false) }, patience)
+    const timer = setTimeout(() => {
+      done(false)
+    }, patience)
     socket.on('data', (chunk) => {
       text += chunk.toString('latin1')
       if (enough(text)) done(false)
     })
     socket.on('error', () => {})
-    socket.on('close', () => { done(true) })
+    socket.on('close', () => {
+      done(true)
+    })
     socket.on('connect', () => {
       const left = [...writes]
       const next = (): void => {
@@ -95,7 +111,9 @@ export function send(port: number, { writes, enough = () => false, end = false, 
           if (end) socket.end()
           return
         }
-        socket.write(typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece, () => { setImmediate(next) })
+        socket.write(typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece, () => {
+          setImmediate(next)
+        })
       }
       next()
     })

@@ -1,4 +1,5 @@
-// The grammar of list fields once more, for any text: the one of the tests is a regular expression that takes for ever over some.
+// The grammar of list fields once more, for any text: the one of the tests is a regular expression
+// that takes for ever over some.
 import { ASSIGNED, members, TOKEN, unquote } from '../../unit/http/list-grammar.js'
 
 /** One member of a list, by its parts. */
@@ -12,7 +13,10 @@ export interface Item {
 
 const PART = new RegExp(`^(${TOKEN})${ASSIGNED}$`)
 
-/** The members that are well-formed; `head` is what stands before the parameters, `undefined`: a name and perhaps a value. */
+/**
+ * The members that are well-formed; `head` is what stands before the parameters, `undefined`: a
+ * name and perhaps a value.
+ */
 export function items(text: string, head: RegExp = PART): Item[] {
   return members(text).flatMap((member) => {
     const [first = '', ...rest] = parts(member)
@@ -24,7 +28,9 @@ export function items(text: string, head: RegExp = PART): Item[] {
       if (part !== '' && name === undefined) return []
       if (name !== undefined && !params.has(name)) params.set(name, unquote(found?.[2]))
     }
-    return match === null ? [] : [{ name: match[1] ?? '', value: unquote(match[2]), params: Object.fromEntries(params) }]
+    return match === null
+      ? []
+      : [{ name: match[1] ?? '', value: unquote(match[2]), params: Object.fromEntries(params) }]
   })
 }
 

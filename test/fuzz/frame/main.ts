@@ -5,16 +5,25 @@ import { parseArgs } from 'node:util'
 import type { Order, Told } from './run.js'
 
 const { values } = parseArgs({
-  options: { seconds: { type: 'string', default: '180' }, seed: { type: 'string' }, only: { type: 'string', default: '' }, path: { type: 'string' } },
+  options: {
+    seconds: { type: 'string', default: '180' },
+    seed: { type: 'string' },
+    only: { type: 'string', default: '' },
+    path: { type: 'string' },
+  },
 })
 const seconds = Number(values.seconds)
 const seed = values.seed === undefined ? randomInt(2 ** 31) : Number(values.seed)
-if (!(seconds > 0) || !Number.isInteger(seed)) throw new Error('fuzz: --seconds is a number above 0, --seed a whole number')
+if (!(seconds > 0) || !Number.isInteger(seed))
+  throw new Error('fuzz: --seconds is a number above 0, --seed a whole number')
 /** No rule is busy for so long, or it is caught in a loop. */
 const STUCK_MS = 60_000
 
 const order: Order = { seconds, seed, only: values.only, path: values.path }
-const child = fork(new URL('run.ts', import.meta.url), { execArgv: ['--import', import.meta.resolve('tsx')], stdio: 'inherit' })
+const child = fork(new URL('run.ts', import.meta.url), {
+  execArgv: ['--import', import.meta.resolve('tsx')],
+  stdio: 'inherit',
+})
 let now = 'the start'
 let failed = false
 const again = (name: string, own: number, path = ''): string =>
@@ -45,6 +54,7 @@ child.on('message', (told: Told) => {
 })
 child.on('exit', (code, signal) => {
   clearTimeout(watchdog)
-  if (code !== 0 && !failed) console.error(`\n✖ ${now}: the process ended with ${String(code ?? signal)}\n${again(now, nowSeed)}`)
+  if (code !== 0 && !failed)
+    console.error(`\n✖ ${now}: the process ended with ${String(code ?? signal)}\n${again(now, nowSeed)}`)
   process.exitCode = code === 0 && !failed ? 0 : 1
 })

@@ -8,11 +8,62 @@ interface Edit {
   readonly piece: string
 }
 
-const RAW = ['\0', '\t', '\n', '\r', '\r\n', ' ', '"', "'", '\\', ',', ';', ':', '=', '/', '*', '%', '%00', '%2f', '%', '-', '+', '.', '..', '0', '9', '1e9',
-  '99999999999999999999', '(', ')', '<', '>', '[', ']', '{', '}', '@', '?', '#', '&', '\x7f', '\x80', 'ÿ', 'é', '€', '😀', '\ud800', '\ufeff', '__proto__', 'constructor', 'null']
+const RAW = [
+  '\0',
+  '\t',
+  '\n',
+  '\r',
+  '\r\n',
+  ' ',
+  '"',
+  "'",
+  '\\',
+  ',',
+  ';',
+  ':',
+  '=',
+  '/',
+  '*',
+  '%',
+  '%00',
+  '%2f',
+  '%',
+  '-',
+  '+',
+  '.',
+  '..',
+  '0',
+  '9',
+  '1e9',
+  '99999999999999999999',
+  '(',
+  ')',
+  '<',
+  '>',
+  '[',
+  ']',
+  '{',
+  '}',
+  '@',
+  '?',
+  '#',
+  '&',
+  '\x7f',
+  '\x80',
+  'ÿ',
+  'é',
+  '€',
+  '😀',
+  '\ud800',
+  '\ufeff',
+  '__proto__',
+  'constructor',
+  'null',
+]
 
 /**
- * Texts that are nearly real: `examples` with a few wrongs done to them. What goes in is of `pieces`, of the characters that
+ * Texts that are nearly real: `examples` with a few wrongs done to them. What goes in is of
+ * `pieces`, of the characters that
  * parsers trip over, or of another example. Shrinks to fewer wrongs.
  */
 export function mutated(examples: readonly string[], pieces: readonly string[] = []): fc.Arbitrary<string> {
@@ -23,9 +74,14 @@ export function mutated(examples: readonly string[], pieces: readonly string[] =
     { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 4 }) },
   )
   const edit: fc.Arbitrary<Edit> = fc.record({
-    at: fc.nat(10_000), kind: fc.constantFrom('put', 'cut', 'swap', 'double', 'flip', 'fill'), length: fc.integer({ min: 1, max: 6 }), piece,
+    at: fc.nat(10_000),
+    kind: fc.constantFrom('put', 'cut', 'swap', 'double', 'flip', 'fill'),
+    length: fc.integer({ min: 1, max: 6 }),
+    piece,
   })
-  return fc.tuple(fc.constantFrom(...examples), fc.array(edit, { maxLength: 5 })).map(([text, edits]) => edits.reduce(edited, text))
+  return fc
+    .tuple(fc.constantFrom(...examples), fc.array(edit, { maxLength: 5 }))
+    .map(([text, edits]) => edits.reduce(edited, text))
 }
 
 function edited(text: string, { at, kind, length, piece }: Edit): string {
@@ -48,7 +104,10 @@ function flipped(text: string, bit: number): string {
 
 /** The same as bytes, in which what is no UTF-8 comes too. */
 export function mutatedBytes(examples: readonly string[], pieces: readonly string[] = []): fc.Arbitrary<Buffer> {
-  const wrong = fc.tuple(fc.nat(10_000), fc.constantFrom(0x00, 0x22, 0x5c, 0x0a, 0x0d, 0x7f, 0x80, 0xbf, 0xc0, 0xc3, 0xe2, 0xed, 0xf0, 0xf4, 0xff))
+  const wrong = fc.tuple(
+    fc.nat(10_000),
+    fc.constantFrom(0x00, 0x22, 0x5c, 0x0a, 0x0d, 0x7f, 0x80, 0xbf, 0xc0, 0xc3, 0xe2, 0xed, 0xf0, 0xf4, 0xff),
+  )
   return fc.tuple(mutated(examples, pieces), fc.array(wrong, { maxLength: 2 })).map(([text, wrongs]) => {
     const bytes = Buffer.from(text)
     for (const [at, byte] of wrongs) if (bytes.length > 0) bytes[at % bytes.length] = byte

@@ -1,4 +1,5 @@
-// The child of main.ts: tries the rules of all targets in turn, and says what it is about to do, so that a rule that never ends is known by name.
+// The child of main.ts: tries the rules of all targets in turn, and says what it is about to do, so
+// that a rule that never ends is known by name.
 import { readdirSync } from 'node:fs'
 import fc from 'fast-check'
 import type { Rule, Target } from './rule.js'
@@ -33,7 +34,9 @@ async function run({ seconds, seed, only, path }: Order): Promise<void> {
     const target = await import(new URL(file, folder).href) as Target
     if (Object.keys(target.rules).some((rule) => `${name}: ${rule}`.startsWith(only))) targets.set(name, target)
   }
-  const all: Named[] = [...targets].flatMap(([target, { rules }]) => Object.entries(rules).map(([name, rule]) => ({ target, name: `${target}: ${name}`, rule: rule as Rule })))
+  const all: Named[] = [...targets].flatMap(([target, { rules }]) =>
+    Object.entries(rules).map(([name, rule]) => ({ target, name: `${target}: ${name}`, rule: rule as Rule })),
+  )
   const chosen = all.filter(({ name }) => name.startsWith(only))
   if (chosen.length === 0) throw new Error(`The name of no rule begins with ${JSON.stringify(only)}`)
   for (const { start } of targets.values()) await start?.()
@@ -58,12 +61,17 @@ async function run({ seconds, seed, only, path }: Order): Promise<void> {
 async function tried(name: string, rule: Rule, seed: number, path: string | undefined, slice: number): Promise<number> {
   tell({ begun: name, seed })
   const details = await fc.check(rule, {
-    seed, numRuns: 1_000_000, interruptAfterTimeLimit: slice, markInterruptAsFailure: false, ...path !== undefined && { path }, includeErrorInReport: true,
+    seed,
+    numRuns: 1_000_000,
+    interruptAfterTimeLimit: slice,
+    markInterruptAsFailure: false,
+    ...(path !== undefined && { path }),
+    includeErrorInReport: true,
   })
   // On a busy machine the time may be over before the first input has been judged.
   if (!details.failed || (details.interrupted && details.counterexample === null)) return details.numRuns
   const { counterexample, errorInstance, counterexamplePath } = details
-  const report = `${fc.stringify(counterexample)}\n${errorInstance instanceof Error ? errorInstance.stack ?? errorInstance.message : String(errorInstance)}`
+  const report = `${fc.stringify(counterexample)}\n${errorInstance instanceof Error ? (errorInstance.stack ?? errorInstance.message) : String(errorInstance)}`
   tell({ failed: name, seed, path: counterexamplePath ?? '', report })
   throw new Error('a rule is broken')
 }

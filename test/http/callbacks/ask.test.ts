@@ -32,7 +32,8 @@ function setUp(t: TestContext, delayMs = 50) {
   return { tasks, asks, engine }
 }
 
-const messages = ({ seen }: Receiver) => Promise.all(seen.map(({ headers, body }) => verifyCallback(body, headers, [SECRET])))
+const messages = ({ seen }: Receiver) =>
+  Promise.all(seen.map(({ headers, body }) => verifyCallback(body, headers, [SECRET])))
 
 describe('The callback of a task that asks', () => {
   test('tells each question and the end, each with its own id', async (t) => {

@@ -36,11 +36,16 @@ describe('a callback', () => {
     assert.deepEqual([callback.attempts, callback.lastStatus, seen.length], [1, 200, 1])
     const [first] = seen
     assert.ok(first, 'nothing was received')
-    assert.deepEqual([first.method, first.path, first.headers['content-type']], ['POST', '/hook?a=1', 'application/json'])
+    assert.deepEqual(
+      [first.method, first.path, first.headers['content-type']],
+      ['POST', '/hook?a=1', 'application/json'],
+    )
     const payload = new Webhook(SECRET).verify(first.body, first.headers) as { timestamp: string }
     const view = await tasks.get(id)
     assert.deepEqual(payload, {
-      type: 'task.completed', timestamp: view?.finishedAt?.toISOString(), data: { taskId: id, status: 'completed', result: { message: 'ünïcode "quoted"' } },
+      type: 'task.completed',
+      timestamp: view?.finishedAt?.toISOString(),
+      data: { taskId: id, status: 'completed', result: { message: 'ünïcode "quoted"' } },
     })
     assert.throws(() => new Webhook(OTHER).verify(first.body, first.headers), 'another secret must not verify')
     assert.throws(() => new Webhook(SECRET).verify(`${first.body} `, first.headers), 'other bytes must not verify')
@@ -57,7 +62,10 @@ describe('a callback', () => {
     assert.equal(outcome?.status, 'cancelled')
     await settled(id)
     const [failed, cancelled] = seen.map(({ body }) => JSON.parse(body) as { type: string, data: { error: unknown } })
-    assert.deepEqual([failed?.type, failed?.data.error], ['task.failed', { code: 'task_failed', message: 'The task failed.' }])
+    assert.deepEqual(
+      [failed?.type, failed?.data.error],
+      ['task.failed', { code: 'task_failed', message: 'The task failed.' }],
+    )
     assert.equal(cancelled?.type, 'task.cancelled')
     assert.deepEqual(cancelled.data.error, { code: 'task_cancelled', message: 'The task was cancelled.' })
     assert.equal(seen.length, 2)
@@ -125,11 +133,30 @@ describe('tasks without callbacks', () => {
     const { engine, store } = memory()
     const tasks = createTasks({ engine, store, definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
-    await assert.rejects(tasks.submit(work, 1, { callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
-    await assert.rejects(async () => acceptTask(coreOf(tasks), { definition: work, input: 1, owner: undefined, caller: undefined, callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
-    assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)
+    await assert.rejects(
+      tasks.submit(work, 1, { callbackUrl: 'https://example.com/' }),
+      /needs the option callbacks of createTasks/,
+    )
+    await assert.rejects(
+      async () =>
+        acceptTask(coreOf(tasks), {
+          definition: work,
+          input: 1,
+          owner: undefined,
+          caller: undefined,
+          callbackUrl: 'https://example.com/',
+        }),
+      /needs the option callbacks of createTasks/,
+    )
+    assert.throws(
+      () => taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', callback: (body) => body['callbackUrl'] }),
+      /needs the option callbacks of createTasks/,
+    )
     const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
-    assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)
+    assert.throws(
+      () => submit(work, { callback: (body) => body['callbackUrl'] }),
+      /needs the option callbacks of createTasks/,
+    )
     assert.throws(() => submit(work, { callback: 'callbackUrl' }), /needs the option callbacks of createTasks/)
     assert.throws(() => submit(work, { callback: '' }), /callback/)
   })

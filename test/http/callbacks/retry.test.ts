@@ -28,7 +28,10 @@ describe('a retried task', () => {
     await settled(id)
     const ids = seen.map(({ headers }) => headers['webhook-id'])
     assert.notEqual(ids[0], ids[1])
-    assert.deepEqual(seen.map(({ body }) => (JSON.parse(body) as { type: string }).type), ['task.failed', 'task.failed'])
+    assert.deepEqual(
+      seen.map(({ body }) => (JSON.parse(body) as { type: string }).type),
+      ['task.failed', 'task.failed'],
+    )
     await tasks.redeliver(id)
     await eventually(() => seen.length === 3)
     assert.equal(seen[2]?.headers['webhook-id'], ids[1], 'the same message again')
@@ -58,7 +61,10 @@ describe('POST {status}/callback', () => {
     const post = endpointOf(tasks)
     const id = await submit(url, undefined, 'ann')
     await settled(id)
-    const pages: Record<string, string>[] = [{ 'sec-fetch-site': 'cross-site' }, { host: 'api.example.com', origin: 'http://evil.example' }]
+    const pages: Record<string, string>[] = [
+      { 'sec-fetch-site': 'cross-site' },
+      { host: 'api.example.com', origin: 'http://evil.example' },
+    ]
     for (const headers of pages) {
       const { status, body } = await post(id, headers)
       assert.deepEqual([status, body['code']], [403, 'cross_site'])

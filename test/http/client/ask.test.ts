@@ -18,9 +18,15 @@ async function setUp(t: TestContext, options: { readonly events?: boolean } = {}
   keepAlive(t)
   const tasks = createTasks({ ...memory(), definitions: [mail] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-  const server = createServer(toNode(router({
-    'POST /mails': endpoints.submit(mail), 'GET|DELETE /tasks/{id}': endpoints.status, 'POST /tasks/{id}/input': endpoints.input,
-  })))
+  const server = createServer(
+    toNode(
+      router({
+        'POST /mails': endpoints.submit(mail),
+        'GET|DELETE /tasks/{id}': endpoints.status,
+        'POST /tasks/{id}/input': endpoints.input,
+      }),
+    ),
+  )
   const { url, close } = await listen(server)
   t.after(async () => {
     await close()
@@ -74,7 +80,10 @@ describe('answer of the client', () => {
     const task = await api.submit('/mails', {})
     await eventually(async () => (await task.status()).status === 'input_required')
     const now = await task.status()
-    assert.ok(now.status === 'input_required' && Date.parse(now.inputs['approve']?.expiresAt ?? '') > Date.now(), 'there is no question')
+    assert.ok(
+      now.status === 'input_required' && Date.parse(now.inputs['approve']?.expiresAt ?? '') > Date.now(),
+      'there is no question',
+    )
     await task.answer({ approve: { send: true } })
     await task.answer({ approve: { send: true } })
     await assert.rejects(task.answer({ approve: { send: false } }), { code: 'already_answered', status: 409 })

@@ -1,4 +1,5 @@
-// `client.bulk` against our handlers on a real server: partial success by choice, and reports that are not in the status.
+// `client.bulk` against our handlers on a real server: partial success by choice, and reports that
+// are not in the status.
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { describe, test, type TestContext } from 'node:test'
@@ -27,7 +28,10 @@ async function serve(t: TestContext, { count = 3, maxInlineBytes = 262_144, hasI
   }
   const { engine, store, blobs } = memory()
   const update = bulkUpdate({
-    repository: repository as never, id: ({ id }: Change) => id, change: ({ name }: Change) => name, background: { name: 'update', blobs, maxInlineBytes },
+    repository: repository as never,
+    id: ({ id }: Change) => id,
+    change: ({ name }: Change) => name,
+    background: { name: 'update', blobs, maxInlineBytes },
   })
   const tasks = createTasks({ engine, store, definitions: [update.task] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
@@ -52,8 +56,15 @@ describe('the option handling of client.bulk', () => {
     const where = background ? 'in the background' : 'at once'
     test(`lenient changes what can be changed, ${where}`, async (t) => {
       const { client, names } = await serve(t)
-      const { summary, items } = await client.bulk('/names', to('new', 1, 9, 3), { ...options, background, handling: 'lenient' })
-      assert.deepEqual([summary, items.map(({ status }) => status)], [{ total: 3, succeeded: 2, failed: 1 }, [200, 404, 200]])
+      const { summary, items } = await client.bulk('/names', to('new', 1, 9, 3), {
+        ...options,
+        background,
+        handling: 'lenient',
+      })
+      assert.deepEqual(
+        [summary, items.map(({ status }) => status)],
+        [{ total: 3, succeeded: 2, failed: 1 }, [200, 404, 200]],
+      )
       assert.deepEqual([...names.values()], ['new', 'old', 'new'])
     })
   }
@@ -65,7 +76,10 @@ describe('the option handling of client.bulk', () => {
   })
   test('rejects another value', async (t) => {
     const { client } = await serve(t)
-    await assert.rejects(client.bulk('/names', to('new', 1), { ...options, handling: 'loose' as never }), /handling must be/)
+    await assert.rejects(
+      client.bulk('/names', to('new', 1), { ...options, handling: 'loose' as never }),
+      /handling must be/,
+    )
   })
 })
 
@@ -73,23 +87,43 @@ describe('client.bulk in the background, with a report that is not in the status
   test('reads the items of each batch, with indexes that count from the first item of all', async (t) => {
     const { client, names } = await serve(t, { count: 2500, maxInlineBytes: 1000 })
     const ids = Array.from(names.keys(), (id) => (id === 1700 ? 9999 : id))
-    const { summary, items } = await client.bulk('/names', to('new', ...ids), { ...options, background: true, handling: 'lenient' })
+    const { summary, items } = await client.bulk('/names', to('new', ...ids), {
+      ...options,
+      background: true,
+      handling: 'lenient',
+    })
     assert.deepEqual(summary, { total: 2500, succeeded: 2499, failed: 1 })
-    assert.deepEqual(items.map(({ index, status, id }) => [index, status, id]), ids.map((id, at) => [at, ...id === 9999 ? [404, undefined] : [200, id]]))
+    assert.deepEqual(
+      items.map(({ index, status, id }) => [index, status, id]),
+      ids.map((id, at) => [at, ...(id === 9999 ? [404, undefined] : [200, id])]),
+    )
   })
   test('reads items whose list is larger than the default of maxInlineBytes', async (t) => {
     const { client, names } = await serve(t, { count: 10_000 })
-    const report = await client.bulk('/names', to('new', ...names.keys()), { ...options, background: true, maxItems: 10_000 })
-    assert.deepEqual([report.summary.succeeded, report.items.length, report.items.at(-1)?.index], [10_000, 10_000, 9999])
+    const report = await client.bulk('/names', to('new', ...names.keys()), {
+      ...options,
+      background: true,
+      maxItems: 10_000,
+    })
+    assert.deepEqual(
+      [report.summary.succeeded, report.items.length, report.items.at(-1)?.index],
+      [10_000, 10_000, 9999],
+    )
   })
   test('reads the failed items only if the path asks for them', async (t) => {
     const { client } = await serve(t, { maxInlineBytes: 0 })
-    const report = await client.bulk('/names?only=failed', to('new', 1, 9, 3), { ...options, background: true, handling: 'lenient' })
+    const report = await client.bulk('/names?only=failed', to('new', 1, 9, 3), {
+      ...options,
+      background: true,
+      handling: 'lenient',
+    })
     assert.deepEqual([report.summary.total, report.items.map(({ index, status }) => [index, status])], [3, [[1, 404]]])
   })
   test('rejects with the error of a server that does not have the items', async (t) => {
     const { client } = await serve(t, { maxInlineBytes: 0, hasItems: false })
-    const error = await client.bulk('/names', to('new', 1, 2), { ...options, background: true }).catch((thrown: unknown) => thrown)
+    const error = await client
+      .bulk('/names', to('new', 1, 2), { ...options, background: true })
+      .catch((thrown: unknown) => thrown)
     assert.ok(isBulkFailed(error))
     assert.equal((error.cause as { status?: number }).status, 404)
   })

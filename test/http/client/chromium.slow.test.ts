@@ -27,7 +27,12 @@ before(async () => {
   browser = await openBrowser()
   page = await browser.newPage()
   page.on('pageerror', (error) => problems.push(error.message))
-  await page.route('**/client-test.html', (route) => route.fulfill({ contentType: 'text/html', body: `<!doctype html><title>client</title><script>${script.replaceAll('</script', '<\\/script')}</script>` }))
+  await page.route('**/client-test.html', (route) =>
+    route.fulfill({
+      contentType: 'text/html',
+      body: `<!doctype html><title>client</title><script>${script.replaceAll('</script', '<\\/script')}</script>`,
+    }),
+  )
   await page.goto(`${reference.url}/client-test.html`)
 })
 after(async () => {
@@ -43,8 +48,15 @@ describe('the client in a browser', () => {
       const again = await client.resume<{ ms: number }>(JSON.stringify(task)).result()
       const long = await client.submit('/api/long-running-task', { task: 'wait', data: { ms: 60_000 } })
       const cancelled = await long.cancel()
-      const failure = await client.run('/api/long-running-task', { task: 'wait', data: { ms: 1, fail: true } }).catch((error: unknown) => error)
-      return { done, ms: [result.ms, again.ms], status: cancelled.status, failed: longhaul.isTaskFailed(failure) && failure.code }
+      const failure = await client
+        .run('/api/long-running-task', { task: 'wait', data: { ms: 1, fail: true } })
+        .catch((error: unknown) => error)
+      return {
+        done,
+        ms: [result.ms, again.ms],
+        status: cancelled.status,
+        failed: longhaul.isTaskFailed(failure) && failure.code,
+      }
     })
     assert.ok(seen.done.length >= 3, String(seen.done))
     assert.deepEqual([seen.ms, seen.status, seen.failed], [[1500, 1500], 'cancelled', 'told_to_fail'])
@@ -52,10 +64,24 @@ describe('the client in a browser', () => {
 
   test('polls, and reports a rejected request', async () => {
     const seen = await page.evaluate(async () => {
-      const polling = longhaul.createClient({ headers: { authorization: 'Bearer writer-1' }, events: false, poll: { baseMs: 1 } })
+      const polling = longhaul.createClient({
+        headers: { authorization: 'Bearer writer-1' },
+        events: false,
+        poll: { baseMs: 1 },
+      })
       const statuses: string[] = []
-      await polling.run('/api/long-running-task', { task: 'wait', data: { ms: 2500 } }, { onProgress: ({ status }) => { statuses.push(status) } })
-      const refused = await polling.submit('/api/long-running-task', { task: 'wait', data: { ms: -1 } }).catch((error: unknown) => error)
+      await polling.run(
+        '/api/long-running-task',
+        { task: 'wait', data: { ms: 2500 } },
+        {
+          onProgress: ({ status }) => {
+            statuses.push(status)
+          },
+        },
+      )
+      const refused = await polling
+        .submit('/api/long-running-task', { task: 'wait', data: { ms: -1 } })
+        .catch((error: unknown) => error)
       return { statuses, code: longhaul.isClientError(refused) && refused.code }
     })
     assert.ok(seen.statuses.length >= 3, String(seen.statuses))
@@ -66,8 +92,14 @@ describe('the client in a browser', () => {
     const seen = await page.evaluate(async () => {
       let count = 0
       for await (const user of client.records<{ id: number }>('/bulk-data')) if (user.id > 0) count++
-      const users = function* () { for (let at = 0; at < 2000; at++) yield { name: `Page ${at} ü`, email: `page${at}@example.com` } }
-      return { count, report: await client.upload('/upload-ndjson', users), background: await client.upload('/upload-ndjson', users, { background: true }) }
+      const users = function* () {
+        for (let at = 0; at < 2000; at++) yield { name: `Page ${at} ü`, email: `page${at}@example.com` }
+      }
+      return {
+        count,
+        report: await client.upload('/upload-ndjson', users),
+        background: await client.upload('/upload-ndjson', users, { background: true }),
+      }
     })
     assert.ok(seen.count >= 1000, String(seen.count))
     assert.equal(seen.report.summary?.total, 2000)
@@ -84,10 +116,16 @@ describe('the client in a browser', () => {
       }
       let heard = 0
       const from = first.position
-      const onProgress = ({ received, total }: { readonly received: number, readonly total: number | undefined }) => { heard = received / (total ?? 1) }
+      const onProgress = ({ received, total }: { readonly received: number; readonly total: number | undefined }) => {
+        heard = received / (total ?? 1)
+      }
       for await (const bytes of client.download('/api/files/large-file', { from, onProgress })) parts.push(bytes)
       const digest = await crypto.subtle.digest('SHA-256', await new Blob(parts).arrayBuffer())
-      return { from, heard, hex: Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('') }
+      return {
+        from,
+        heard,
+        hex: Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join(''),
+      }
     })
     const hash = createHash('sha256')
     for (const bytes of largeFile()) hash.update(bytes)
@@ -100,7 +138,14 @@ describe('the client in a browser', () => {
     const message = await page.evaluate(async () => {
       const controller = new AbortController()
       const task = await client.submit('/api/long-running-task', { task: 'wait', data: { ms: 60_000 } })
-      const ended = task.result({ signal: controller.signal, onProgress: () => { controller.abort(new Error('enough')) } }).catch((error: unknown) => (error as Error).message)
+      const ended = task
+        .result({
+          signal: controller.signal,
+          onProgress: () => {
+            controller.abort(new Error('enough'))
+          },
+        })
+        .catch((error: unknown) => (error as Error).message)
       const said = await ended
       await task.cancel()
       return said

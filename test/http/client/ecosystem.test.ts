@@ -17,7 +17,8 @@ describe('the eventsource package', () => {
   test('SPEC 6.2: reconnects a cut connection with Last-Event-ID, gets each event once, and stops after the end', async (t) => {
     const steps = [deferred(), deferred(), deferred()]
     const work = defineTask({
-      name: 'stepped', run: async (_, { progress }) => {
+      name: 'stepped',
+      run: async (_, { progress }) => {
         for (const [at, step] of steps.entries()) {
           progress(at, 3)
           await step.promise
@@ -29,7 +30,9 @@ describe('the eventsource package', () => {
     const { taskId } = await members(await start())
     const path = `/api/status/${String(taskId)}`
     const proxy = await TcpProxy.to(port)
-    t.after(() => { proxy.close() })
+    t.after(() => {
+      proxy.close()
+    })
 
     const asked: (string | undefined)[] = []
     const answered: number[] = []
@@ -40,7 +43,9 @@ describe('the eventsource package', () => {
       return response
     }
     const source = new EventSource(`http://127.0.0.1:${String(proxy.port)}${path}`, { fetch: spied })
-    t.after(() => { source.close() })
+    t.after(() => {
+      source.close()
+    })
     const ids: string[] = []
     const bodies: Record<string, unknown>[] = []
     source.addEventListener('message', ({ lastEventId, data }) => {
@@ -48,7 +53,9 @@ describe('the eventsource package', () => {
       bodies.push(JSON.parse(data) as Record<string, unknown>)
     })
     const closed = deferred()
-    source.addEventListener('error', () => { if (source.readyState === source.CLOSED) closed.resolve() })
+    source.addEventListener('error', () => {
+      if (source.readyState === source.CLOSED) closed.resolve()
+    })
     const done = (): unknown => (bodies.at(-1)?.['progress'] as { done: number } | undefined)?.done
 
     await eventually(() => done() === 0, PATIENCE_MS)
@@ -56,7 +63,10 @@ describe('the eventsource package', () => {
     proxy.heal()
     // While nobody listens, it goes on.
     steps[0]?.resolve()
-    await eventually(async () => ((await members(await call('GET', path)))['progress'] as { done: number }).done === 1, PATIENCE_MS)
+    await eventually(
+      async () => ((await members(await call('GET', path)))['progress'] as { done: number }).done === 1,
+      PATIENCE_MS,
+    )
     await eventually(() => done() === 1, PATIENCE_MS)
     assert.equal(asked.length, 2)
     assert.equal(asked[0], undefined)

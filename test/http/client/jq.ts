@@ -13,7 +13,10 @@ process.stdout.write(await raw(readFileSync(0, 'utf8'), filter, flags))
 
 /** What `jq <flags> <filter>` makes of `text`. */
 export async function jq(text: string, filter: string, ...flags: readonly string[]): Promise<string> {
-  const child = spawn(process.execPath, ['--input-type=module', '-e', SCRIPT, '--', filter, '-c', ...flags], { cwd: root, stdio: ['pipe', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, ['--input-type=module', '-e', SCRIPT, '--', filter, '-c', ...flags], {
+    cwd: root,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
   let out = ''
   let err = ''
   child.stdout.on('data', (chunk) => { out += String(chunk) })

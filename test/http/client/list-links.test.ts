@@ -6,7 +6,17 @@ import { list } from '../../../src/resources/index.js'
 import { listen } from '../../kit/listen.js'
 
 const server = createServer()
-attach(server, list({ repository: { list: ({ start, limit }) => ({ items: Array.from({ length: limit }, (_, n) => ({ id: start + n })), total: 1000 }) } }))
+attach(
+  server,
+  list({
+    repository: {
+      list: ({ start, limit }) => ({
+        items: Array.from({ length: limit }, (_, n) => ({ id: start + n })),
+        total: 1000,
+      }),
+    },
+  }),
+)
 const { url: origin, close } = await listen(server)
 after(close)
 

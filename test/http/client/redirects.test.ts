@@ -5,11 +5,20 @@ import { describe, test, type TestContext } from 'node:test'
 import { createClient, type Client, type ClientError } from 'longhaul/client'
 import { listen } from '../../kit/listen.js'
 
-interface Received { readonly method: string, readonly path: string, readonly headers: IncomingMessage['headers'], readonly body: string }
+interface Received {
+  readonly method: string
+  readonly path: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+}
 type Serve = (request: Received, response: ServerResponse) => void
 
 const SECRETS = {
-  'authorization': 'Bearer s3cret', 'cookie': 'session=s3cret', 'proxy-authorization': 'Basic s3cret', 'x-api-key': 's3cret', 'x-tenant': 's3cret',
+  'authorization': 'Bearer s3cret',
+  'cookie': 'session=s3cret',
+  'proxy-authorization': 'Basic s3cret',
+  'x-api-key': 's3cret',
+  'x-tenant': 's3cret',
 }
 
 async function site(t: TestContext, serve: Serve) {
@@ -33,7 +42,12 @@ const respond = (response: ServerResponse, status: number, headers: Record<strin
 /** A server that redirects everything to another origin, or to `/final` of its own. */
 async function origins(t: TestContext, status: number, options: { own?: boolean } = {}) {
   const other = await site(t, ({ path }, response) => {
-    respond(response, 200, {}, path.startsWith('/list') ? { items: [] } : { status: 'completed', result: { message: 'other' } })
+    respond(
+      response,
+      200,
+      {},
+      path.startsWith('/list') ? { items: [] } : { status: 'completed', result: { message: 'other' } },
+    )
   })
   const home = await site(t, ({ path, method }, response) => {
     if (path.startsWith('/final')) respond(response, 200, {}, { message: 'own', method })
@@ -63,8 +77,11 @@ describe('a redirect to another origin', () => {
     for (const [name, write] of Object.entries(writes)) {
       test(`${status} for ${name} is not followed: nothing is sent to the other origin, and the error says why`, async (t) => {
         const { home, other, client } = await origins(t, status)
-        const failure = await write(client).then(() => assert.fail(), (error: unknown) => error as { cause?: ClientError } & ClientError)
-        const { code, message } = name === 'bulk' ? failure.cause as ClientError : failure
+        const failure = await write(client).then(
+          () => assert.fail(),
+          (error: unknown) => error as { cause?: ClientError } & ClientError,
+        )
+        const { code, message } = name === 'bulk' ? (failure.cause as ClientError) : failure
         // A streamed body cannot be sent twice, so its redirect is not even looked at.
         assert.ok(['other_origin', 'redirect_not_followed'].includes(code), code)
         assert.match(message, /redirected/)
@@ -121,14 +138,21 @@ describe('a redirect to another origin', () => {
   })
 
   test("with credentials in its Location is followed without them, and a user name in the client's own URLs is a TypeError", async (t) => {
-    const other = await site(t, (_, response) => { respond(response, 200, {}, { status: 'completed', result: {} }) })
+    const other = await site(t, (_, response) => {
+      respond(response, 200, {}, { status: 'completed', result: {} })
+    })
     const { port } = new URL(other.url)
-    const home = await site(t, (_, response) => { respond(response, 302, { location: `http://ann:s3cret@127.0.0.1:${port}/` }) })
+    const home = await site(t, (_, response) => {
+      respond(response, 302, { location: `http://ann:s3cret@127.0.0.1:${port}/` })
+    })
     const client = createClient({ baseUrl: home.url, headers: SECRETS })
     await client.resume({ statusUrl: '/status' }).status()
     assert.equal(other.received.length, 1)
     assertNoSecret(other.received)
-    assert.throws(() => createClient({ baseUrl: 'https://ann:pw@api.example' }), { name: 'TypeError', message: /user name/ })
+    assert.throws(() => createClient({ baseUrl: 'https://ann:pw@api.example' }), {
+      name: 'TypeError',
+      message: /user name/,
+    })
     await assert.rejects(client.submit('https://ann:pw@api.example/x', {}), { name: 'TypeError', message: /user name/ })
   })
 })
@@ -148,7 +172,10 @@ describe('a redirect within the origin', () => {
       const { home, client } = await origins(t, status, { own: true })
       assert.deepEqual(await client.run('/work', { a: 1 }), { message: 'own', method: 'GET' })
       const [, last] = home.received
-      assert.deepEqual([last?.body, last?.headers['content-type'], last?.headers['x-api-key']], ['', undefined, 's3cret'])
+      assert.deepEqual(
+        [last?.body, last?.headers['content-type'], last?.headers['x-api-key']],
+        ['', undefined, 's3cret'],
+      )
     }
   })
 
@@ -194,10 +221,15 @@ describe('a URL at another origin that the server names', () => {
 
   test('gets no content of an upload, whether the server or `from` names it', async (t) => {
     const other = await site(t, (_, response) => { respond(response, 204, { 'upload-offset': '0' }) })
-    const home = await site(t, (_, response) => { respond(response, 201, { 'location': `${other.url}/upload`, 'upload-complete': '?0' }) })
+    const home = await site(t, (_, response) => {
+      respond(response, 201, { 'location': `${other.url}/upload`, 'upload-complete': '?0' })
+    })
     const client = createClient({ baseUrl: home.url, headers: SECRETS, retry: { attempts: 1 } })
     await assert.rejects(client.uploadFile('/films', new Blob(['s3cret'])).result(), { code: 'other_origin' })
-    assert.throws(() => client.uploadFile('/films', new Blob(['s3cret']), { from: { url: `${other.url}/upload` } }), { name: 'TypeError', message: /another origin/ })
+    assert.throws(() => client.uploadFile('/films', new Blob(['s3cret']), { from: { url: `${other.url}/upload` } }), {
+      name: 'TypeError',
+      message: /another origin/,
+    })
     assert.deepEqual(other.received, [])
   })
 })

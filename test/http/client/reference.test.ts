@@ -31,7 +31,8 @@ after(async () => {
   await server.stop()
 })
 
-const waiting = (from: Client) => from.task<typeof wait>('/api/long-running-task', { body: (data) => ({ task: 'wait', data }) })
+const waiting = (from: Client) =>
+  from.task<typeof wait>('/api/long-running-task', { body: (data) => ({ task: 'wait', data }) })
 
 describe('tasks of the reference server', () => {
   test('are followed by events, with progress', async () => {
@@ -71,7 +72,9 @@ describe('tasks of the reference server', () => {
   })
 
   test('run once for one key', async () => {
-    const ids = await Promise.all([1, 2].map(async () => (await waiting(client).submit({ ms: 10 }, { idempotencyKey: 'twice' })).taskId))
+    const ids = await Promise.all(
+      [1, 2].map(async () => (await waiting(client).submit({ ms: 10 }, { idempotencyKey: 'twice' })).taskId),
+    )
     assert.equal(ids[0], ids[1])
   })
 
@@ -88,12 +91,23 @@ describe('tasks of the reference server', () => {
 
   test('reject if their work fails or is rejected', async () => {
     await assert.rejects(waiting(client).run({ ms: 1, fail: true }), { name: 'TaskFailedError', code: 'told_to_fail' })
-    await assert.rejects(waiting(client).run({ ms: -1 }), { name: 'ClientError', status: 400, code: 'invalid_input', details: [{ pointer: '/data/ms', message: 'must be >= 0' }] })
-    await assert.rejects(client.run('/api/long-running-task', { task: 'export-users', data: { role: 'king' } }), { status: 422, code: 'unprocessable' })
+    await assert.rejects(waiting(client).run({ ms: -1 }), {
+      name: 'ClientError',
+      status: 400,
+      code: 'invalid_input',
+      details: [{ pointer: '/data/ms', message: 'must be >= 0' }],
+    })
+    await assert.rejects(client.run('/api/long-running-task', { task: 'export-users', data: { role: 'king' } }), {
+      status: 422,
+      code: 'unprocessable',
+    })
     const stranger = createClient({ baseUrl: server.url })
     await assert.rejects(waiting(stranger).submit({}), { status: 401, code: 'unauthorized' })
     const task = await waiting(client).submit({ ms: 1 })
-    const other = createClient({ baseUrl: server.url, headers: () => Promise.resolve({ authorization: 'Bearer writer-2' }) })
+    const other = createClient({
+      baseUrl: server.url,
+      headers: () => Promise.resolve({ authorization: 'Bearer writer-2' }),
+    })
     await assert.rejects(other.resume(task.toJSON()).result(), { status: 404, code: 'task_not_found' })
   })
 
@@ -114,14 +128,22 @@ describe('tasks of the reference server', () => {
       await new Promise((resolve) => { setTimeout(resolve, 10) })
     }
     const [first] = seen
-    const { type, data } = await verifyCallback<{ words: number }>(first?.body ?? '', first?.headers ?? {}, callbackSecrets(tokens).get('will') ?? '')
+    const { type, data } = await verifyCallback<{ words: number }>(
+      first?.body ?? '',
+      first?.headers ?? {},
+      callbackSecrets(tokens).get('will') ?? '',
+    )
     assert.deepEqual([type, data.taskId, data.result?.words], ['task.completed', task.taskId, 2])
-    await assert.rejects(verifyCallback(first?.body ?? '', first?.headers ?? {}, callbackSecrets(tokens).get('wanda') ?? ''), { code: 'callback_signature_invalid' })
+    await assert.rejects(
+      verifyCallback(first?.body ?? '', first?.headers ?? {}, callbackSecrets(tokens).get('wanda') ?? ''),
+      { code: 'callback_signature_invalid' },
+    )
   })
 })
 
 describe('records of the reference server', () => {
-  const users = (count: number) => Array.from({ length: count }, (_, at) => ({ name: `Newcomer ${at}`, email: `newcomer${at}-${count}@example.com` }))
+  const users = (count: number) =>
+    Array.from({ length: count }, (_, at) => ({ name: `Newcomer ${at}`, email: `newcomer${at}-${count}@example.com` }))
 
   test('are downloaded and uploaded', async () => {
     let count = 0
@@ -173,6 +195,9 @@ describe('the large file of the reference server', () => {
     }
     const second = far.download('/api/files/large-file', { from: first.position })
     for await (const bytes of second) hash.update(bytes)
-    assert.deepEqual([second.received, second.type, hash.digest('hex')], [LARGE_FILE_BYTES, 'application/octet-stream', checksum])
+    assert.deepEqual(
+      [second.received, second.type, hash.digest('hex')],
+      [LARGE_FILE_BYTES, 'application/octet-stream', checksum],
+    )
   })
 })

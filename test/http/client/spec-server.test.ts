@@ -11,7 +11,11 @@ after(() => server.close())
 beforeEach(() => {
   server.intercept = () => false
   server.seen.length = 0
-  client = createClient({ baseUrl: server.url, retry: { baseMs: 5, maxMs: 3000, attempts: 10 }, poll: { baseMs: 5, maxMs: 20 } })
+  client = createClient({
+    baseUrl: server.url,
+    retry: { baseMs: 5, maxMs: 3000, attempts: 10 },
+    poll: { baseMs: 5, maxMs: 20 },
+  })
 })
 
 async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
@@ -25,13 +29,22 @@ describe('the client on a server that implements only SPEC', () => {
     const task = await client.submit('/api/long-running-task', { task: 'x', data: { polls: 3 } })
     assert.equal(task.taskId, 'task-1')
     const statuses: string[] = []
-    assert.deepEqual(await task.result({ onProgress: ({ status }) => { statuses.push(status) } }), { message: 'Task completed.' })
+    assert.deepEqual(
+      await task.result({
+        onProgress: ({ status }) => {
+          statuses.push(status)
+        },
+      }),
+      { message: 'Task completed.' },
+    )
     assert.deepEqual(statuses, ['processing', 'completed'])
     assert.equal(server.seen.filter((line) => line.startsWith('GET')).length, 4)
   })
 
   test('gets a synchronous response', async () => {
-    assert.deepEqual(await client.run('/api/long-running-task', { task: 'x', data: {} }, { background: false }), { message: 'Task completed.' })
+    assert.deepEqual(await client.run('/api/long-running-task', { task: 'x', data: {} }, { background: false }), {
+      message: 'Task completed.',
+    })
   })
 
   test('follows a job', async () => {
@@ -46,12 +59,18 @@ describe('the client on a server that implements only SPEC', () => {
     const saved = JSON.stringify(await client.submit('/api/long-running-task', { task: 'x', data: { polls: 1 } }))
     const other = createClient({ baseUrl: server.url, poll: { baseMs: 5 } })
     assert.deepEqual(await other.resume(saved).result(), { message: 'Task completed.' })
-    await assert.rejects(other.resume({ statusUrl: `${server.url}/api/status/none` }).result(), { status: 404, code: 'http_404', message: 'Task not found.' })
+    await assert.rejects(other.resume({ statusUrl: `${server.url}/api/status/none` }).result(), {
+      status: 404,
+      code: 'http_404',
+      message: 'Task not found.',
+    })
   })
 
   test('sends and reads records', async () => {
     assert.deepEqual(await all(client.records('/bulk-data')), [{ id: 1 }, { id: 2 }])
-    assert.deepEqual(await client.upload('/upload-ndjson', [{ id: 1 }, { id: 2 }, { id: 3 }]), { message: 'Read 3 lines.' })
+    assert.deepEqual(await client.upload('/upload-ndjson', [{ id: 1 }, { id: 2 }, { id: 3 }]), {
+      message: 'Read 3 lines.',
+    })
   })
 })
 
@@ -63,7 +82,9 @@ describe('the client', () => {
       request.socket.destroy()
       return true
     }
-    assert.deepEqual(await client.run('/api/long-running-task', { task: 'x', data: { polls: 2 } }), { message: 'Task completed.' })
+    assert.deepEqual(await client.run('/api/long-running-task', { task: 'x', data: { polls: 2 } }), {
+      message: 'Task completed.',
+    })
     assert.equal(server.seen.length, 8)
   })
 
@@ -75,13 +96,24 @@ describe('the client', () => {
       ids.push(request.headers['last-event-id'] as string | undefined)
       response.writeHead(200, { 'Content-Type': 'text/event-stream' })
       // The beginning of another event is lost with the connection.
-      if (ids.length < 4) response.write(`${event(ids.length, { status: 'processing', progress: { done: ids.length } })}id: 9\ndata: {"sta`, () => setImmediate(() => request.socket.destroy()))
+      if (ids.length < 4)
+        response.write(
+          `${event(ids.length, { status: 'processing', progress: { done: ids.length } })}id: 9\ndata: {"sta`,
+          () => setImmediate(() => request.socket.destroy()),
+        )
       else response.end(event(4, { status: 'completed', result: { message: 'At last.' } }))
       return true
     }
     const heard: (number | undefined)[] = []
     const task = await client.submit('/api/long-running-task', { task: 'x', data: { polls: 0 } })
-    assert.deepEqual(await task.result({ onProgress: ({ progress }) => { heard.push(progress?.done) } }), { message: 'At last.' })
+    assert.deepEqual(
+      await task.result({
+        onProgress: ({ progress }) => {
+          heard.push(progress?.done)
+        },
+      }),
+      { message: 'At last.' },
+    )
     assert.deepEqual(heard, [1, 2, 3, undefined])
     assert.deepEqual(ids, [undefined, '1', '2', '3'])
   })
@@ -91,7 +123,13 @@ describe('the client', () => {
     let restarted: Promise<void> | undefined
     const result = task.result({
       onProgress: ({ status }) => {
-        if (status === 'processing') restarted ??= server.restart(() => new Promise((resolve) => { setTimeout(resolve, 100) }))
+        if (status === 'processing')
+          restarted ??= server.restart(
+            () =>
+              new Promise((resolve) => {
+                setTimeout(resolve, 100)
+              }),
+          )
       },
     })
     assert.deepEqual(await result, { message: 'Task completed.' })
@@ -119,7 +157,12 @@ describe('the client', () => {
       return true
     }
     const found: unknown[] = []
-    await assert.rejects(async () => { for await (const record of client.records('/bulk-data')) found.push(record) }, { name: 'ClientError', code: 'network_error' })
+    await assert.rejects(
+      async () => {
+        for await (const record of client.records('/bulk-data')) found.push(record)
+      },
+      { name: 'ClientError', code: 'network_error' },
+    )
     assert.deepEqual(found, [{ id: 1 }, { id: 2 }])
   })
 

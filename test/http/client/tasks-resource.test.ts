@@ -72,7 +72,12 @@ describe('client.tasks on real handlers', () => {
     for await (const { taskId } of ann.tasks('/tasks', { limit: 2, order: 'oldest' })) found.push(taskId)
     assert.deepEqual(found.toSorted(), submitted.toSorted())
     const years: unknown[] = []
-    for await (const task of ann.tasks<{ year: number }>('/tasks', { limit: 1, status: ['completed'], task: ['report'], from: new Date(0) })) {
+    for await (const task of ann.tasks<{ year: number }>('/tasks', {
+      limit: 1,
+      status: ['completed'],
+      task: ['report'],
+      from: new Date(0),
+    })) {
       if (task.status === 'completed') years.push(task.result.year)
     }
     assert.deepEqual(years.toSorted(), [2021, 2022, 2023])
@@ -156,7 +161,10 @@ describe('the files of a task', () => {
     const now = await task.status()
     const [entry] = now.status === 'completed' ? now.files ?? [] : []
     assert.ok(entry)
-    assert.deepEqual([entry.name, entry.type, entry.url], ['all users.csv', 'text/csv', `/v1/tasks/${task.taskId}/files/all%20users.csv`])
+    assert.deepEqual(
+      [entry.name, entry.type, entry.url],
+      ['all users.csv', 'text/csv', `/v1/tasks/${task.taskId}/files/all%20users.csv`],
+    )
     let cuts = 0
     const cut = (request: IncomingMessage, response: ServerResponse): void => {
       if (!request.url?.includes('/files/') || cuts >= 3) return
@@ -178,6 +186,12 @@ describe('the files of a task', () => {
     assert.deepEqual(positions, positions.toSorted((one, other) => one - other), 'no byte came twice')
     assert.match(await blob.text(), /^0,name of 0\n1,.*\n199999,name of 199999\n$/s)
     assert.equal(await task.file(entry).blob().then(({ size }) => size), entry.size)
-    await assert.rejects(clientOf('bob').resume({ statusUrl: task.statusUrl ?? '' }).file(entry.name).blob(), { status: 404, code: 'file_not_found' })
+    await assert.rejects(
+      clientOf('bob')
+        .resume({ statusUrl: task.statusUrl ?? '' })
+        .file(entry.name)
+        .blob(),
+      { status: 404, code: 'file_not_found' },
+    )
   })
 })

@@ -52,7 +52,9 @@ describe('client.uploadFile', () => {
     const { port, seen } = await start(t, { partBytes: 16_384 })
     for (const content of [new Blob([bytes]), inChunks(bytes, 7001)]) {
       const proxy = await CuttingProxy.to(port, [100, 5000, 60_000, 100, 20_000, 90_000, 100, 50_000])
-      t.after(() => { proxy.close() })
+      t.after(() => {
+        proxy.close()
+      })
       const api = createClient({ baseUrl: `http://127.0.0.1:${proxy.port}/api`, retry })
       assert.deepEqual(await api.uploadFile('/files', content, { chunkBytes: 100_000 }).result(), answer)
       assert.equal(proxy.cuts, 8)
@@ -95,7 +97,12 @@ describe('client.uploadFile', () => {
     const from = JSON.parse(JSON.stringify(second)) as { url: string, total: number }
     const other = createClient({ baseUrl: `${base}/api`, retry })
     const sent: number[] = []
-    const rest = other.uploadFile('/files', inChunks(bytes, 9000), { from, onProgress: (each) => { sent.push(each.sent) } })
+    const rest = other.uploadFile('/files', inChunks(bytes, 9000), {
+      from,
+      onProgress: (each) => {
+        sent.push(each.sent)
+      },
+    })
     assert.deepEqual(await rest.result(), answer)
     assert.deepEqual(sent, [300_000, 500_000])
     assert.throws(() => api.uploadFile('/files', Buffer.from('other'), { from }), /another size/)

@@ -43,7 +43,17 @@ describe('client.upload with resumable', () => {
   test('rejects with the error of the source', async (t) => {
     const { written, client } = await start(t, [])
     const error = new Error('the cursor broke')
-    await assert.rejects(client.upload('/api/files', (function* () { yield {}; throw error })(), { resumable: true }), error)
+    await assert.rejects(
+      client.upload(
+        '/api/files',
+        (function* () {
+          yield {}
+          throw error
+        })(),
+        { resumable: true },
+      ),
+      error,
+    )
     assert.equal(written.length, 0)
   })
 })

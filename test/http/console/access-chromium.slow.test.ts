@@ -55,16 +55,24 @@ async function violations(page: Page): Promise<string[]> {
   await page.evaluate(AXE)
   const { violations: found, passes } = await page.evaluate(() => axe.run({ resultTypes: ['violations'] }))
   assert.ok(passes.length > 20, 'it has looked')
-  return found.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) => `${id}: ${target.join(' ')} ${failureSummary ?? ''}`))
+  return found.flatMap(({ id, nodes }) =>
+    nodes.map(({ target, failureSummary }) => `${id}: ${target.join(' ')} ${failureSummary ?? ''}`),
+  )
 }
 
-const overflow = (page: Page): Promise<number> => page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+const overflow = (page: Page): Promise<number> =>
+  page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 
 describe('accessibility of the console', () => {
   test('axe-core finds no fault in light and dark mode and in a window of 320 pixels, and nothing overflows', async () => {
     // Colours that are on their way to others would be judged.
     const page = await filled({ reducedMotion: 'reduce' })
-    for (const [width, colorScheme] of [[1280, 'light'], [1280, 'dark'], [320, 'dark'], [320, 'light']] as const) {
+    for (const [width, colorScheme] of [
+      [1280, 'light'],
+      [1280, 'dark'],
+      [320, 'dark'],
+      [320, 'light'],
+    ] as const) {
       await page.setViewportSize({ width, height: 800 })
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
       assert.deepEqual(await violations(page), [], `${colorScheme}, ${width} pixels`)
@@ -79,8 +87,12 @@ describe('accessibility of the console', () => {
   })
 
   test('prefers-reduced-motion is obeyed', async () => {
-    const moving = "[...document.querySelectorAll('*')].flatMap((each) => [getComputedStyle(each), getComputedStyle(each, '::-webkit-progress-value')]).filter((style) => style.transitionDuration.split(', ').some((time) => time !== '0s') || style.animationName !== 'none' || style.scrollBehavior === 'smooth').length"
-    const [still, usual] = [await kit.open({ token: null, reducedMotion: 'reduce' }), await kit.open({ token: null, reducedMotion: 'no-preference' })]
+    const moving =
+      "[...document.querySelectorAll('*')].flatMap((each) => [getComputedStyle(each), getComputedStyle(each, '::-webkit-progress-value')]).filter((style) => style.transitionDuration.split(', ').some((time) => time !== '0s') || style.animationName !== 'none' || style.scrollBehavior === 'smooth').length"
+    const [still, usual] = [
+      await kit.open({ token: null, reducedMotion: 'reduce' }),
+      await kit.open({ token: null, reducedMotion: 'no-preference' }),
+    ]
     assert.equal(await still.evaluate(moving), 0)
     assert.ok(await usual.evaluate<number>(moving) > 0)
   })
@@ -136,7 +148,11 @@ describe('the console by keyboard alone', () => {
     await tabTo(page, '[data-rel=next]')
     await page.keyboard.press('Enter')
     await page.locator('#users-state', { hasText: '11 to 20 of' }).waitFor()
-    assert.equal(await page.evaluate("document.activeElement.matches('[data-rel=next]')"), true, 'the focus stays on the button')
+    assert.equal(
+      await page.evaluate("document.activeElement.matches('[data-rel=next]')"),
+      true,
+      'the focus stays on the button',
+    )
     await tabTo(page, '[data-rel=first]', 'Shift+Tab')
     await page.keyboard.press('Enter')
     await page.locator('#users-state', { hasText: '1 to 10 of' }).waitFor()

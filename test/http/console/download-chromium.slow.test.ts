@@ -27,7 +27,9 @@ describe('the download of the console', () => {
     assert.equal(await share(page.locator('#download-bar')), 100)
     assert.deepEqual(await page.locator('#download-verdict .hash').allInnerTexts(), [hashOfFile(), hashOfFile()])
 
-    const [first, second, ...more] = await Promise.all(asked.map(async (request) => ({ sent: request.headers(), status: (await request.response())?.status() })))
+    const [first, second, ...more] = await Promise.all(
+      asked.map(async (request) => ({ sent: request.headers(), status: (await request.response())?.status() })),
+    )
     assert.equal(more.length, 0)
     assert.equal(first?.sent['range'], 'bytes=0-')
     const from = Number(/^bytes=(\d+)-$/.exec(second?.sent['range'] ?? '')?.[1])
@@ -35,7 +37,10 @@ describe('the download of the console', () => {
     assert.match(second?.sent['if-range'] ?? '', /^"large-file-/)
     assert.equal(second?.status, 206)
 
-    const [saved] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Save the file' }).click()])
+    const [saved] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: 'Save the file' }).click(),
+    ])
     const hash = createHash('sha256')
     for await (const bytes of await saved.createReadStream()) hash.update(bytes as Buffer)
     assert.equal(hash.digest('hex'), hashOfFile())
@@ -72,7 +77,9 @@ describe('the download of the console', () => {
     await page.getByRole('button', { name: 'Start', exact: true }).click()
     await between(page, '#download-bar', 1, 100)
     await page.getByRole('button', { name: 'Pause' }).click()
-    await page.route('**/api/files/large-file', (route) => route.fulfill({ ...OTHER, status: 200, headers: { etag: '"x"', 'content-length': '5' } }))
+    await page.route('**/api/files/large-file', (route) =>
+      route.fulfill({ ...OTHER, status: 200, headers: { 'etag': '"x"', 'content-length': '5' } }),
+    )
     await page.getByRole('button', { name: 'Resume' }).click()
     await page.locator('#download-verdict .hash').waitFor()
     assert.equal(await page.locator('#download-verdict .hash').innerText(), otherHash)

@@ -29,7 +29,10 @@ function consoleOf(isOperator = true) {
   return { tasks, handler }
 }
 
-async function jsonOf(url: string, init?: RequestInit): Promise<any> {
+/** JSON whose properties the tests read. */
+type Fields = ReturnType<typeof JSON.parse>
+
+async function jsonOf(url: string, init?: RequestInit): Promise<Fields> {
   const response = await fetch(url, init)
   assert.equal(response.status, 200, `${url}: ${response.status}`)
   return response.json()

@@ -9,9 +9,14 @@ import { listen } from '../../kit/listen.js'
 const kit = useConsole()
 
 /** Returns the figures of the view, by status. */
-const counts = (page: Page): Promise<Record<string, string>> => page.locator('#operator-counts > div').evaluateAll((cells) => (
-  Object.fromEntries(cells.map((cell) => [cell.querySelector('dt')?.textContent ?? '', cell.querySelector('dd')?.textContent ?? '']))
-))
+const counts = (page: Page): Promise<Record<string, string>> =>
+  page
+    .locator('#operator-counts > div')
+    .evaluateAll((cells) =>
+      Object.fromEntries(
+        cells.map((cell) => [cell.querySelector('dt')?.textContent ?? '', cell.querySelector('dd')?.textContent ?? '']),
+      ),
+    )
 
 describe('the view of the operator', () => {
   test('shows the tasks of all owners as figures and pages, filtered by status and owner', async () => {
@@ -52,7 +57,8 @@ describe('the view of the operator', () => {
       await page.locator('#operator-tasks td').first().waitFor()
       while (await failed.count() === 0) {
         await Promise.all([
-          page.waitForResponse(/\/admin\/tasks/), page.locator('#operator').getByRole('button', { name: 'Refresh' }).click(),
+          page.waitForResponse(/\/admin\/tasks/),
+          page.locator('#operator').getByRole('button', { name: 'Refresh' }).click(),
         ])
       }
       const words = (await failed.innerText()).replaceAll(/\s+/g, ' ')
@@ -67,13 +73,17 @@ describe('the view of the operator', () => {
     const [ann, bob] = [kit.newToken(), kit.newToken()]
     const [owner, other] = [ann.replace('own', 'owner'), bob.replace('own', 'owner')]
     const running = await kit.submit(ann, 'wait', { ms: 60_000 })
-    const failed = [await kit.submitAndWait(ann, 'wait', { ms: 0, fail: true }), await kit.submitAndWait(bob, 'wait', { ms: 0, fail: true })]
+    const failed = [
+      await kit.submitAndWait(ann, 'wait', { ms: 0, fail: true }),
+      await kit.submitAndWait(bob, 'wait', { ms: 0, fail: true }),
+    ]
     const page = await kit.open({ token: 'demo-admin' })
     await page.getByLabel('Owner', { exact: true }).fill(owner)
     await page.keyboard.press('Enter')
     const row = (id: string) => page.locator('#operator-tasks tr', { hasText: id.slice(0, 6) })
     const status = (token: string, id: string) => kit.ask(token, 'GET', `/api/status/${id}`)
-    const bodyOf = async (token: string, id: string) => await (await status(token, id)).json() as { status: string, attempt: number }
+    const bodyOf = async (token: string, id: string) =>
+      (await (await status(token, id)).json()) as { status: string; attempt: number }
     await row(running).getByRole('button', { name: 'Cancel' }).click()
     await row(running).getByText('cancelled').waitFor()
     assert.equal((await bodyOf(ann, running)).status, 'cancelled')
@@ -83,7 +93,8 @@ describe('the view of the operator', () => {
     assert.equal((await status(ann, running)).status, 404)
     const [first = '', second = ''] = failed
     await row(first).getByRole('button', { name: `Retry wait ${first.slice(0, 6)}`, exact: true }).click()
-    while ((await bodyOf(ann, first)).attempt !== 2 || (await bodyOf(ann, first)).status !== 'failed') await page.waitForTimeout(50)
+    while ((await bodyOf(ann, first)).attempt !== 2 || (await bodyOf(ann, first)).status !== 'failed')
+      await page.waitForTimeout(50)
     await page.getByLabel('Owner', { exact: true }).fill(other)
     await page.keyboard.press('Enter')
     await row(second).getByRole('button', { name: `Retry all failed wait of ${other}` }).click()
@@ -97,7 +108,8 @@ describe('the view of the operator', () => {
     await row(first).getByRole('button', { name: 'Retry all failed wait', exact: true }).click()
     await page.getByRole('dialog').getByText(/^Retry \d+ failed tasks wait of all owners\?$/).waitFor()
     await agree(page, 'Retry all')
-    while ((await bodyOf(ann, first)).attempt !== 3 || (await bodyOf(bob, second)).attempt !== 3) await page.waitForTimeout(50)
+    while ((await bodyOf(ann, first)).attempt !== 3 || (await bodyOf(bob, second)).attempt !== 3)
+      await page.waitForTimeout(50)
   })
 
   test('is closed to everybody but operators, in the page and on the server', async () => {
@@ -105,7 +117,8 @@ describe('the view of the operator', () => {
     await page.getByText('This view needs a token with the role admin.').waitFor()
     assert.equal(await page.locator('#operator-view').isVisible(), false)
     for (const path of ['/admin/overview', '/admin/pools', '/admin/tasks']) {
-      for (const token of ['demo-reader', 'demo-writer']) assert.equal((await kit.ask(token, 'GET', path)).status, 403, path)
+      for (const token of ['demo-reader', 'demo-writer'])
+        assert.equal((await kit.ask(token, 'GET', path)).status, 403, path)
       assert.equal((await kit.ask('nobody', 'GET', path)).status, 401, path)
     }
     await page.getByRole('button', { name: 'demo-admin' }).click()

@@ -22,7 +22,10 @@ describe('tokens of the console', () => {
     await page.getByRole('button', { name: 'demo-reader' }).click()
     await page.locator('#session-state.good', { hasText: 'demo-reader' }).waitFor()
     assert.equal(await page.getByRole('button', { name: 'demo-reader' }).getAttribute('aria-pressed'), 'true')
-    assert.deepEqual(await page.evaluate('[sessionStorage.getItem("longhaul.token"), localStorage.length, document.cookie]'), ['demo-reader', 0, ''])
+    assert.deepEqual(
+      await page.evaluate('[sessionStorage.getItem("longhaul.token"), localStorage.length, document.cookie]'),
+      ['demo-reader', 0, ''],
+    )
     await page.reload()
     await page.locator('#users-table td').first().waitFor()
     await page.getByRole('button', { name: 'Submit the task' }).click()
@@ -50,7 +53,9 @@ describe('the content security policy of the page', () => {
       while (new Set(seen).size < 5 && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 10))
       return [...new Set(seen)].sort()
     })()`)
-    assert.deepEqual(blocked, ['connect-src', 'img-src', 'require-trusted-types-for', 'style-src-attr', 'trusted types'])
+    assert.deepEqual(blocked, [
+      'connect-src', 'img-src', 'require-trusted-types-for', 'style-src-attr', 'trusted types',
+    ])
     // That is what it was about.
     const expected = kit.problems.splice(0)
     const about = /Content Security Policy|requires 'TrustedHTML'|^request to https:\/\/other\.example\/x\.png$/

@@ -1,4 +1,5 @@
-// The console of the reference server: uploads, bulk requests, users and versions, as somebody with a browser meets them.
+// The console of the reference server: uploads, bulk requests, users and versions, as somebody with
+// a browser meets them.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
@@ -11,7 +12,11 @@ const FAILED = [['2', 'line_malformed'], ['3', 'line_not_object'], ['4', 'record
 
 async function failedLines(page: Page): Promise<string[][]> {
   await page.locator('#upload-lines tbody tr').first().waitFor()
-  return page.locator('#upload-lines tbody tr').evaluateAll((rows) => rows.map((row) => [row.querySelector('td')?.textContent ?? '', row.querySelector('code')?.textContent ?? '']))
+  return page
+    .locator('#upload-lines tbody tr')
+    .evaluateAll((rows) =>
+      rows.map((row) => [row.querySelector('td')?.textContent ?? '', row.querySelector('code')?.textContent ?? '']),
+    )
 }
 
 describe('the NDJSON upload of the console', () => {
@@ -30,11 +35,15 @@ describe('the NDJSON upload of the console', () => {
 
   test('takes a file that is picked or dropped', async () => {
     const page = await kit.open()
-    await page.getByLabel('NDJSON file').setInputFiles({ name: 'users.ndjson', mimeType: 'application/x-ndjson', buffer: Buffer.from(LINES) })
+    await page
+      .getByLabel('NDJSON file')
+      .setInputFiles({ name: 'users.ndjson', mimeType: 'application/x-ndjson', buffer: Buffer.from(LINES) })
     await page.getByRole('button', { name: 'Upload the file' }).click()
     assert.deepEqual(await failedLines(page), FAILED)
 
-    const dropped = await page.evaluateHandle('(() => { const all = new DataTransfer(); all.items.add(new File([\'{"id": 3, "name": "Dropped"}\\n7\\n\'], "dropped.ndjson")); return all })()')
+    const dropped = await page.evaluateHandle(
+      '(() => { const all = new DataTransfer(); all.items.add(new File([\'{"id": 3, "name": "Dropped"}\\n7\\n\'], "dropped.ndjson")); return all })()',
+    )
     await page.dispatchEvent('#drop', 'dragover', { dataTransfer: dropped })
     assert.match(await page.locator('#drop').getAttribute('class') ?? '', /over/)
     await page.dispatchEvent('#drop', 'drop', { dataTransfer: dropped })
@@ -44,7 +53,9 @@ describe('the NDJSON upload of the console', () => {
     assert.doesNotMatch(await page.locator('#drop').getAttribute('class') ?? '', /over/)
     await page.locator('#users-table', { hasText: 'Dropped' }).waitFor()
     // A file that misses the zone does not take the page away.
-    const kept = await page.evaluate("(() => { const event = new DragEvent('drop', { bubbles: true, cancelable: true }); document.body.dispatchEvent(event); return event.defaultPrevented })()")
+    const kept = await page.evaluate(
+      "(() => { const event = new DragEvent('drop', { bubbles: true, cancelable: true }); document.body.dispatchEvent(event); return event.defaultPrevented })()",
+    )
     assert.equal(kept, true)
   })
 
@@ -83,24 +94,33 @@ describe('the NDJSON upload of the console', () => {
   })
 })
 
-const marks = (page: Page): Promise<string[]> => page.locator('.mark').evaluateAll((all) => all.map((mark) => mark.textContent ?? ''))
+const marks = (page: Page): Promise<string[]> =>
+  page.locator('.mark').evaluateAll((all) => all.map((mark) => mark.textContent ?? ''))
 
 describe('the bulk create of the console', () => {
   test('marks each item, and does not send created items again', async () => {
     const page = await kit.open()
     const bodies: unknown[] = []
-    page.on('request', (request) => { if (request.url().endsWith('/api/users/bulk')) bodies.push(request.postDataJSON()) })
+    page.on('request', (request) => {
+      if (request.url().endsWith('/api/users/bulk')) bodies.push(request.postDataJSON())
+    })
     await page.locator('#bulk-example').click()
     await page.getByRole('button', { name: 'Create them' }).click()
     await page.locator('#bulk-report', { hasText: '207: 1 created, 3 refused.' }).waitFor()
     const [made = '', ...refused] = await marks(page)
     assert.match(made, /^✓ 201 created with the id \d+$/)
-    assert.deepEqual(refused.map((mark) => mark.slice(0, mark.indexOf(' ', 7))), ['✗ 400 invalid_input', '✗ 409 duplicate_item', '✗ 409 conflict'])
+    assert.deepEqual(
+      refused.map((mark) => mark.slice(0, mark.indexOf(' ', 7))),
+      ['✗ 400 invalid_input', '✗ 409 duplicate_item', '✗ 409 conflict'],
+    )
 
     // The field is marked, says why, and has the focus.
     const email = page.getByRole('group', { name: 'User 2' }).getByLabel('email')
     assert.equal(await email.getAttribute('aria-invalid'), 'true')
-    assert.equal(await page.locator(`#${await email.getAttribute('aria-describedby') ?? ''}`).innerText(), '/email is required')
+    assert.equal(
+      await page.locator(`#${(await email.getAttribute('aria-describedby')) ?? ''}`).innerText(),
+      '/email is required',
+    )
     assert.equal(await email.evaluate((input) => input === input.ownerDocument.activeElement), true)
 
     await email.fill('somebody@else.example')
@@ -111,7 +131,13 @@ describe('the bulk create of the console', () => {
     assert.deepEqual(bodies.map((users) => (users as unknown[]).length), [4, 3, 2])
 
     for (const place of [4, 3]) await page.getByRole('button', { name: `Remove user ${place}` }).click()
-    assert.equal(await page.getByRole('group', { name: 'User 2' }).getByRole('button').evaluate((button) => button === button.ownerDocument.activeElement), true)
+    assert.equal(
+      await page
+        .getByRole('group', { name: 'User 2' })
+        .getByRole('button')
+        .evaluate((button) => button === button.ownerDocument.activeElement),
+      true,
+    )
     await page.getByRole('button', { name: 'Add a user' }).click()
     const third = page.getByRole('group', { name: 'User 3' })
     await third.getByLabel('email').fill('third@else.example')
@@ -136,7 +162,7 @@ describe('the users of the console', () => {
     const page = await kit.open({ token: 'demo-reader' })
     const now = page.locator('#users-state')
     const button = (name: string): Locator => page.locator('#users .pager').getByRole('button', { name })
-    const off = async (): Promise<string[]> => (await page.locator('#users .pager [aria-disabled=true]').allInnerTexts())
+    const off = async (): Promise<string[]> => await page.locator('#users .pager [aria-disabled=true]').allInnerTexts()
     await now.filter({ hasText: /^1 to 10 of 1,2\d\d users\.$/ }).waitFor()
     assert.equal(await page.locator('#users-table tbody tr').count(), 10)
     assert.deepEqual(await off(), ['Previous'])
@@ -162,8 +188,17 @@ describe('the versions of the console', () => {
     const page = await kit.open({ token: 'demo-reader', locale: 'en-GB', timezoneId: 'Pacific/Auckland' })
     const rows = page.locator('#versions-table tbody tr')
     await rows.nth(1).waitFor()
-    assert.deepEqual(await rows.nth(0).locator('time').evaluateAll((times) => times.map((time) => time.getAttribute('datetime'))), ['2026-07-01T00:00:00.000Z', '2027-06-30T23:59:59.000Z'])
-    assert.match(await rows.nth(0).innerText(), /^\/v1\/users\s+deprecated\s+since 1 July 2026\s+30 June 2027\s+(\d+ days? left|is over)\s+then \/v2\/users\s+\{"id":1,"name":/)
+    assert.deepEqual(
+      await rows
+        .nth(0)
+        .locator('time')
+        .evaluateAll((times) => times.map((time) => time.getAttribute('datetime'))),
+      ['2026-07-01T00:00:00.000Z', '2027-06-30T23:59:59.000Z'],
+    )
+    assert.match(
+      await rows.nth(0).innerText(),
+      /^\/v1\/users\s+deprecated\s+since 1 July 2026\s+30 June 2027\s+(\d+ days? left|is over)\s+then \/v2\/users\s+\{"id":1,"name":/,
+    )
     assert.match(await rows.nth(1).innerText(), /^\/v2\/users\s+current\s+not planned\s+\{"id":1,.*"role":"admin"\}$/s)
   })
 })

@@ -14,12 +14,15 @@ import { useReference, type Answer } from '../kit/reference.js'
 
 const server = useReference()
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8'
-const open = (method: string, path: string, headers: Record<string, string> = {}): Promise<Answer> => server.ask(method, path, { token: null, headers })
+const open = (method: string, path: string, headers: Record<string, string> = {}): Promise<Answer> =>
+  server.ask(method, path, { token: null, headers })
 
 /** Sends path and Host as they are; `fetch` has its own mind about both. */
 async function raw(path: string, headers: Record<string, string> = {}): Promise<{ status: number, text: string }> {
   const { port } = new URL(server.url)
-  const [answer] = await once(request({ port, host: '127.0.0.1', path, headers }).end(), 'response') as [IncomingMessage]
+  const [answer] = (await once(request({ port, host: '127.0.0.1', path, headers }).end(), 'response')) as [
+    IncomingMessage,
+  ]
   return { status: answer.statusCode ?? 0, text: await readText(answer) }
 }
 
@@ -33,18 +36,27 @@ const sourceOf = (name: string): string => readFileSync(PLACES.get(name) ?? '', 
 
 describe('the front page', () => {
   test('is the console for a browser, an overview for a client that accepts text, and a 406 for others', async () => {
-    const [browser, anything, text, json] = await Promise.all([BROWSER, '*/*', 'text/plain', 'application/json'].map((accept) => open('GET', '/', { accept })))
+    const [browser, anything, text, json] = await Promise.all(
+      [BROWSER, '*/*', 'text/plain', 'application/json'].map((accept) => open('GET', '/', { accept })),
+    )
     assert.equal(browser?.headers.get('content-type'), 'text/html; charset=utf-8')
     assert.match(browser.text, /^<!doctype html>/)
     assert.equal(anything?.text, browser.text)
     assert.equal(text?.headers.get('content-type'), 'text/plain; charset=utf-8')
     assert.equal(json?.status, 406)
-    const { paths } = (await open('GET', '/openapi.json')).json as { paths: Record<string, Record<string, { summary: string }>> }
+    const { paths } = (await open('GET', '/openapi.json')).json as {
+      paths: Record<string, Record<string, { summary: string }>>
+    }
     for (const [path, item] of Object.entries(paths)) {
       for (const [method, { summary }] of Object.entries(item)) {
         if (method === 'head' || method === 'options') continue
         const route = `${method.toUpperCase()} ${path}`
-        assert.ok(browser.text.includes(`<code>${route}</code></td><td>${summary.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}<`), route)
+        assert.ok(
+          browser.text.includes(
+            `<code>${route}</code></td><td>${summary.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}<`,
+          ),
+          route,
+        )
         assert.ok(text.text.split('\n').some((line) => line.startsWith(`  ${route} `) && line.endsWith(summary)), route)
       }
     }
@@ -56,9 +68,15 @@ describe('the front page', () => {
 
   test('may load only its own files and nothing inline, and may be in no frame', async () => {
     const { headers, text } = await open('GET', '/', { accept: BROWSER })
-    assert.equal(headers.get('content-security-policy'), "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-      + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
-    assert.deepEqual(['x-content-type-options', 'referrer-policy', 'cross-origin-opener-policy'].map((name) => headers.get(name)), ['nosniff', 'no-referrer', 'same-origin'])
+    assert.equal(
+      headers.get('content-security-policy'),
+      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    )
+    assert.deepEqual(
+      ['x-content-type-options', 'referrer-policy', 'cross-origin-opener-policy'].map((name) => headers.get(name)),
+      ['nosniff', 'no-referrer', 'same-origin'],
+    )
     assert.equal(headers.get('link'), '</openapi.json>; rel="service-desc"; type="application/json"')
     assert.doesNotMatch(text, /<style|<script>| on[a-z]+=| style=|(?:src|href)="(?:https?:)?\/\//)
   })
@@ -71,14 +89,20 @@ describe('the front page', () => {
     assert.equal(whole.headers.get('vary'), 'Accept-Encoding, Accept, Host')
     const known = { 'accept-encoding': 'identity', 'if-none-match': etag }
     const again = await open('GET', '/', { accept: BROWSER, ...known })
-    assert.deepEqual([again.status, again.text, again.headers.get('etag'), again.headers.get('vary')], [304, '', etag, 'Accept-Encoding, Accept, Host'])
+    assert.deepEqual(
+      [again.status, again.text, again.headers.get('etag'), again.headers.get('vary')],
+      [304, '', etag, 'Accept-Encoding, Accept, Host'],
+    )
     assert.equal((await open('GET', '/', { accept: 'text/plain', ...known })).status, 200)
     assert.equal((await raw('/', { accept: BROWSER, ...known, host: 'other.example' })).status, 200)
 
     const packed = await open('GET', '/', { 'accept': BROWSER, 'accept-encoding': 'br' })
     assert.deepEqual([packed.headers.get('content-encoding'), packed.text], ['br', whole.text])
     const head = await open('HEAD', '/', { 'accept': BROWSER, 'accept-encoding': 'identity' })
-    assert.deepEqual([head.status, head.text, head.headers.get('content-length')], [200, '', String(Buffer.byteLength(whole.text))])
+    assert.deepEqual(
+      [head.status, head.text, head.headers.get('content-length')],
+      [200, '', String(Buffer.byteLength(whole.text))],
+    )
     const part = await open('GET', '/', { accept: BROWSER, range: 'bytes=0-14' })
     assert.deepEqual([part.status, part.text], [206, '<!doctype html>'])
     const options = await open('OPTIONS', '/')
@@ -87,7 +111,10 @@ describe('the front page', () => {
   })
 
   test('contains nothing that a client puts into the Host field', async () => {
-    assert.match((await raw('/', { host: 'api.example:8080' })).text, / http:\/\/api\.example:8080\/api\/long-running-task</)
+    assert.match(
+      (await raw('/', { host: 'api.example:8080' })).text,
+      / http:\/\/api\.example:8080\/api\/long-running-task</,
+    )
     for (const host of ['x"><script>alert(1)</script>', "a' b", '$&', '\xe9']) {
       const { status, text } = await raw('/', { accept: BROWSER, host })
       assert.ok(status === 400 || text.includes('http://127.0.0.1:3000/api/long-running-task'), host)
@@ -102,10 +129,16 @@ describe('the files of the console', () => {
     for (const name of [...FILES, 'longhaul-client.js']) {
       const { status, headers, text } = await open('GET', `/console/${name}`, { 'accept-encoding': 'identity' })
       assert.equal(status, 200, name)
-      assert.match(headers.get('content-type') ?? '', name.endsWith('.js') ? /^text\/javascript/ : name.endsWith('.css') ? /^text\/css/ : /^image\/svg\+xml/)
+      assert.match(
+        headers.get('content-type') ?? '',
+        name.endsWith('.js') ? /^text\/javascript/ : name.endsWith('.css') ? /^text\/css/ : /^image\/svg\+xml/,
+      )
       assert.deepEqual([headers.get('cache-control'), headers.get('x-content-type-options')], ['no-cache', 'nosniff'])
       assert.match(headers.get('content-security-policy') ?? '', /^default-src 'none'/)
-      const again = await open('GET', `/console/${name}`, { 'accept-encoding': 'identity', 'if-none-match': headers.get('etag') ?? '' })
+      const again = await open('GET', `/console/${name}`, {
+        'accept-encoding': 'identity',
+        'if-none-match': headers.get('etag') ?? '',
+      })
       assert.deepEqual([again.status, again.text], [304, ''], name)
       if (FILES.includes(name)) assert.equal(text, sourceOf(name))
     }
@@ -120,12 +153,19 @@ describe('the files of the console', () => {
     for (const name of FILES.filter((each) => !each.endsWith('.svg'))) {
       const source = sourceOf(name)
       assert.doesNotMatch(source, /https?:\/\/|innerHTML|outerHTML|insertAdjacentHTML|\beval\(|document\.write/, name)
-      for (const [, imported] of source.matchAll(/from '([^']+)'/g)) assert.ok(FILES.includes(imported?.slice(2) ?? '') || imported === './longhaul-client.js', `${name} imports ${imported ?? ''}`)
+      for (const [, imported] of source.matchAll(/from '([^']+)'/g))
+        assert.ok(
+          FILES.includes(imported?.slice(2) ?? '') || imported === './longhaul-client.js',
+          `${name} imports ${imported ?? ''}`,
+        )
     }
   })
 
   test('are the only ones that are served, and no path leads outside', async () => {
-    for (const name of ['page.html', 'tasks.html', 'upload.html', 'overview.txt', 'none.js', '..%2fauth.ts', '%2e%2e', '.git', 'Dom.js', 'dom.js.map', '../auth.ts', '..', 'style.css%00.js', '']) {
+    for (const name of [
+      'page.html', 'tasks.html', 'upload.html', 'overview.txt', 'none.js', '..%2fauth.ts', '%2e%2e', '.git', 'Dom.js',
+      'dom.js.map', '../auth.ts', '..', 'style.css%00.js', '',
+    ]) {
       const { status, text } = await raw(`/console/${name}`)
       assert.ok(status === 404 || status === 400, `${name}: ${status}`)
       assert.doesNotMatch(text, /doctype|import/)

@@ -66,7 +66,9 @@ describe('the filters of the task list', () => {
     await kit.submit(token, 'wait', { ms: 60_000 })
     const page = await kit.open({ token })
     await says(page, '4 tasks')
-    const [status, kind, created] = ['Status', 'Kind', 'Created'].map((label) => page.getByLabel(label, { exact: true }))
+    const [status, kind, created] = ['Status', 'Kind', 'Created'].map((label) =>
+      page.getByLabel(label, { exact: true }),
+    )
     await status?.selectOption('failed')
     await says(page, 'Page 1: 1 task,')
     assert.equal(await page.locator('.badge').first().innerText(), 'failed')

@@ -9,7 +9,9 @@ describe('tasks in the console', () => {
   test('show their progress by events, and their result', async () => {
     const page = await kit.open()
     const asked: (string | undefined)[] = []
-    page.on('request', (request) => { if (request.url().includes('/api/status/')) asked.push(request.headers()['accept']) })
+    page.on('request', (request) => {
+      if (request.url().includes('/api/status/')) asked.push(request.headers()['accept'])
+    })
     const row = await submitWait(page, 4)
     await between(page, '.task progress', 5, 95)
     await state(row, 'completed')
@@ -55,7 +57,10 @@ describe('tasks in the console', () => {
     await page.getByRole('button', { name: 'Submit the task' }).click()
     const refused = page.locator('#task-error .error')
     await refused.waitFor()
-    assert.match(await refused.innerText(), /^unprocessable \(422\) There is no user with this role\.\s+\/data\/role must be one of admin, editor, viewer$/)
+    assert.match(
+      await refused.innerText(),
+      /^unprocessable \(422\) There is no user with this role\.\s+\/data\/role must be one of admin, editor, viewer$/,
+    )
 
     await page.locator('#task-role').fill('admin')
     await page.getByRole('button', { name: 'Submit the task' }).click()
@@ -80,7 +85,13 @@ describe('tasks in the console', () => {
 
   test('show a story once if it is watched again', async () => {
     const page = await kit.open()
-    await page.route('**/api/status/*', (route) => route.fulfill({ status: 400, contentType: 'application/json', body: '{"error": "Not like this.", "code": "made_up"}' }))
+    await page.route('**/api/status/*', (route) =>
+      route.fulfill({
+        status: 400,
+        contentType: 'application/json',
+        body: '{"error": "Not like this.", "code": "made_up"}',
+      }),
+    )
     await page.getByLabel('Task', { exact: true }).selectOption('tell')
     await page.getByRole('button', { name: 'Submit the task' }).click()
     const row = page.locator('.task')
@@ -88,7 +99,10 @@ describe('tasks in the console', () => {
     await page.unroute('**/api/status/*')
     await row.getByRole('button', { name: 'Watch again' }).click()
     await row.locator('.words', { hasText: 'and told one word after the other' }).waitFor()
-    assert.match(await row.locator('.words').innerText(), /^A client asked for a long story\. The server did not let it wait: it accepted the task, and told one word/)
+    assert.match(
+      await row.locator('.words').innerText(),
+      /^A client asked for a long story\. The server did not let it wait: it accepted the task, and told one word/,
+    )
     await state(row, 'completed')
     assert.equal(await row.locator('.words').isVisible(), false)
   })

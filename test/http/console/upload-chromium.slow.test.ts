@@ -36,7 +36,8 @@ async function choose(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Upload the file' }).click()
 }
 const button = (page: Page, name: string) => page.locator('#sending').getByRole('button', { name })
-const state = (page: Page, text: string | RegExp): Promise<void> => page.locator('#sending-state', { hasText: text }).waitFor()
+const state = (page: Page, text: string | RegExp): Promise<void> =>
+  page.locator('#sending-state', { hasText: text }).waitFor()
 
 /** The PATCH requests of a page, and a way to hold the one of a number. */
 async function holding(page: Page, number: number) {
@@ -56,7 +57,8 @@ async function holding(page: Page, number: number) {
   return { patches, held, release }
 }
 
-const offsets = (patches: readonly Request[]): number[] => patches.map((each) => Number(each.headers()['upload-offset']))
+const offsets = (patches: readonly Request[]): number[] =>
+  patches.map((each) => Number(each.headers()['upload-offset']))
 
 describe('the upload of a file in the console', () => {
   test('is paused and resumed from the keyboard, at the byte that the server has', async () => {
@@ -136,7 +138,10 @@ describe('the upload of a file in the console', () => {
       const { violations, passes } = await page.evaluate(() => axe.run({ resultTypes: ['violations'] }))
       assert.deepEqual(violations.map(({ id }) => id), [], `${colorScheme}, ${width} pixels`)
       assert.ok(passes.length > 20, 'it has looked')
-      assert.equal(await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth'), 0)
+      assert.equal(
+        await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth'),
+        0,
+      )
     }
     release()
     await button(page, 'Cancel the upload').click()

@@ -49,7 +49,13 @@ describe('following tasks in the console', () => {
 
   test('a task that could not be watched is watched again on request', async () => {
     const page = await kit.open()
-    await page.route('**/api/status/*', (route) => route.fulfill({ status: 400, contentType: 'application/json', body: '{"error": "Not like this.", "code": "made_up"}' }))
+    await page.route('**/api/status/*', (route) =>
+      route.fulfill({
+        status: 400,
+        contentType: 'application/json',
+        body: '{"error": "Not like this.", "code": "made_up"}',
+      }),
+    )
     const row = await submitWait(page, 3)
     await row.locator('.error', { hasText: 'made_up (400) Not like this.' }).waitFor()
     await page.unroute('**/api/status/*')
@@ -67,7 +73,9 @@ describe('following tasks in the console', () => {
     for (const at of [0, 4, 8]) await state(page.locator('.task').nth(at), 'cancelled')
     // Those that had no stream of their own are looked at all the same.
     for (const at of [1, 7]) await state(page.locator('.task').nth(at), 'running')
-    await page.evaluate("document.querySelectorAll('.task button:not([hidden])[aria-label^=Cancel]').forEach((button) => button.click())")
+    await page.evaluate(
+      "document.querySelectorAll('.task button:not([hidden])[aria-label^=Cancel]').forEach((button) => button.click())",
+    )
     await page.locator('.badge.cancelled').nth(8).waitFor()
   })
 })

@@ -26,7 +26,10 @@ async function tree(t: TestContext, options: FolderSourceOptions = {}): Promise<
   await mkdir(join(root, 'deep/er'), { recursive: true })
   await mkdir(join(root, '.git'))
   await mkdir(outside)
-  const files = ['root/a.txt', 'root/deep/er/b.json', 'root/ä €.csv', 'root/.env', 'root/.git/config', 'outside/secret.txt', 'root/..odd', 'root/50%.txt']
+  const files = [
+    'root/a.txt', 'root/deep/er/b.json', 'root/ä €.csv', 'root/.env', 'root/.git/config',
+    'outside/secret.txt', 'root/..odd', 'root/50%.txt',
+  ]
   for (const file of files) await writeFile(join(base, file), `<${file}>`)
   await symlink(outside, join(root, 'out'))
   await symlink(join(outside, 'secret.txt'), join(root, 'secret.txt'))
@@ -49,8 +52,18 @@ describe('a folder', () => {
     assert.equal((await ask(port, 'GET', '/files/deep/er/b.json')).headers['content-type'], 'application/json')
     assert.equal((await ask(port, 'GET', '/files/%C3%A4%20%E2%82%AC.csv')).body, '<root/ä €.csv>')
     assert.equal((await ask(port, 'GET', '/files/50%25.txt')).body, '<root/50%.txt>')
-    assert.equal((await ask(port, 'GET', '/files/a.txt', { headers: { 'if-none-match': answer.headers.etag } })).status, 304)
-    assert.equal((await ask(port, 'GET', '/files/a.txt', { headers: { range: 'bytes=-2', 'if-range': answer.headers['last-modified'] } })).body, 't>')
+    assert.equal(
+      (await ask(port, 'GET', '/files/a.txt', { headers: { 'if-none-match': answer.headers.etag } })).status,
+      304,
+    )
+    assert.equal(
+      (
+        await ask(port, 'GET', '/files/a.txt', {
+          headers: { 'range': 'bytes=-2', 'if-range': answer.headers['last-modified'] },
+        })
+      ).body,
+      't>',
+    )
     assert.equal((await ask(port, 'HEAD', '/files/a.txt')).headers['content-length'], '12')
     assert.equal((await ask(port, 'PUT', '/files/a.txt')).status, 405)
   })
@@ -59,12 +72,41 @@ describe('a folder', () => {
     const { status } = await tree(t, { hidden: true, symlinks: 'inside' })
     assert.equal(await status('/files/a.txt'), 200)
     const targets = [
-      '/files/../outside/secret.txt', '/files/deep/../../outside/secret.txt', '/files/%2e%2e/outside/secret.txt', '/files/..%2foutside%2fsecret.txt',
-      '/files/%2e%2e%2foutside%2fsecret.txt', '/files/..%5coutside%5csecret.txt', '/files/..\\outside\\secret.txt', '/files//etc/passwd', '/files/%2fetc%2fpasswd',
-      '/files/%252e%252e/outside/secret.txt', '/files/./a.txt', '/files/deep/../a.txt', '/files/a.txt%00', '/files/a.txt%00.json', '/files/%00',
-      '/files/a.txt/', '/files/a.txt/.', '/files/a.txt/b', '/files//a.txt', '/files/deep//er/b.json', '/files/', '/files', '/files/deep', '/files/deep/', '/filesa.txt',
-      '/files/out/secret.txt', '/files/secret.txt', '/files/loop', `/files/${'x'.repeat(300)}`, `/files/${'x/'.repeat(3000)}y`, '/files/none.txt',
-      '/files/%c0%ae%c0%ae/outside/secret.txt', '/files/..;/outside/secret.txt', '/files/~root', 'http://x/files/../outside/secret.txt',
+      '/files/../outside/secret.txt',
+      '/files/deep/../../outside/secret.txt',
+      '/files/%2e%2e/outside/secret.txt',
+      '/files/..%2foutside%2fsecret.txt',
+      '/files/%2e%2e%2foutside%2fsecret.txt',
+      '/files/..%5coutside%5csecret.txt',
+      '/files/..\\outside\\secret.txt',
+      '/files//etc/passwd',
+      '/files/%2fetc%2fpasswd',
+      '/files/%252e%252e/outside/secret.txt',
+      '/files/./a.txt',
+      '/files/deep/../a.txt',
+      '/files/a.txt%00',
+      '/files/a.txt%00.json',
+      '/files/%00',
+      '/files/a.txt/',
+      '/files/a.txt/.',
+      '/files/a.txt/b',
+      '/files//a.txt',
+      '/files/deep//er/b.json',
+      '/files/',
+      '/files',
+      '/files/deep',
+      '/files/deep/',
+      '/filesa.txt',
+      '/files/out/secret.txt',
+      '/files/secret.txt',
+      '/files/loop',
+      `/files/${'x'.repeat(300)}`,
+      `/files/${'x/'.repeat(3000)}y`,
+      '/files/none.txt',
+      '/files/%c0%ae%c0%ae/outside/secret.txt',
+      '/files/..;/outside/secret.txt',
+      '/files/~root',
+      'http://x/files/../outside/secret.txt',
     ]
     for (const target of targets) assert.match(String(await status(target)), /^4(?:04|00)$/, target.slice(0, 60))
     assert.equal(await status('/files/%zz'), 400)
@@ -73,15 +115,19 @@ describe('a folder', () => {
 
   test('responds with 404 for hidden files, unless the option allows them', async (t) => {
     const shy = await tree(t)
-    for (const path of ['/files/.env', '/files/.git/config', '/files/..odd', '/files/%2eenv']) assert.equal(await shy.status(path), 404, path)
+    for (const path of ['/files/.env', '/files/.git/config', '/files/..odd', '/files/%2eenv'])
+      assert.equal(await shy.status(path), 404, path)
     const open = await tree(t, { hidden: true })
-    for (const path of ['/files/.env', '/files/.git/config', '/files/..odd']) assert.equal(await open.status(path), 200, path)
+    for (const path of ['/files/.env', '/files/.git/config', '/files/..odd'])
+      assert.equal(await open.status(path), 200, path)
   })
 
   test('follows symbolic links as configured', async (t) => {
     const seen = async (symlinks: 'refuse' | 'inside' | 'follow'): Promise<number[]> => {
       const { status } = await tree(t, { symlinks })
-      return Promise.all(['/files/in/er/b.json', '/files/out/secret.txt', '/files/secret.txt', '/files/loop'].map(status))
+      return Promise.all(
+        ['/files/in/er/b.json', '/files/out/secret.txt', '/files/secret.txt', '/files/loop'].map(status),
+      )
     }
     assert.deepEqual(await seen('refuse'), [404, 404, 404, 404])
     assert.deepEqual(await seen('inside'), [200, 404, 404, 404])
@@ -119,7 +165,9 @@ describe('a folder', () => {
 
   test('uses names, types and tags of the application', async (t) => {
     const { port } = await tree(t, {
-      path: ({ query }) => query.get('f') ?? undefined, types: { txt: 'text/x-own' }, etag: ({ path, stats }) => `"${path.length > 0 ? 'own' : ''}-${stats.size}"`,
+      path: ({ query }) => query.get('f') ?? undefined,
+      types: { txt: 'text/x-own' },
+      etag: ({ path, stats }) => `"${path.length > 0 ? 'own' : ''}-${stats.size}"`,
     })
     const answer = await ask(port, 'GET', '/files/?f=a.txt')
     assert.equal(answer.headers['content-type'], 'text/x-own')
@@ -164,7 +212,10 @@ describe('a folder', () => {
 describe('a file', () => {
   test('is read anew for each request', async (t) => {
     const path = join(await folder(t), 'x.bin')
-    const { port } = await serve(t, content(fileSource(path, { type: 'application/x-own', name: 'other name.bin' }), { disposition: 'attachment' }))
+    const { port } = await serve(
+      t,
+      content(fileSource(path, { type: 'application/x-own', name: 'other name.bin' }), { disposition: 'attachment' }),
+    )
     assert.equal((await ask(port, 'GET', '/')).status, 404)
     await writeFile(path, 'one')
     const first = await ask(port, 'GET', '/')
@@ -172,7 +223,10 @@ describe('a file', () => {
     assert.equal(first.headers['content-type'], 'application/x-own')
     assert.equal(first.headers['content-disposition'], 'attachment; filename="other name.bin"')
     await writeFile(path, '')
-    assert.deepEqual([(await ask(port, 'GET', '/')).status, (await ask(port, 'GET', '/')).headers['content-length']], [200, '0'])
+    assert.deepEqual(
+      [(await ask(port, 'GET', '/')).status, (await ask(port, 'GET', '/')).headers['content-length']],
+      [200, '0'],
+    )
     await rm(path)
     assert.equal((await ask(port, 'GET', '/')).status, 404)
     await mkdir(path)
@@ -232,7 +286,9 @@ test('a fetch-style server serves a folder', async (t) => {
   const get = (path: string, init: RequestInit = {}): Promise<Response> => handle(new Request(`http://x${path}`, init))
   const whole = await get('/files/a.txt')
   assert.deepEqual([whole.status, whole.headers.get('content-length'), await whole.text()], [200, '10', '0123456789'])
-  const part = await get('/files/a.txt', { headers: { 'range': 'bytes=2-4', 'if-range': whole.headers.get('etag') ?? '' } })
+  const part = await get('/files/a.txt', {
+    headers: { 'range': 'bytes=2-4', 'if-range': whole.headers.get('etag') ?? '' },
+  })
   assert.deepEqual([part.status, part.headers.get('content-range'), await part.text()], [206, 'bytes 2-4/10', '234'])
   const head = await get('/files/a.txt', { method: 'HEAD' })
   assert.deepEqual([head.status, head.headers.get('content-length'), await head.text()], [200, '10', ''])

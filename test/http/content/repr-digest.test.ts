@@ -40,9 +40,21 @@ describe('Repr-Digest of files', () => {
       assert.deepEqual([digest, bytes.length], [expected, status === 206 ? 1000 : 300_000])
     }
     assert.equal((await ask(port, '/a.txt', WANT, 'HEAD')).digest, expected)
-    assert.equal((await ask(port, '/a.txt', { 'want-repr-digest': 'sha-512=3' })).digest, `sha-512=:${digestOf(bytesOf(1), 'sha512')}:`)
+    assert.equal(
+      (await ask(port, '/a.txt', { 'want-repr-digest': 'sha-512=3' })).digest,
+      `sha-512=:${digestOf(bytesOf(1), 'sha512')}:`,
+    )
     const file = join(path, 'downloaded')
-    const { stdout } = await run('curl', ['-s', '-D', '-', '-o', file, '-H', 'Want-Repr-Digest: sha-256=1', `http://127.0.0.1:${port}/a.txt`])
+    const { stdout } = await run('curl', [
+      '-s',
+      '-D',
+      '-',
+      '-o',
+      file,
+      '-H',
+      'Want-Repr-Digest: sha-256=1',
+      `http://127.0.0.1:${port}/a.txt`,
+    ])
     const [, sent] = /^repr-digest: sha-256=:(.*):\r?$/im.exec(stdout) ?? []
     const { stdout: sum } = await run('sha256sum', [file])
     assert.equal(Buffer.from(sent ?? '', 'base64').toString('hex'), sum.slice(0, 64))
@@ -77,7 +89,8 @@ describe('Repr-Digest of files', () => {
     const path = await folder(t)
     for (const seed of [1, 2]) await writeFile(join(path, `${seed}.txt`), bytesOf(seed))
     const { port } = await serve(t, content(folderSource(path, { digests: {}, etag: () => '"v1"' })))
-    for (const seed of [1, 2, 1]) assert.equal((await ask(port, `/${seed}.txt`, WANT)).digest, `sha-256=:${digestOf(bytesOf(seed))}:`)
+    for (const seed of [1, 2, 1])
+      assert.equal((await ask(port, `/${seed}.txt`, WANT)).digest, `sha-256=:${digestOf(bytesOf(seed))}:`)
   })
 
   test('is checked by longhaul/client, in one piece and in resumed parts', async (t) => {
@@ -92,7 +105,13 @@ describe('Repr-Digest of files', () => {
     for (const [seed, code] of [[1, undefined], [2, 'digest_mismatch']] as const) {
       const digests = { 'sha-256': digestOf(bytesOf(seed)) }
       const { port } = await serve(t, content(() => blobSource(blobs, 'a', { digests })))
-      const found = await createClient({ baseUrl: `http://127.0.0.1:${port}` }).download('/').blob().then(() => undefined, (error: { code?: string }) => error.code)
+      const found = await createClient({ baseUrl: `http://127.0.0.1:${port}` })
+        .download('/')
+        .blob()
+        .then(
+          () => undefined,
+          (error: { code?: string }) => error.code,
+        )
       assert.equal(found, code)
     }
   })
@@ -113,7 +132,10 @@ describe('the cached digests of files', () => {
     const all = await Promise.all([1, 2, 3].map(() => digests.digestOf(one, '"1"', 'sha-256')))
     assert.deepEqual(new Set(all), new Set([digestOf(bytesOf(1))]))
     // The place is taken by one file; another one has to wait for a later request.
-    const [first, second] = await Promise.all([digests.digestOf(two, '"2"', 'sha-256'), digests.digestOf(three, '"3"', 'sha-256')])
+    const [first, second] = await Promise.all([
+      digests.digestOf(two, '"2"', 'sha-256'),
+      digests.digestOf(three, '"3"', 'sha-256'),
+    ])
     assert.deepEqual([first, second], [digestOf(bytesOf(2)), undefined])
     // Files that changed have no digest any more, but what is kept of their versions stays.
     for (const seed of [1, 2, 3]) await writeFile(join(path, `${seed}`), 'changed')
@@ -122,7 +144,10 @@ describe('the cached digests of files', () => {
     await writeFile(join(path, '4'), bytesOf(4))
     const version = await versionOf(join(path, '4'), 'refuse')
     assert.ok(version)
-    assert.equal(await digests.digestOf({ path: join(path, '4'), version, exact: true }, '"4"', 'sha-256'), digestOf(bytesOf(4)))
+    assert.equal(
+      await digests.digestOf({ path: join(path, '4'), version, exact: true }, '"4"', 'sha-256'),
+      digestOf(bytesOf(4)),
+    )
     assert.equal(await digests.digestOf(two, '"2"', 'sha-256'), undefined, 'it was not used for the longest time')
     assert.equal(await digests.digestOf(one, '"1"', 'sha-256'), digestOf(bytesOf(1)))
   })

@@ -30,7 +30,12 @@ test('a client that is cut at 20 random places ends with the same bytes, and no 
   for (const cut of [...cuts, Infinity]) {
     if (cut === got.byteLength) continue
     const resumed = got.byteLength > 0
-    const part = await piece(port, '/', resumed ? { 'range': `bytes=${got.byteLength}-`, 'if-range': etag } : {}, cut - got.byteLength)
+    const part = await piece(
+      port,
+      '/',
+      resumed ? { 'range': `bytes=${got.byteLength}-`, 'if-range': etag } : {},
+      cut - got.byteLength,
+    )
     assert.equal(part.status, resumed ? 206 : 200)
     if (resumed) assert.equal(part.headers['content-range'], `bytes ${got.byteLength}-${SIZE - 1}/${SIZE}`)
     assert.equal(part.headers['content-length'], String(SIZE - got.byteLength))
@@ -97,7 +102,18 @@ test('curl resumes a download that was cut', async (t) => {
   const { port, path, bytes } = await large(t)
   const out = `${path}.out`
   await writeFile(out, bytes.subarray(0, 777_777))
-  await promisify(execFile)('curl', ['--silent', '--show-error', '--fail', '--noproxy', '*', '-C', '-', '-o', out, `http://127.0.0.1:${port}/`])
+  await promisify(execFile)('curl', [
+    '--silent',
+    '--show-error',
+    '--fail',
+    '--noproxy',
+    '*',
+    '-C',
+    '-',
+    '-o',
+    out,
+    `http://127.0.0.1:${port}/`,
+  ])
   assert.equal(sha256(await readFile(out)), sha256(bytes))
 })
 
@@ -112,7 +128,9 @@ test('the fetch example of the guide completes its download over cuts and a chan
     const found = await find(request)
     const round = served++
     if (round === 1) await writeFile(path, versions[1])
-    return found && round < 2 ? { ...found, open: (start: number) => failing(found.open(start, start + 500_000)) } : found
+    return found && round < 2
+      ? { ...found, open: (start: number) => failing(found.open(start, start + 500_000)) }
+      : found
   }))
   const page = await readFile(join(import.meta.dirname, '../../../docs/guide/files.md'), 'utf8')
   const snippet = blocks(page, 'ts').find((block) => block.startsWith('// download.ts')) ?? ''

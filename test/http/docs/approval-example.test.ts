@@ -20,7 +20,10 @@ for (const isAllowed of [true, false]) {
         return { approve: { send: isAllowed } }
       },
     })
-    assert.deepEqual([result, questions], [{ sent: isAllowed }, ['To bob@example.com: Dear Bob, come at nine. Yours, the agent']])
+    assert.deepEqual(
+      [result, questions],
+      [{ sent: isAllowed }, ['To bob@example.com: Dear Bob, come at nine. Yours, the agent']],
+    )
     assert.equal(server.out.match(/The agent writes/g)?.length, 1)
     if (isAllowed) await server.said(/Sent to bob/)
     else assert.doesNotMatch(server.out, /Sent to bob/)

@@ -19,7 +19,10 @@ before(async () => {
 after(() => server.stop())
 
 async function run(script: string): Promise<string[]> {
-  const shell = spawn('sh', ['-e', '-c', script.replaceAll('http://127.0.0.1:3000', server.url)], { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, NO_PROXY: '127.0.0.1' } })
+  const shell = spawn('sh', ['-e', '-c', script.replaceAll('http://127.0.0.1:3000', server.url)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, NO_PROXY: '127.0.0.1' },
+  })
   let text = ''
   shell.stdout.on('data', (chunk) => { text += String(chunk) })
   const [code] = await once(shell, 'close') as [number | null]
@@ -34,17 +37,24 @@ test('SPEC 4.3, 4.4: the commands of docs/guide/bulk.md do what it says', async 
 
   const [report = '', status] = await run(created)
   const [shown = ''] = blocks(section(page, 'Try it'), 'json')
-  const withoutId = (text: string): unknown => JSON.parse(text, (key, value: unknown) => (key === 'id' ? typeof value : value))
+  const withoutId = (text: string): unknown =>
+    JSON.parse(text, (key, value: unknown) => (key === 'id' ? typeof value : value))
   assert.equal(status, '207')
   assert.deepEqual(withoutId(report), withoutId(shown))
 
   const [refused = '', refusal] = await run(updated)
   assert.equal(refusal, '422')
-  assert.deepEqual((JSON.parse(refused) as { items: { status: number }[] }).items.map((item) => item.status), [424, 404])
+  assert.deepEqual(
+    (JSON.parse(refused) as { items: { status: number }[] }).items.map((item) => item.status),
+    [424, 404],
+  )
 
   const [partial = '', partialStatus] = await run(lenient)
   assert.equal(partialStatus, '207')
-  assert.deepEqual((JSON.parse(partial) as { items: { status: number }[] }).items.map((item) => item.status), [200, 404])
+  assert.deepEqual(
+    (JSON.parse(partial) as { items: { status: number }[] }).items.map((item) => item.status),
+    [200, 404],
+  )
 
   const [failed = ''] = await run(trimmed)
   assert.deepEqual((JSON.parse(failed) as { items: { index: number }[] }).items.map(({ index }) => index), [1])

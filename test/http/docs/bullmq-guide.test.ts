@@ -33,7 +33,13 @@ describe('the application of docs/guide/bullmq.md', () => {
     const snippet = blocks(page, 'ts').find((each) => text.test(each))
     assert.ok(snippet !== undefined)
     const [entry, outfile] = [join(folder, `${name}.ts`), join(folder, `${name}.mjs`)]
-    await writeFile(entry, replaced.reduce((code, [from, to]) => code.replace(from, to), snippet.replace("'data.db'", `'${folder}/data.db'`)))
+    await writeFile(
+      entry,
+      replaced.reduce(
+        (code, [from, to]) => code.replace(from, to),
+        snippet.replace("'data.db'", `'${folder}/data.db'`),
+      ),
+    )
     await build({
       entryPoints: [entry], outfile, bundle: true, format: 'esm', platform: 'node', packages: 'external',
       tsconfig: join(root, 'tsconfig.json'), logLevel: 'silent',
@@ -45,13 +51,19 @@ describe('the application of docs/guide/bullmq.md', () => {
     const web = await start('web', /bullmqTask/)
     const client = new Client(await web.url())
     const ann = { 'x-user': 'ann' }
-    const accepted = await client.ask('POST', '/reports', { body: { year: 2025 }, headers: { ...ann, prefer: 'respond-async' } })
+    const accepted = await client.ask('POST', '/reports', {
+      body: { year: 2025 },
+      headers: { ...ann, prefer: 'respond-async' },
+    })
     assert.equal(accepted.status, 202)
     const path = accepted.headers.get('location') ?? ''
     assert.notEqual((await client.ask('GET', path, { headers: ann })).json.status, 'completed')
     const worker = await start('worker', /new Worker\('reports'/)
     const { json } = await client.ask('GET', path, { headers: { ...ann, prefer: 'wait=20' } })
-    assert.deepEqual([json.status, json.result, json.progress], ['completed', { file: 'report-2025.pdf' }, { done: 12, total: 12, unit: 'months' }])
+    assert.deepEqual(
+      [json.status, json.result, json.progress],
+      ['completed', { file: 'report-2025.pdf' }, { done: 12, total: 12, unit: 'months' }],
+    )
     assert.equal((await client.ask('GET', path, { headers: { 'x-user': 'bob' } })).status, 404)
     web.child.kill('SIGTERM')
     assert.deepEqual(await web.exited, { code: 0, signal: null }, web.err)

@@ -36,8 +36,14 @@ async function bundled(page: string, name: string): Promise<string> {
 describe('The functions of serverless.md and their worker', async () => {
   const url = await postgresUrl()
   process.env['DATABASE_URL'] = url
-  const parts = (globalThis as { longhaul?: { parts: { tasks: { close(): Promise<void> }, store: { close(): Promise<void> }, pool: { end(): Promise<void> } } } })
-  const worker = new ServerProcess(process.execPath, [await bundled('serverless.md', 'worker.mjs')], { DATABASE_URL: url })
+  const parts = globalThis as {
+    longhaul?: {
+      parts: { tasks: { close(): Promise<void> }; store: { close(): Promise<void> }; pool: { end(): Promise<void> } }
+    }
+  }
+  const worker = new ServerProcess(process.execPath, [await bundled('serverless.md', 'worker.mjs')], {
+    DATABASE_URL: url,
+  })
   after(async () => {
     worker.child.kill('SIGTERM')
     assert.deepEqual(await worker.exited, { code: 0, signal: null })
@@ -82,10 +88,16 @@ describe('The functions of serverless.md and their worker', async () => {
 test('The thread of cpu-bound.md reports progress and its result, while the server responds', async () => {
   const server = new ServerProcess(process.execPath, [await bundled('cpu-bound.md', 'server.mjs')], {})
   const client = new Client(await server.url())
-  const { headers } = await client.ask('POST', '/primes', { body: { limit: 300_000 }, headers: { prefer: 'respond-async' } })
+  const { headers } = await client.ask('POST', '/primes', {
+    body: { limit: 300_000 },
+    headers: { prefer: 'respond-async' },
+  })
   const { json } = await client.ended(headers.get('location') ?? '')
   assert.deepEqual([json.status, json.result, json.progress.done], ['completed', { found: 25_997 }, 300_000])
-  const long = await client.ask('POST', '/primes', { body: { limit: 100_000_000 }, headers: { prefer: 'respond-async' } })
+  const long = await client.ask('POST', '/primes', {
+    body: { limit: 100_000_000 },
+    headers: { prefer: 'respond-async' },
+  })
   assert.equal((await client.ask('DELETE', long.headers.get('location') ?? '')).json.status, 'cancelled')
   server.child.kill('SIGTERM')
   await server.exited

@@ -10,14 +10,19 @@ import { root, ServerProcess, stopAfterwards } from '../kit/process.js'
 const folders = readdirSync(join(root, 'examples'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
 const files = folders.flatMap(({ name }) => readdirSync(join(root, 'examples', name))
   .filter((file) => ['main.ts', 'web.ts'].includes(file)).map((file) => `${name}/${file}`))
-const commands = new Map(files.map((file) => [file, /^\/\/ (.+)\n/.exec(readFileSync(join(root, 'examples', file), 'utf8'))?.[1] ?? '']))
+const commands = new Map(
+  files.map((file) => [file, /^\/\/ (.+)\n/.exec(readFileSync(join(root, 'examples', file), 'utf8'))?.[1] ?? '']),
+)
 
 stopAfterwards()
 const SERVERS = { DATABASE_URL: await postgresUrl(), REDIS_URL: await redisUrl() }
 
 /** Starts a command with the servers of this test in place of those that it names. */
 function start(command: string): ServerProcess {
-  const text = Object.entries(SERVERS).reduce((line, [name, url]) => line.replace(new RegExp(`${name}=\\S+`), `${name}='${url}'`), command)
+  const text = Object.entries(SERVERS).reduce(
+    (line, [name, url]) => line.replace(new RegExp(`${name}=\\S+`), `${name}='${url}'`),
+    command,
+  )
   return new ServerProcess('sh', ['-c', text], { PORT: '0', DATABASE_URL: undefined, REDIS_URL: undefined })
 }
 
@@ -52,7 +57,12 @@ describe('An example without a setting that it needs', () => {
 
 test('examples/README.md has the command of each example, and every folder', () => {
   const page = readFileSync(join(root, 'examples/README.md'), 'utf8')
-  const rows = new Map([...page.matchAll(/^\| \[[\w-]+\]\((.+?)\) \|.*\| `(.+)` \|$/gm)].map(([, file = '', command = '']) => [file, command]))
+  const rows = new Map(
+    [...page.matchAll(/^\| \[[\w-]+\]\((.+?)\) \|.*\| `(.+)` \|$/gm)].map(([, file = '', command = '']) => [
+      file,
+      command,
+    ]),
+  )
   assert.deepEqual(Object.fromEntries(rows), Object.fromEntries(commands))
   assert.deepEqual(folders.filter(({ name }) => ![...rows.keys()].some((file) => file.startsWith(`${name}/`))), [])
 })

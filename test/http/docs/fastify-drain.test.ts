@@ -9,17 +9,26 @@ import { deferred } from '../../kit/wait.js'
 
 test('app.close of Fastify ends event streams and lets running tasks finish, if preClose drains the tasks', async () => {
   const gate = deferred()
-  const slow = defineTask({ name: 'slow', run: async () => { await gate.promise } })
+  const slow = defineTask({
+    name: 'slow',
+    run: async () => {
+      await gate.promise
+    },
+  })
   const tasks = createTasks({ ...memory(), definitions: [slow] })
   const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const app = fastify()
-  app.addHook('preClose', async () => { await tasks.close({ drainMs: 10_000 }) })
+  app.addHook('preClose', async () => {
+    await tasks.close({ drainMs: 10_000 })
+  })
   app.post('/slow', toFastify(submit(slow)))
   app.get('/tasks/:id', toFastify(status))
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
 
   const accepted = await fetch(`${url}/slow`, {
-    method: 'POST', headers: { 'content-type': 'application/json', 'prefer': 'respond-async' }, body: '{}',
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'prefer': 'respond-async' },
+    body: '{}',
   })
   assert.equal(accepted.status, 202)
   const location = accepted.headers.get('location') ?? ''

@@ -35,7 +35,8 @@ before(async () => {
   mkdirSync(project)
   for (const path of ['package.json', 'README.md', 'LICENSE']) cpSync(join(root, path), join(clone, path))
   // What Node loads. The other builds are for bundlers and compilers, and take minutes.
-  for (const options of nodeBuilds) await build({ ...options, config: false, silent: true, outDir: join(clone, options.outDir ?? '') })
+  for (const options of nodeBuilds)
+    await build({ ...options, config: false, silent: true, outDir: join(clone, options.outDir ?? '') })
   await run('npm', ['pack', '--ignore-scripts', '--silent'], { cwd: clone })
   const [, installs = ''] = blocks(section(read('README.md'), 'Install'), 'sh')
   assert.match(installs, /^npm install \S+ express zod\n/)
@@ -110,7 +111,8 @@ describe('README.md pasted into an empty folder', () => {
     const files = new Map(durable)
     let env: Record<string, string> = { NODE_OPTIONS: '--disable-warning=ExperimentalWarning' }
     if (!process.getBuiltinModule?.('node:sqlite')) {
-      const [, install = '', libsql = ''] = /run `(npm install libsql)`, and write `(import [^`]+)`/.exec(read('README.md')) ?? []
+      const [, install = '', libsql = ''] =
+        /run `(npm install libsql)`, and write `(import [^`]+)`/.exec(read('README.md')) ?? []
       await shell(install)
       files.set('server.ts', (files.get('server.ts') ?? '').replace(/^import .* from 'node:sqlite'$/m, libsql))
       env = {}

@@ -1,4 +1,5 @@
-// The commands of the guide, pasted into a shell beside the reference server. bulk.md, bullmq.md and reference-server.md have their own tests.
+// The commands of the guide, pasted into a shell beside the reference server. bulk.md, bullmq.md
+// and reference-server.md have their own tests.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,7 +16,11 @@ import { root } from '../kit/process.js'
 /** What the commands of a page have to write. */
 const EXPECTED: Readonly<Record<string, readonly RegExp[]>> = {
   'files.md': [/repr-digest: sha-256=:(\S+):\r?\n\1\n/i],
-  'ndjson.md': [/"summary":\{"total":2,"succeeded":1,"failed":1\}/, /"line":2,"status":400,"error":\{"code":"line_malformed"/, /\{"id":1,"name":"Ann"[^\n]*\}\n\{"id":2,/],
+  'ndjson.md': [
+    /"summary":\{"total":2,"succeeded":1,"failed":1\}/,
+    /"line":2,"status":400,"error":\{"code":"line_malformed"/,
+    /\{"id":1,"name":"Ann"[^\n]*\}\n\{"id":2,/,
+  ],
   'resources.md': [/"items":\[[^]*"start":50,"batch_size":25/, /\n?\[\{"id":|"items":\[\{"id":1,/],
 }
 
@@ -43,15 +48,23 @@ async function paste(script: string): Promise<string> {
 }
 
 describe('the commands of the guide', () => {
-  const pages = readdirSync(join(root, 'docs/guide')).filter((name) => !['bulk.md', 'bullmq.md', 'reference-server.md'].includes(name))
-    .map((name) => [name, blocks(readFileSync(join(root, 'docs/guide', name), 'utf8'), 'sh').filter((block) => block.includes('curl'))] as const)
+  const pages = readdirSync(join(root, 'docs/guide'))
+    .filter((name) => !['bulk.md', 'bullmq.md', 'reference-server.md'].includes(name))
+    .map(
+      (name) =>
+        [
+          name,
+          blocks(readFileSync(join(root, 'docs/guide', name), 'utf8'), 'sh').filter((block) => block.includes('curl')),
+        ] as const,
+    )
     .filter(([, commands]) => commands.length > 0)
 
   for (const [name, commands] of pages) {
     test(`work in ${name}`, async () => {
       const text = await paste(commands.join(''))
       assert.doesNotMatch(text, /"code":"(?:unauthorized|forbidden|not_found|internal_error)"/)
-      for (const each of EXPECTED[name] ?? assert.fail(`say in this file what the commands of ${name} write`)) assert.match(text, each)
+      for (const each of EXPECTED[name] ?? assert.fail(`say in this file what the commands of ${name} write`))
+        assert.match(text, each)
     })
   }
   test('exist', () => { assert.ok(pages.length >= 2) })

@@ -41,7 +41,9 @@ function setUp() {
 async function seenBy(origin: string): Promise<number[]> {
   const as = (user: string) => ({ authorization: `Bearer ${user}` })
   const accepted = await fetch(`${origin}/api/reports`, {
-    method: 'POST', headers: { ...as('ann'), 'prefer': 'respond-async', 'content-type': 'application/json' }, body: '{}',
+    method: 'POST',
+    headers: { ...as('ann'), 'prefer': 'respond-async', 'content-type': 'application/json' },
+    body: '{}',
   })
   const location = String(accepted.headers.get('location'))
   assert.match(location, /^\/api\/tasks\//)

@@ -23,7 +23,10 @@ before(async () => {
 after(async () => { await rm(folder, { recursive: true, force: true }) })
 stopAfterwards()
 
-/** Builds the server as CommonJS, on a free port and with its data in the folder. On Node 20 with libsql, as the guide says. */
+/**
+ * Builds the server as CommonJS, on a free port and with its data in the folder. On Node 20 with
+ * libsql, as the guide says.
+ */
 async function built(): Promise<string> {
   const [, libsql = ''] = /`(const DatabaseSync = require\('libsql'\))`/.exec(page) ?? []
   assert.notEqual(libsql, '')

@@ -22,11 +22,23 @@ const server = createServer((_, res) => {
   res.end(JSON.stringify(jwks))
 })
 
-interface Claims { readonly sub?: string, readonly aud?: string, readonly iss?: string, readonly exp?: string | number, readonly nbf?: string, readonly scope?: string }
+interface Claims {
+  readonly sub?: string
+  readonly aud?: string
+  readonly iss?: string
+  readonly exp?: string | number
+  readonly nbf?: string
+  readonly scope?: string
+}
 
 function sign(claims: Claims = {}, key = pair.privateKey, kid = 'one'): Promise<string> {
   const { sub = 'ann', aud = audience, iss = issuer, exp = '5m', nbf, scope } = claims
-  const token = new SignJWT(scope === undefined ? {} : { scope }).setProtectedHeader({ alg: 'ES256', kid }).setAudience(aud).setIssuer(iss).setSubject(sub).setExpirationTime(exp)
+  const token = new SignJWT(scope === undefined ? {} : { scope })
+    .setProtectedHeader({ alg: 'ES256', kid })
+    .setAudience(aud)
+    .setIssuer(iss)
+    .setSubject(sub)
+    .setExpirationTime(exp)
   return (nbf === undefined ? token : token.setNotBefore(nbf)).sign(key)
 }
 
@@ -65,18 +77,43 @@ describe('JSON Web Tokens', () => {
     const [head = '', payload = '', signature = ''] = good.split('.')
     const coded = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
     // The public key as a shared secret: what a verifier falls for that lets the token choose.
-    const confused = await new SignJWT({}).setProtectedHeader({ alg: 'HS256', kid: 'one' }).setAudience(audience).setIssuer(issuer).setSubject('ann')
-      .setExpirationTime('5m').sign(new TextEncoder().encode(await exportSPKI(pair.publicKey)))
+    const confused = await new SignJWT({})
+      .setProtectedHeader({ alg: 'HS256', kid: 'one' })
+      .setAudience(audience)
+      .setIssuer(issuer)
+      .setSubject('ann')
+      .setExpirationTime('5m')
+      .sign(new TextEncoder().encode(await exportSPKI(pair.publicKey)))
     const bad: Record<string, string> = {
-      'expired': await sign({ exp: Math.floor(Date.now() / 1000) - 60 }), 'not yet valid': await sign({ nbf: '1h' }),
-      'for somebody else': await sign({ aud: 'another' }), 'of somebody else': await sign({ iss: 'https://evil.example' }), 'nobody\'s': await sign({ sub: '' }),
-      'signed by a stranger': await sign({}, stranger.privateKey), 'of a key that there is not': await sign({}, stranger.privateKey, 'two'),
-      'without an end': await new SignJWT({}).setProtectedHeader({ alg: 'ES256', kid: 'one' }).setAudience(audience).setIssuer(issuer).setSubject('ann').sign(pair.privateKey),
-      'unsigned': new UnsecuredJWT({}).setAudience(audience).setIssuer(issuer).setSubject('ann').setExpirationTime('5m').encode(),
+      'expired': await sign({ exp: Math.floor(Date.now() / 1000) - 60 }),
+      'not yet valid': await sign({ nbf: '1h' }),
+      'for somebody else': await sign({ aud: 'another' }),
+      'of somebody else': await sign({ iss: 'https://evil.example' }),
+      "nobody's": await sign({ sub: '' }),
+      'signed by a stranger': await sign({}, stranger.privateKey),
+      'of a key that there is not': await sign({}, stranger.privateKey, 'two'),
+      'without an end': await new SignJWT({})
+        .setProtectedHeader({ alg: 'ES256', kid: 'one' })
+        .setAudience(audience)
+        .setIssuer(issuer)
+        .setSubject('ann')
+        .sign(pair.privateKey),
+      'unsigned': new UnsecuredJWT({})
+        .setAudience(audience)
+        .setIssuer(issuer)
+        .setSubject('ann')
+        .setExpirationTime('5m')
+        .encode(),
       'alg none with a signature': `${coded({ alg: 'none' })}.${payload}.${signature}`,
-      confused, 'changed': `${head}.${coded({ ...JSON.parse(Buffer.from(payload, 'base64url').toString()) as object, sub: 'root' })}.${signature}`,
-      'cut': good.slice(0, -4), 'no token': 'nonsense', 'five parts': 'a.b.c.d.e', 'two dots': '..', 'unknown alg': `${coded({ alg: 'XX99', kid: 'one' })}.${payload}.${signature}`,
-      'unknown crit': `${coded({ alg: 'ES256', kid: 'one', crit: ['x'], x: 1 })}.${payload}.${signature}`, 'no JSON': `${Buffer.from('{').toString('base64url')}.${payload}.${signature}`,
+      confused,
+      'changed': `${head}.${coded({ ...(JSON.parse(Buffer.from(payload, 'base64url').toString()) as object), sub: 'root' })}.${signature}`,
+      'cut': good.slice(0, -4),
+      'no token': 'nonsense',
+      'five parts': 'a.b.c.d.e',
+      'two dots': '..',
+      'unknown alg': `${coded({ alg: 'XX99', kid: 'one' })}.${payload}.${signature}`,
+      'unknown crit': `${coded({ alg: 'ES256', kid: 'one', crit: ['x'], x: 1 })}.${payload}.${signature}`,
+      'no JSON': `${Buffer.from('{').toString('base64url')}.${payload}.${signature}`,
     }
     for (const [what, token] of Object.entries(bad)) {
       const { status, headers } = await ask(`Bearer ${token}`)
@@ -89,15 +126,22 @@ describe('JSON Web Tokens', () => {
     assert.equal((await ask(`Bearer ${good}`)).status, 200)
   })
 
-  test('SPEC 7.502, 7.504: a provider that fails gets a 502 or 504, and only onError receives the reason', { timeout: 20_000 }, async () => {
-    for (const [how, status] of [['broken', 502], ['silent', 504]] as const) {
-      heard.length = 0
-      provider = how
-      const answer = await api()(`Bearer ${await sign()}`)
-      provider = 'well'
-      assert.equal(answer.status, status)
-      assert.doesNotMatch(answer.body as string, /JWK|JSON Web|login/i)
-      assert.equal(heard.length, 1)
-    }
-  })
+  test(
+    'SPEC 7.502, 7.504: a provider that fails gets a 502 or 504, and only onError receives the reason',
+    { timeout: 20_000 },
+    async () => {
+      for (const [how, status] of [
+        ['broken', 502],
+        ['silent', 504],
+      ] as const) {
+        heard.length = 0
+        provider = how
+        const answer = await api()(`Bearer ${await sign()}`)
+        provider = 'well'
+        assert.equal(answer.status, status)
+        assert.doesNotMatch(answer.body as string, /JWK|JSON Web|login/i)
+        assert.equal(heard.length, 1)
+      }
+    },
+  )
 })

@@ -1,4 +1,5 @@
-// examples/mcp, as its reader starts it: the official client calls the tool, answers its question, and prints the result.
+// examples/mcp, as its reader starts it: the official client calls the tool, answers its question,
+// and prints the result.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ServerProcess, stopAfterwards } from '../kit/process.js'

@@ -30,12 +30,17 @@ test('the guard of NestJS decides who the owner is, and Nest drains the tasks wh
   assert.deepEqual(refused.json.details, [{ pointer: '/year', message: 'is required' }])
 
   const line = '{"sku":"a"}\n'
-  const upload = await client.ask('POST', '/api/orders', { headers: { ...ann, 'content-type': 'application/x-ndjson', 'upload-complete': '?0' } })
+  const upload = await client.ask('POST', '/api/orders', {
+    headers: { ...ann, 'content-type': 'application/x-ndjson', 'upload-complete': '?0' },
+  })
   assert.equal(upload.status, 201)
   const place = upload.headers.get('location') ?? ''
   const part = { 'content-type': 'application/partial-upload', 'upload-offset': '0', 'upload-complete': '?1' }
   assert.equal((await client.ask('PATCH', place, { body: line, headers: part })).status, 401)
-  assert.equal((await client.ask('PATCH', place, { body: line, headers: { ...part, 'x-demo-user': 'bob' } })).status, 404)
+  assert.equal(
+    (await client.ask('PATCH', place, { body: line, headers: { ...part, 'x-demo-user': 'bob' } })).status,
+    404,
+  )
   const imported = await client.ask('PATCH', place, { body: line, headers: { ...part, ...ann } })
   assert.deepEqual([imported.status, imported.json.summary], [200, { total: 1, succeeded: 1, failed: 0 }])
 

@@ -113,7 +113,9 @@ const stable = (text: string, id: string): string => text.replaceAll(id, ID)
 
 async function submit(path: string, body: object): Promise<string> {
   const response = await fetch(url + path, {
-    method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json', 'prefer': 'respond-async' },
+    method: 'POST',
+    body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json', 'prefer': 'respond-async' },
   })
   const { taskId } = await response.json() as { taskId: string }
   return taskId
@@ -183,7 +185,9 @@ describe('the server responds as docs/guide/protocol.md shows', () => {
   test('partial results', async () => {
     const id = await submit('/answers', {})
     await fetch(`${url}/answers/${id}`, { headers: { prefer: 'wait=20' } })
-    const { results: [first] } = await (await fetch(`${url}/answers/${id}/partial-results`)).json() as { results: [{ id: string }] }
+    const {
+      results: [first],
+    } = (await (await fetch(`${url}/answers/${id}/partial-results`)).json()) as { results: [{ id: string }] }
     await check('Partial results', id, { 'last-event-id': first.id })
   })
 
@@ -194,15 +198,23 @@ describe('the server responds as docs/guide/protocol.md shows', () => {
 })
 
 describe('the server of docs/guide/protocol.md', () => {
-  const ask = async (method: string, path: string, headers: Record<string, string> = {}, body?: string | Uint8Array<ArrayBuffer>) => {
-    const response = await fetch(url + path, { method, headers, ...body !== undefined && { body } })
+  const ask = async (
+    method: string,
+    path: string,
+    headers: Record<string, string> = {},
+    body?: string | Uint8Array<ArrayBuffer>,
+  ) => {
+    const response = await fetch(url + path, { method, headers, ...(body !== undefined && { body }) })
     return { status: response.status, headers: response.headers, text: await response.text() }
   }
   const json = { 'content-type': 'application/json' }
 
   test('limits a wait to 30 seconds, and shows it in Preference-Applied', async () => {
     const id = await submit('/reports', { year: 2002 })
-    assert.equal((await ask('GET', `/tasks/${id}`, { prefer: 'wait=600' })).headers.get('preference-applied'), 'wait=30')
+    assert.equal(
+      (await ask('GET', `/tasks/${id}`, { prefer: 'wait=600' })).headers.get('preference-applied'),
+      'wait=30',
+    )
   })
 
   test('ends a wait with If-None-Match at the first change', async () => {
@@ -230,7 +242,10 @@ describe('the server of docs/guide/protocol.md', () => {
     const [, second = '', end = ''] = [...all.text.matchAll(/^id: (.+)$/gm)].map(([, each = '']) => each)
     assert.notEqual(end, second)
     assert.equal((await ask('GET', path, { accept, 'last-event-id': end })).status, 204)
-    assert.match((await ask('GET', path, { accept, 'last-event-id': second })).text, /^retry: 2000\n\nid: \S+\nevent: end\n/)
+    assert.match(
+      (await ask('GET', path, { accept, 'last-event-id': second })).text,
+      /^retry: 2000\n\nid: \S+\nevent: end\n/,
+    )
     assert.match((await ask('GET', path, { accept, 'last-event-id': 'x y' })).text, /"code":"invalid_query"/)
     assert.match((await ask('GET', `${path}?after=x-1`)).text, /"gap":true,"results":\[\{.*"Hello".*"World"/)
   })
@@ -251,7 +266,12 @@ describe('the server of docs/guide/protocol.md', () => {
   test('responds with 415 to a submit or a retry with gzip', async () => {
     const id = await begun()
     for (const path of ['/reports', `/tasks/${id}/retry`]) {
-      const { status, headers } = await ask('POST', path, { ...json, 'content-encoding': 'gzip' }, new Uint8Array(gzipSync('{}')))
+      const { status, headers } = await ask(
+        'POST',
+        path,
+        { ...json, 'content-encoding': 'gzip' },
+        new Uint8Array(gzipSync('{}')),
+      )
       assert.deepEqual([status, headers.get('accept-encoding')], [415, 'identity'])
     }
   })
@@ -279,8 +299,10 @@ test('a GET of an upload ends a running PATCH, as docs/guide/uploads.md says, an
   const created = await fetch(`${url}/films`, { method: 'POST', headers: { 'upload-complete': '?0' } })
   const path = created.headers.get('location') ?? ''
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
-  socket.write(`PATCH ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/partial-upload\r\n`
-    + 'Upload-Offset: 0\r\nUpload-Complete: ?0\r\nContent-Length: 1000\r\n\r\nabc')
+  socket.write(
+    `PATCH ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/partial-upload\r\n` +
+      'Upload-Offset: 0\r\nUpload-Complete: ?0\r\nContent-Length: 1000\r\n\r\nabc',
+  )
   await new Promise((resolve) => setTimeout(resolve, 200))
   const { status, headers } = await fetch(url + path)
   assert.deepEqual([status, headers.get('upload-offset')], [204, '3'])
@@ -288,17 +310,22 @@ test('a GET of an upload ends a running PATCH, as docs/guide/uploads.md says, an
   for await (const chunk of socket.setEncoding('utf8')) text += String(chunk)
   assert.match(text, /^HTTP\/1\.1 409 [^]*"code":"upload_superseded"/)
   const whole = connect(Number(new URL(url).port), '127.0.0.1')
-  whole.write('POST /films HTTP/1.1\r\nHost: x\r\nConnection: close\r\nUpload-Complete: ?1\r\nContent-Length: 3\r\n\r\nabc')
+  whole.write(
+    'POST /films HTTP/1.1\r\nHost: x\r\nConnection: close\r\nUpload-Complete: ?1\r\nContent-Length: 3\r\n\r\nabc',
+  )
   text = ''
   for await (const chunk of whole.setEncoding('utf8')) text += String(chunk)
   assert.match(text, /^HTTP\/1\.1 204 /)
 })
 
 describe('a repeat with an Idempotency-Key, as docs/guide/synchronous-requests.md says', () => {
-  const send = (key: string, prefer: string | undefined, year: number, signal?: AbortSignal) => fetch(`${url}/reports`, {
-    method: 'POST', body: JSON.stringify({ year }), ...signal && { signal },
-    headers: { 'content-type': 'application/json', 'idempotency-key': key, ...prefer !== undefined && { prefer } },
-  })
+  const send = (key: string, prefer: string | undefined, year: number, signal?: AbortSignal) =>
+    fetch(`${url}/reports`, {
+      method: 'POST',
+      body: JSON.stringify({ year }),
+      ...(signal && { signal }),
+      headers: { 'content-type': 'application/json', 'idempotency-key': key, ...(prefer !== undefined && { prefer }) },
+    })
   const statuses = async (key: string, year: number): Promise<number[]> => {
     const all: number[] = []
     for (const prefer of ['respond-async', 'respond-async, wait=1', undefined]) {
@@ -354,14 +381,21 @@ describe('the signed request of docs/guide/callbacks.md', () => {
 
   test('is accepted by the lines of Python', (t) => {
     const [code = ''] = blocks(callbacks, 'python')
-    const run = spawnSync('python3', ['-c', `${code}
+    const run = spawnSync(
+      'python3',
+      [
+        '-c',
+        `${code}
 import json, sys
 given = json.load(sys.stdin)
 headers, body = given['headers'], given['body'].encode()
 now = int(headers['webhook-timestamp']) + 10
 print([verify(each, headers, body, now) for each in given['secrets']],
       verify('whsec_AAAA', headers, body, now), verify(given['secrets'][0], headers, body + b' ', now),
-      verify(given['secrets'][0], headers, body, now + 300))`], { input: JSON.stringify({ headers, body, secrets }), encoding: 'utf8' })
+      verify(given['secrets'][0], headers, body, now + 300))`,
+      ],
+      { input: JSON.stringify({ headers, body, secrets }), encoding: 'utf8' },
+    )
     if (run.error) return t.diagnostic('python3 is not installed, so the lines of the guide were not run')
     assert.equal(run.stdout, '[True, True] False False False\n', run.stderr)
   })

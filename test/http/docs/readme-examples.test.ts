@@ -14,7 +14,10 @@ describe('the examples run as they stand', () => {
       const server = new ServerProcess(process.execPath, program(`examples/${name}/main.ts`), { PORT: '0' })
       const client = new Client(await server.url())
 
-      const begun = await client.ask('POST', `${prefix}/reports`, { body: { year: 2025 }, headers: { prefer: 'respond-async' } })
+      const begun = await client.ask('POST', `${prefix}/reports`, {
+        body: { year: 2025 },
+        headers: { prefer: 'respond-async' },
+      })
       assert.equal(begun.status, 202)
       const path = begun.headers.get('location') ?? ''
       assert.equal(path, `${prefix}/tasks/${begun.json.taskId}`)
@@ -48,7 +51,9 @@ describe('the examples of Express and Fastify', () => {
       assert.match((await client.ask('GET', done.files[0].url)).text, /^month,total\n2025-01,100\n/)
       assert.equal((await client.ask('GET', done.files[0].url, { headers: bob })).status, 404)
 
-      const { json: { taskId: slow } } = await client.ask('POST', `${prefix}/reports`, { body: { year: 2025 }, headers: { prefer: 'respond-async' } })
+      const {
+        json: { taskId: slow },
+      } = await client.ask('POST', `${prefix}/reports`, { body: { year: 2025 }, headers: { prefer: 'respond-async' } })
       await client.ask('DELETE', `${prefix}/tasks/${slow}`)
       const list = await client.ask('GET', `${prefix}/tasks?status=cancelled`)
       assert.deepEqual(list.json.items.map((item: { taskId: string }) => item.taskId), [slow])

@@ -11,15 +11,18 @@ import { root } from '../kit/process.js'
 const pages = ['README.md', ...readdirSync(join(root, 'docs/guide')).map((name) => `docs/guide/${name}`)]
 
 /**
- * The modules of a page: the files that one gets by pasting its blocks, after each block, and the blocks without a name.
+ * The modules of a page: the files that one gets by pasting its blocks, after each block, and the
+ * blocks without a name.
  * Each state of the files has its own folder.
  */
 function modulesOf(page: string): [string, string][] {
   const text = readFileSync(join(root, page), 'utf8')
   const folder = page.replaceAll(/[/.]/g, '-')
-  const files = pasted(text).flatMap((state, at) => (
-    [...state].filter(([name]) => name.endsWith('.ts')).map(([name, code]): [string, string] => [`${folder}-${at + 1}/${name}`, code])
-  ))
+  const files = pasted(text).flatMap((state, at) =>
+    [...state]
+      .filter(([name]) => name.endsWith('.ts'))
+      .map(([name, code]): [string, string] => [`${folder}-${at + 1}/${name}`, code]),
+  )
   const last = `${folder}-${pasted(text).length}`
   const unnamed = blocks(text, 'ts').filter((code) => !/^\/\/ \S+\.ts\n/.test(code))
   return [...files, ...unnamed.map((code, at): [string, string] => [`${last}/unnamed-${at + 1}.ts`, code])]
@@ -30,7 +33,8 @@ const examples = docstringExamples()
 
 describe('code of the documentation compiles under the strict settings of this repository', () => {
   const problems = compile(new Map([...snippets, ...examples]))
-  const of = (modules: ReadonlyMap<string, string>) => Object.fromEntries(Object.entries(problems).filter(([name]) => modules.has(name)))
+  const of = (modules: ReadonlyMap<string, string>) =>
+    Object.fromEntries(Object.entries(problems).filter(([name]) => modules.has(name)))
 
   test('every snippet of README.md and of the guide', () => {
     assert.ok(snippets.size >= 8, `${snippets.size} snippets`)

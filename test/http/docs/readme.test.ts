@@ -22,9 +22,15 @@ after(() => server.stop())
 /** The blocks in one shell, as somebody pastes them; what each wrote. */
 async function paste(script: readonly string[]): Promise<string[]> {
   const curl = (process.env['PATH'] ?? '').split(delimiter).some((folder) => existsSync(join(folder, 'curl')))
-  assert.ok(curl, 'The commands of README.md need curl 7.84 or later on the PATH; install it (Debian: apt-get install curl).')
+  assert.ok(
+    curl,
+    'The commands of README.md need curl 7.84 or later on the PATH; install it (Debian: apt-get install curl).',
+  )
   const marked = script.map((block) => `${block.replaceAll('http://127.0.0.1:3000', server.url)}\necho "=== end"\n`)
-  const shell = spawn('sh', ['-e', '-c', marked.join('')], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, NO_PROXY: '127.0.0.1' } })
+  const shell = spawn('sh', ['-e', '-c', marked.join('')], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, NO_PROXY: '127.0.0.1' },
+  })
   let text = ''
   let complaints = ''
   shell.stderr.on('data', (chunk) => { complaints += String(chunk) })
@@ -45,7 +51,10 @@ describe('the first screen of README.md', () => {
   test('asks the question of clients, shows the picture, and then an Express app with progress and its own users', () => {
     const picture = screen.search(/^!\[[^\]]{40,}\]\(docs\/flow\.svg\)$/m)
     const [app = ''] = blocks(screen, 'ts')
-    assert.ok(screen.indexOf('> How do I give the result of a job back to the client?') < picture && picture < screen.indexOf(app))
+    assert.ok(
+      screen.indexOf('> How do I give the result of a job back to the client?') < picture &&
+        picture < screen.indexOf(app),
+    )
     assert.match(app, /^import express from 'express'$/m)
     assert.match(app, /progress\(month, 12\)/)
     assert.match(app, /owner: \(\{ context \}: HttpRequest<.+>\) => context\.user\?\.id/)
@@ -81,8 +90,14 @@ describe('the guide of the reference server', () => {
     assert.match(cancelled, /^HTTP\/1\.1 200 [^]*"status":"cancelled"/)
     assert.match(direct, /^HTTP\/1\.1 200 [^]*"sha256":"[0-9a-f]{64}"/)
 
-    assert.match(retried, /"status":"failed"[^]*HTTP\/1\.1 202 [^]*\nlocation: \/api\/status\/[^]*"status":"processing"/)
-    assert.match(exported, /"files":\[\{"name":"users\.ndjson"[^]*HTTP\/1\.1 200 [^]*\nrepr-digest: sha-256=:[^]*\n\{"id":[^\n]*\n/)
+    assert.match(
+      retried,
+      /"status":"failed"[^]*HTTP\/1\.1 202 [^]*\nlocation: \/api\/status\/[^]*"status":"processing"/,
+    )
+    assert.match(
+      exported,
+      /"files":\[\{"name":"users\.ndjson"[^]*HTTP\/1\.1 200 [^]*\nrepr-digest: sha-256=:[^]*\n\{"id":[^\n]*\n/,
+    )
     assert.match(listed, /^HTTP\/1\.1 200 [^]*\nlink: <\/api\/status\?[^]*\{"items":\[\{"taskId":"[^]*"next":"/)
   })
 })
@@ -90,12 +105,22 @@ describe('the guide of the reference server', () => {
 /** The anchors of a page: its headings, as GitHub and typedoc write them. */
 function anchors(page: string): Set<string> {
   const headings = readFileSync(page, 'utf8').replaceAll(/^```[^]*?^```$/gm, '').matchAll(/^#+ (.+)$/gm)
-  return new Set([...headings].map(([, title = '']) => title.toLowerCase().replaceAll(/[^\p{L}\p{N}\s_-]/gu, '').replaceAll(' ', '-')))
+  return new Set(
+    [...headings].map(([, title = '']) =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+        .replaceAll(' ', '-'),
+    ),
+  )
 }
 
 describe('the links of the pages', () => {
   const below = (folder: string) => readdirSync(join(root, folder)).map((name) => `${folder}/${name}`)
-  const top = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs/README.md', 'docs/guarantees.md', 'docs/errors.md', 'docs/benchmarks.md']
+  const top = [
+    'README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs/README.md', 'docs/guarantees.md',
+    'docs/errors.md', 'docs/benchmarks.md',
+  ]
   for (const page of [...top, ...below('docs/guide'), ...below('docs/adr')]) {
     test(`${page} leads to existing pages`, () => {
       const links = [...readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!\w+:)([^)#]*)(?:#([^)]+))?\)/g)]

@@ -15,7 +15,11 @@ import { ask, eventually, open, Wire } from '../kit/wire.js'
 
 type Context = { user?: unknown }
 
-async function running(host: Host, setup: Setup | Handler<Context>, use: (port: number) => Promise<void>): Promise<void> {
+async function running(
+  host: Host,
+  setup: Setup | Handler<Context>,
+  use: (port: number) => Promise<void>,
+): Promise<void> {
   const server = await host.start(typeof setup === 'function' ? { handler: setup } : setup)
   try {
     await use(server.port)
@@ -29,10 +33,14 @@ const CHUNK = Buffer.alloc(64 * 1024, 'x')
 for (const host of HOSTS) {
   describe(`the same handlers under ${host.name}`, () => {
     test('see the path that the client sent, the mount path and the query', () =>
-      running(host, ({ path, mountPath, query, method }) => json(200, { path, mountPath, q: query.get('q'), method }), async (port) => {
-        const { body } = await ask(port, 'GET', '/api/a%20b/c?q=1%2B1')
-        assert.deepEqual(JSON.parse(body), { path: '/api/a%20b/c', mountPath: '/api', q: '1+1', method: 'GET' })
-      }))
+      running(
+        host,
+        ({ path, mountPath, query, method }) => json(200, { path, mountPath, q: query.get('q'), method }),
+        async (port) => {
+          const { body } = await ask(port, 'GET', '/api/a%20b/c?q=1%2B1')
+          assert.deepEqual(JSON.parse(body), { path: '/api/a%20b/c', mountPath: '/api', q: '1+1', method: 'GET' })
+        },
+      ))
 
     test('see the user that the application knows', () =>
       running(host, (request) => json(200, request.context), async (port) => {
@@ -47,13 +55,30 @@ for (const host of HOSTS) {
 
     test('reject repeated credentials, a repeated Content-Type and a repeated Host', async () => {
       const verify = tokens({ one: { subject: 'one' }, two: { subject: 'two' } })
-      const read: Handler<Context> = async (request) => json(200, [principalOf(request), await readJson(request, { maxBodyBytes: 1000 })])
-      const handler = compose<Context>(crossSite(), authenticate({ schemes: [bearer({ verify }), basic({ verify: () => undefined })] }), read)
+      const read: Handler<Context> = async (request) =>
+        json(200, [principalOf(request), await readJson(request, { maxBodyBytes: 1000 })])
+      const handler = compose<Context>(
+        crossSite(),
+        authenticate({ schemes: [bearer({ verify }), basic({ verify: () => undefined })] }),
+        read,
+      )
       for (const parse of [false, true]) {
         await running(host, { handler, parse }, async (port) => {
-          const head = ['Host: a', 'Content-Type: application/json', 'Authorization: Bearer one', 'Origin: http://a', 'Content-Length: 2']
+          const head = [
+            'Host: a', 'Content-Type: application/json', 'Authorization: Bearer one',
+            'Origin: http://a', 'Content-Length: 2',
+          ]
           const responseTo = (...more: readonly string[]): Promise<string> => {
-            const lines = ['POST /api/x HTTP/1.1', ...head, ...more, 'Constructor: 1', 'constructor: 2', 'Connection: close', '', '{}']
+            const lines = [
+              'POST /api/x HTTP/1.1',
+              ...head,
+              ...more,
+              'Constructor: 1',
+              'constructor: 2',
+              'Connection: close',
+              '',
+              '{}',
+            ]
             return new Wire(port, lines.join('\r\n')).end()
           }
           assert.match(await responseTo(), /^HTTP\/1.1 200 [^]*\[{"subject":"one"},{}\]/)
@@ -81,16 +106,24 @@ for (const host of HOSTS) {
         const body = Buffer.alloc(3_000_000, 'y')
         for (const headers of [{}, { 'transfer-encoding': 'chunked' }]) {
           for (const path of ['/api/whole', '/api/stream']) {
-            assert.deepEqual(JSON.parse((await ask(port, 'POST', path, { body, headers })).body), { size: 3_000_000 }, path)
+            assert.deepEqual(
+              JSON.parse((await ask(port, 'POST', path, { body, headers })).body),
+              { size: 3_000_000 },
+              path,
+            )
           }
         }
       }))
 
     test("use what the application's parser made of the body", () =>
-      running(host, { parse: true, handler: async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 })) }, async (port) => {
-        const sent = { body: '{"a":[2]}', headers: { 'content-type': 'application/json' } }
-        assert.deepEqual(JSON.parse((await ask(port, 'POST', '/api/x', sent)).body), { a: [2] })
-      }))
+      running(
+        host,
+        { parse: true, handler: async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 })) },
+        async (port) => {
+          const sent = { body: '{"a":[2]}', headers: { 'content-type': 'application/json' } }
+          assert.deepEqual(JSON.parse((await ask(port, 'POST', '/api/x', sent)).body), { a: [2] })
+        },
+      ))
 
     test('continue with the application when they return undefined', () =>
       running(host, { fallback: true, handler: async () => undefined }, async (port) => {
@@ -122,26 +155,47 @@ for (const host of HOSTS) {
       running(host, ({ path }) => ({ status: Number(path.slice(-3)), headers: { etag: '"1"' } }), async (port) => {
         for (const status of [204, 304]) {
           const answer = await ask(port, 'GET', `/api/${status}`)
-          assert.deepEqual([answer.status, answer.body, answer.headers['content-length'], answer.headers.etag], [status, '', undefined, '"1"'])
+          assert.deepEqual(
+            [answer.status, answer.body, answer.headers['content-length'], answer.headers.etag],
+            [status, '', undefined, '"1"'],
+          )
           assert.equal(answer.headers['transfer-encoding'], undefined)
         }
       }))
 
     test('send a list of values as that many header lines', () =>
-      running(host, () => ({ status: 200, headers: { 'set-cookie': ['a=1', 'b=2'], link: ['</a>', '</b>'] }, body: '' }), async (port) => {
-        const { headers } = await ask(port, 'GET', '/api/x')
-        assert.deepEqual(headers['set-cookie']?.filter((line) => !line.startsWith('host')), ['a=1', 'b=2'])
-        assert.equal(headers.link, '</a>, </b>')
-      }))
+      running(
+        host,
+        () => ({ status: 200, headers: { 'set-cookie': ['a=1', 'b=2'], 'link': ['</a>', '</b>'] }, body: '' }),
+        async (port) => {
+          const { headers } = await ask(port, 'GET', '/api/x')
+          assert.deepEqual(
+            headers['set-cookie']?.filter((line) => !line.startsWith('host')),
+            ['a=1', 'b=2'],
+          )
+          assert.equal(headers.link, '</a>, </b>')
+        },
+      ))
 
     test('stream text and bytes in order', () =>
-      running(host, () => ({
-        status: 200, headers: { 'content-type': 'text/plain' },
-        body: (async function * () { yield 'a'; yield ''; yield new Uint8Array([98]); await new Promise(setImmediate); yield 'ç' })()
-      }), async (port) => {
-        const answer = await ask(port, 'GET', '/api/x')
-        assert.deepEqual([answer.status, answer.body], [200, 'abç'])
-      }))
+      running(
+        host,
+        () => ({
+          status: 200,
+          headers: { 'content-type': 'text/plain' },
+          body: (async function* () {
+            yield 'a'
+            yield ''
+            yield new Uint8Array([98])
+            await new Promise(setImmediate)
+            yield 'ç'
+          })(),
+        }),
+        async (port) => {
+          const answer = await ask(port, 'GET', '/api/x')
+          assert.deepEqual([answer.status, answer.body], [200, 'abç'])
+        },
+      ))
 
     test('send the head of an event stream before the first event, and each event at once', () => {
       const { promise, resolve } = gate()
@@ -160,14 +214,23 @@ for (const host of HOSTS) {
 
     test('send the head of any other stream after a second without a chunk', { timeout: 10_000 }, () => {
       const { promise, resolve } = gate()
-      return running(host, () => ({
-        status: 200, headers: { 'content-type': 'text/plain' }, body: (async function * () { await promise; yield 'late' })()
-      }), async (port) => {
-        const response = await open(port, 'GET', '/api/x')
-        resolve()
-        assert.equal(String((await nextChunk(response))[0]), 'late')
-        response.destroy()
-      })
+      return running(
+        host,
+        () => ({
+          status: 200,
+          headers: { 'content-type': 'text/plain' },
+          body: (async function* () {
+            await promise
+            yield 'late'
+          })(),
+        }),
+        async (port) => {
+          const response = await open(port, 'GET', '/api/x')
+          resolve()
+          assert.equal(String((await nextChunk(response))[0]), 'late')
+          response.destroy()
+        },
+      )
     })
 
     test('are aborted when the client disconnects, and their source is closed', () => {
@@ -267,20 +330,31 @@ for (const host of HOSTS) {
 
     test('cut the connection when a source fails later', () => {
       const seen: unknown[] = []
-      return running(host, {
-        onError: (error) => seen.push(error),
-        handler: () => ({
-          status: 200, headers: { 'content-type': 'text/plain' },
-          body: (async function * () { yield 'first'; await new Promise((resolve) => setTimeout(resolve, 20)); throw new Error('the password is 123') })()
-        })
-      }, async (port) => {
-        const response = await open(port, 'GET', '/api/x')
-        let text = ''
-        await assert.rejects(async () => { for await (const chunk of response) text += String(chunk) }, /aborted|ECONNRESET/)
-        assert.equal(text, 'first')
-        assert.match(String(seen[0]), /password/)
-        assert.equal(seen.length, 1)
-      })
+      return running(
+        host,
+        {
+          onError: (error) => seen.push(error),
+          handler: () => ({
+            status: 200,
+            headers: { 'content-type': 'text/plain' },
+            body: (async function* () {
+              yield 'first'
+              await new Promise((resolve) => setTimeout(resolve, 20))
+              throw new Error('the password is 123')
+            })(),
+          }),
+        },
+        async (port) => {
+          const response = await open(port, 'GET', '/api/x')
+          let text = ''
+          await assert.rejects(async () => {
+            for await (const chunk of response) text += String(chunk)
+          }, /aborted|ECONNRESET/)
+          assert.equal(text, 'first')
+          assert.match(String(seen[0]), /password/)
+          assert.equal(seen.length, 1)
+        },
+      )
     })
 
     test('are masked when they throw, reject, or make a header that cannot be sent', () => {
@@ -318,7 +392,10 @@ for (const host of HOSTS) {
           return json(200, {})
         }
       }, async (port) => {
-        const wire = new Wire(port, 'POST /api/x HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"a"')
+        const wire = new Wire(
+          port,
+          'POST /api/x HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"a"',
+        )
         await asked
         wire.socket.destroy()
         await eventually(() => caught.length > 0, 'the body fails')
@@ -359,7 +436,10 @@ for (const host of HOSTS) {
       test('respond with 404 not_found if the application has no response', () =>
         running(host, () => undefined, async (port) => {
           const { status, headers, body } = await ask(port, 'GET', '/api/x')
-          assert.deepEqual([status, headers['content-type'], JSON.parse(body).code], [404, 'application/json', 'not_found'])
+          assert.deepEqual(
+            [status, headers['content-type'], JSON.parse(body).code],
+            [404, 'application/json', 'not_found'],
+          )
           assert.equal(typeof JSON.parse(body).error, 'string')
         }))
     }

@@ -89,7 +89,11 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
     ] as const) {
       test(`gets a 400 incomplete_body that counts what was written, in an NDJSON upload ${how}, read ${what}`, async () => {
         let written = 0
-        const upload = ndjsonUpload({ write: (records) => { written += records.length } })
+        const upload = ndjsonUpload({
+          write: (records) => {
+            written += records.length
+          },
+        })
         await serving(compose(...policies, upload), async (port) => {
           const { status, head, body } = await send(port, request)
           assert.deepEqual([status, body.code], [400, 'incomplete_body'])
@@ -132,16 +136,19 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
   })
 
   test('gets incomplete_body if it is read as a whole', () =>
-    serving(async (request) => json(200, (await readBytes(request, { maxBodyBytes: 10_000 })).byteLength), async (port) => {
-      const short = head('POST', '/', { 'Content-Length': '10' }) + 'abc'
-      for (const received of [
-        await halfClosed(port, short),
-        await untilClosed(port, head('POST', '/', { 'Transfer-Encoding': 'chunked' }) + '3\r\nabc\r\nZZ\r\n'),
-      ]) {
-        assert.deepEqual([received.status, received.body.code], [400, 'incomplete_body'])
-        assert.match(received.head, /^connection: close$/im)
-      }
-    }))
+    serving(
+      async (request) => json(200, (await readBytes(request, { maxBodyBytes: 10_000 })).byteLength),
+      async (port) => {
+        const short = head('POST', '/', { 'Content-Length': '10' }) + 'abc'
+        for (const received of [
+          await halfClosed(port, short),
+          await untilClosed(port, head('POST', '/', { 'Transfer-Encoding': 'chunked' }) + '3\r\nabc\r\nZZ\r\n'),
+        ]) {
+          assert.deepEqual([received.status, received.body.code], [400, 'incomplete_body'])
+          assert.match(received.head, /^connection: close$/im)
+        }
+      },
+    ))
 
   test('gets a 408 with the report if the upload is too slow for the server', () =>
     serving(ndjsonUpload({ write: () => {} }), async (port) => {
@@ -211,7 +218,11 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
   for (const passesOn of [false, true]) {
     test(`prevents that a later handler reads anything after the 400${passesOn ? ', even if an earlier handler has declined' : ''}`, async () => {
       let written = 0
-      const upload = ndjsonUpload({ write: (records) => { written += records.length } })
+      const upload = ndjsonUpload({
+        write: (records) => {
+          written += records.length
+        },
+      })
       const { promise: responded, resolve: go } = deferred()
       const { promise: outcome, resolve: settle } = deferred<unknown>()
       const waiting: Policy = async (request, next) => {
@@ -223,15 +234,19 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
         reading.then(settle, settle)
         return reading
       }
-      await serving(compose(waiting, passesOn ? () => undefined : last), async (port) => {
-        const wire = new Wire(port, broken)
-        wire.socket.allowHalfOpen = true
-        await wire.until(/\}$/)
-        assert.equal(parse(wire.text).body.code, 'bad_request')
-        go()
-        assert.equal((await outcome as { code?: string }).code, 'incomplete_body')
-        assert.equal(written, 0)
-      }, createServer(toNode(last)))
+      await serving(
+        compose(waiting, passesOn ? () => undefined : last),
+        async (port) => {
+          const wire = new Wire(port, broken)
+          wire.socket.allowHalfOpen = true
+          await wire.until(/\}$/)
+          assert.equal(parse(wire.text).body.code, 'bad_request')
+          go()
+          assert.equal(((await outcome) as { code?: string }).code, 'incomplete_body')
+          assert.equal(written, 0)
+        },
+        createServer(toNode(last)),
+      )
     })
   }
 
@@ -306,11 +321,19 @@ describe('bytes after a complete request', () => {
   })
 
   test('are rejected with the report of the upload if they are the rest of a body whose Content-Length counts characters', () =>
-    serving(ndjsonUpload({ write: () => new Promise((resolve) => { setTimeout(resolve, 50) }) }), async (port) => {
-      const text = '{"name":"ä"}\n'.repeat(3)
-      const fields = { ...NDJSON, 'Content-Length': String(text.length) }
-      assert.match(await new Wire(port, head('POST', '/', fields) + text).end(), /"total":3,"succeeded":2,"failed":1/)
-    }))
+    serving(
+      ndjsonUpload({
+        write: () =>
+          new Promise((resolve) => {
+            setTimeout(resolve, 50)
+          }),
+      }),
+      async (port) => {
+        const text = '{"name":"ä"}\n'.repeat(3)
+        const fields = { ...NDJSON, 'Content-Length': String(text.length) }
+        assert.match(await new Wire(port, head('POST', '/', fields) + text).end(), /"total":3,"succeeded":2,"failed":1/)
+      },
+    ))
 })
 
 describe('a body of HTTP/2 that ends early is not taken for a complete body', () => {
@@ -334,7 +357,10 @@ describe('a body of HTTP/2 that ends early is not taken for a complete body', ()
           return read(request).then(() => settle('whole'), settle).then(() => json(200, {}))
         }) as never)
         const running = await listen(server)
-        const frames = new Frames(running.port, { ':path': '/', ...length !== undefined && { 'content-length': length } })
+        const frames = new Frames(running.port, {
+          ':path': '/',
+          ...(length !== undefined && { 'content-length': length }),
+        })
         frames.send('{"id":1}\n')
         await begun
         end(frames)

@@ -16,10 +16,18 @@ function start(env: Readonly<Record<string, string>>): ServerProcess {
   return new ServerProcess(process.execPath, program('test/http/hosts/stop-program.ts'), env)
 }
 
-async function ask(url: string, agent: Agent, method = 'GET'): Promise<{ readonly status: number | undefined, readonly headers: IncomingMessage['headers'] }> {
-  const sent = request(url, { method, agent, ...method === 'POST' && { headers: { 'content-type': 'application/json' } } })
+async function ask(
+  url: string,
+  agent: Agent,
+  method = 'GET',
+): Promise<{ readonly status: number | undefined; readonly headers: IncomingMessage['headers'] }> {
+  const sent = request(url, {
+    method,
+    agent,
+    ...(method === 'POST' && { headers: { 'content-type': 'application/json' } }),
+  })
   sent.end(method === 'POST' ? '{}' : undefined)
-  const [response] = await once(sent, 'response') as [IncomingMessage]
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
   for await (const piece of response) void piece
   return { status: response.statusCode, headers: response.headers }
 }
@@ -41,8 +49,12 @@ async function poll(url: string, agent: Agent, polled: { count: number }): Promi
 
 describe('a process that clients poll ends at SIGTERM', () => {
   for (const [framework, stop, ...paths] of [
-    ['node', 'by-hand', 'status'], ['express', 'by-hand', 'status'], ['koa', 'by-hand', 'status'],
-    ['node', 'closeOnSignal', 'status', '/own'], ['express', 'closeOnSignal', 'status', '/own'], ['koa', 'closeOnSignal', '/own'],
+    ['node', 'by-hand', 'status'],
+    ['express', 'by-hand', 'status'],
+    ['koa', 'by-hand', 'status'],
+    ['node', 'closeOnSignal', 'status', '/own'],
+    ['express', 'closeOnSignal', 'status', '/own'],
+    ['koa', 'closeOnSignal', '/own'],
     ['fastify', 'closeOnSignal', 'status', '/own'],
   ] as const) {
     test(`${framework}, ${stop}, polls of ${paths.join(' and ')}`, async () => {
@@ -54,7 +66,11 @@ describe('a process that clients poll ends at SIGTERM', () => {
       const polls = paths.map((path) => {
         const polled = { count: 0 }
         const own = new Agent({ keepAlive: true, maxSockets: 1 })
-        return { polled, own, ended: poll(url + (path === 'status' ? String(accepted.headers.location) : path), own, polled) }
+        return {
+          polled,
+          own,
+          ended: poll(url + (path === 'status' ? String(accepted.headers.location) : path), own, polled),
+        }
       })
       await eventually(() => polls.every(({ polled }) => polled.count > 20), 'polls')
       server.child.kill('SIGTERM')
@@ -127,8 +143,20 @@ describe('closeOnSignal', () => {
     const server = createServer((_req, res) => { res.end('own') })
     const { port } = await listen(server)
     const close = closeOnSignal({
-      server, tasks: { close: async () => { closed.push('tasks') } }, store: { close: () => { closed.push('store') } },
-      pool: { end: () => Promise.reject(new Error('pool')) }, onError: (error) => closed.push(String(error)), afterwards: () => closed.push('last'),
+      server,
+      tasks: {
+        close: async () => {
+          closed.push('tasks')
+        },
+      },
+      store: {
+        close: () => {
+          closed.push('store')
+        },
+      },
+      pool: { end: () => Promise.reject(new Error('pool')) },
+      onError: (error) => closed.push(String(error)),
+      afterwards: () => closed.push('last'),
     })
     assert.equal(process.listenerCount('SIGTERM'), before + 1)
     const wire = new Wire(port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')

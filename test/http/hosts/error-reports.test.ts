@@ -83,7 +83,10 @@ describe('reportErrorsTo receives every masked error of all handlers', () => {
       const seen = warnings(t)
       const answered: string[] = []
       assert.equal(await statusOf(t, await host(answered)), 500)
-      assert.deepEqual(heard.map(([error, { request, task }]) => [error, request?.path, task]), [[fault, '/x', undefined]])
+      assert.deepEqual(
+        heard.map(([error, { request, task }]) => [error, request?.path, task]),
+        [[fault, '/x', undefined]],
+      )
       assert.deepEqual(answered, [])
       await turn()
       assert.deepEqual(seen, [])
@@ -102,7 +105,10 @@ describe('reportErrorsTo receives every masked error of all handlers', () => {
       const { taskId } = await tasks.submit(work, {})
       await clock.advance(60_000)
       await tasks.close()
-      assert.deepEqual(heard.map(([error, { task }]) => [error, task]), [1, 2].map((attempt) => [fault, { taskId, name: 'work', attempt }]))
+      assert.deepEqual(
+        heard.map(([error, { task }]) => [error, task]),
+        [1, 2].map((attempt) => [fault, { taskId, name: 'work', attempt }]),
+      )
       assert.deepEqual(called, own)
       await turn()
       assert.deepEqual(seen, [])

@@ -52,12 +52,14 @@ function appWithHooks(): { readonly app: FastifyInstance, readonly seen: unknown
 }
 
 /** Listens on a free port, and returns a function that requests a path. */
-async function listening(app: FastifyInstance): Promise<(path: string, headers?: Record<string, string>) => Promise<IncomingMessage>> {
+async function listening(
+  app: FastifyInstance,
+): Promise<(path: string, headers?: Record<string, string>) => Promise<IncomingMessage>> {
   await app.listen({ port: 0, host: '127.0.0.1' })
   const { port } = app.server.address() as AddressInfo
   return async (path, headers = {}) => {
     const sent = request({ port, host: '127.0.0.1', path, headers }).end()
-    const [response] = await once(sent, 'response') as [IncomingMessage]
+    const [response] = (await once(sent, 'response')) as [IncomingMessage]
     return response
   }
 }
@@ -68,8 +70,14 @@ describe('the hooks of Fastify', () => {
     await app.register(fastifyLonghaul, { prefix: '/api', handler: api })
     const { statusCode, headers, body } = await app.inject('/api/task')
     assert.deepEqual(seen, [['/api/task', 200, '{"a":"ä"}']])
-    assert.deepEqual([statusCode, body, headers['content-type'], headers['content-length'], headers['etag']], [200, '{"a":"ä"}', 'application/json', '10', '"1"'])
-    assert.deepEqual([headers['vary'], headers['x-request-id'], headers['set-cookie']], ['Origin, Prefer', '7', ['own=1', 'a=1', 'b=2']])
+    assert.deepEqual(
+      [statusCode, body, headers['content-type'], headers['content-length'], headers['etag']],
+      [200, '{"a":"ä"}', 'application/json', '10', '"1"'],
+    )
+    assert.deepEqual(
+      [headers['vary'], headers['x-request-id'], headers['set-cookie']],
+      ['Origin, Prefer', '7', ['own=1', 'a=1', 'b=2']],
+    )
     const head = await app.inject({ method: 'HEAD', url: '/api/task' })
     assert.deepEqual([head.headers['content-length'], head.body], ['10', ''])
     const empty = await app.inject('/api/empty')
@@ -102,7 +110,10 @@ describe('the hooks of Fastify', () => {
     assert.deepEqual((await app.inject({ method: 'POST', url: '/echo', payload: { b: 2 } })).json(), { b: 2 })
     assert.deepEqual(seen, [['/echo', 200, '{"b":2}']])
     const masked = await app.inject('/bad-header')
-    assert.deepEqual([masked.statusCode, masked.json()['code'], masked.headers['vary']], [500, 'internal_error', 'Origin, Accept'])
+    assert.deepEqual(
+      [masked.statusCode, masked.json()['code'], masked.headers['vary']],
+      [500, 'internal_error', 'Origin, Accept'],
+    )
     assert.equal((seen.at(-1) as unknown[])[1], 500)
     await app.close()
   })
@@ -112,13 +123,22 @@ describe('the hooks of Fastify', () => {
     await app.register(fastifyLonghaul, { handler: api })
     await app.listen({ port: 0, host: '127.0.0.1' })
     const { port } = app.server.address() as AddressInfo
-    const sent = request({ port, host: '127.0.0.1', path: '/echo', method: 'POST', headers: { 'content-type': 'application/json' } })
+    const sent = request({
+      port,
+      host: '127.0.0.1',
+      path: '/echo',
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+    })
     sent.on('error', () => undefined)
     const body = Readable.from((async function* () { for (let n = 0; n < 400; n++) yield Buffer.alloc(1024, 32) })())
     body.pipe(sent)
     const [response] = await once(sent, 'response') as [IncomingMessage]
     response.resume()
-    assert.deepEqual([response.statusCode, response.headers['connection'], response.headers['x-request-id']], [413, 'close', '7'])
+    assert.deepEqual(
+      [response.statusCode, response.headers['connection'], response.headers['x-request-id']],
+      [413, 'close', '7'],
+    )
     assert.deepEqual(seen, [], 'this response is written to the connection directly')
     await app.close()
   })
@@ -134,7 +154,10 @@ describe('a response that cannot be sent in Fastify', () => {
     })
     for (const [at] of bad.entries()) {
       const { statusCode, headers: sent, json: read } = await app.inject(`/${at}`)
-      assert.deepEqual([statusCode, read()['code'], sent['etag'], sent['content-encoding'], sent['set-cookie']], [500, 'internal_error', undefined, undefined, 'a=1'])
+      assert.deepEqual(
+        [statusCode, read()['code'], sent['etag'], sent['content-encoding'], sent['set-cookie']],
+        [500, 'internal_error', undefined, undefined, 'a=1'],
+      )
     }
     await app.close()
   })
@@ -153,7 +176,10 @@ describe('a response that cannot be sent in Fastify', () => {
     const app = fastify()
     app.get('/', toFastify(() => ({ status: 304, headers: { etag: '"1"' }, body: 'abc' })))
     const { statusCode, headers } = await app.inject('/')
-    assert.deepEqual([statusCode, headers['content-length'], headers['content-type'], headers['etag']], [304, undefined, undefined, '"1"'])
+    assert.deepEqual(
+      [statusCode, headers['content-length'], headers['content-type'], headers['etag']],
+      [304, undefined, undefined, '"1"'],
+    )
     await app.close()
   })
 
@@ -183,7 +209,10 @@ describe('a response that cannot be sent in Fastify', () => {
     })
     await app.register(fastifyLonghaul, { handler: api })
     const { statusCode, headers, json: read } = await app.inject('/task')
-    assert.deepEqual([statusCode, headers['content-type'], read()], [418, 'application/json; charset=utf-8', { caught: 'hook' }])
+    assert.deepEqual(
+      [statusCode, headers['content-type'], read()],
+      [418, 'application/json; charset=utf-8', { caught: 'hook' }],
+    )
     await app.close()
   })
 
@@ -233,7 +262,10 @@ describe('streams in Fastify', () => {
       }),
     }
     const { app } = appWithHooks()
-    app.get('/events', toFastify(() => ({ status: 200, headers: { 'content-type': 'text/event-stream' }, body: silent })))
+    app.get(
+      '/events',
+      toFastify(() => ({ status: 200, headers: { 'content-type': 'text/event-stream' }, body: silent })),
+    )
     const get = await listening(app)
     const response = await get('/events')
     assert.deepEqual([response.statusCode, response.headers['content-type']], [200, 'text/event-stream'])
@@ -251,9 +283,19 @@ describe('streams in Fastify', () => {
     }
     const { app } = appWithHooks()
     for (const after of [0, 2]) {
-      app.get(`/${after}`, toFastify(ndjson(failing(after)), { onError: (error) => { failures.push((error as Error).message) } }))
+      app.get(
+        `/${after}`,
+        toFastify(ndjson(failing(after)), {
+          onError: (error) => {
+            failures.push((error as Error).message)
+          },
+        }),
+      )
     }
-    app.get('/short', toFastify(() => ({ status: 200, headers: { 'content-length': '10' }, body: lines(1) })))
+    app.get(
+      '/short',
+      toFastify(() => ({ status: 200, headers: { 'content-length': '10' }, body: lines(1) })),
+    )
     const get = await listening(app)
     const failed = await get('/0')
     failed.resume()
@@ -273,7 +315,10 @@ describe('streams in Fastify', () => {
       for (;; yielded++) yield new Uint8Array(65_536)
     }
     const { app } = appWithHooks()
-    app.get('/', toFastify(() => ({ status: 200, headers: { 'content-type': 'application/octet-stream' }, body: endless() })))
+    app.get(
+      '/',
+      toFastify(() => ({ status: 200, headers: { 'content-type': 'application/octet-stream' }, body: endless() })),
+    )
     const get = await listening(app)
     const response = await get('/')
     response.pause()

@@ -14,7 +14,16 @@ describe('toFetch: requests', () => {
   test('requests are independent values', async () => {
     const response = await toFetch(place)(new Request('http://h/a%20b/?x=1&x=2#y?z', { headers: { Accept: 'a/b' } }))
     assert.deepEqual(await response.json(), {
-      method: 'GET', path: '/a%20b/', mountPath: '', params: {}, query: [['x', '1'], ['x', '2']], context: {}, accept: 'a/b'
+      method: 'GET',
+      path: '/a%20b/',
+      mountPath: '',
+      params: {},
+      query: [
+        ['x', '1'],
+        ['x', '2'],
+      ],
+      context: {},
+      accept: 'a/b',
     })
   })
 
@@ -23,15 +32,24 @@ describe('toFetch: requests', () => {
     assert.deepEqual(await (await handle(new Request('http://h/x#y'))).json(),
       { method: 'GET', path: '/api/x', mountPath: '/api', params: {}, query: [], context: { url: 'http://h/x#y' } })
     const extra = { mountPath: '/m/', params: { id: '1' }, context: { url: 'u' }, peerAddress: '::1' }
-    assert.deepEqual(await (await handle(new Request('http://h/m/x'), extra)).json(),
-      { method: 'GET', path: '/m/x', mountPath: '/m', params: { id: '1' }, query: [], context: { url: 'u' }, peerAddress: '::1' })
+    assert.deepEqual(await (await handle(new Request('http://h/m/x'), extra)).json(), {
+      method: 'GET',
+      path: '/m/x',
+      mountPath: '/m',
+      params: { id: '1' },
+      query: [],
+      context: { url: 'u' },
+      peerAddress: '::1',
+    })
   })
 
   test('an invalid mount path is rejected at construction, or masked in a call', async () => {
     assert.throws(() => toFetch(place, { mountPath: 'api' }), /write "\/api"/)
     assert.throws(() => toFetch(undefined as never), /[Pp]ass a handler/)
     const errors: unknown[] = []
-    const response = await toFetch(place, { onError: (error) => errors.push(error) })(new Request('http://h/'), { mountPath: 'api' })
+    const response = await toFetch(place, { onError: (error) => errors.push(error) })(new Request('http://h/'), {
+      mountPath: 'api',
+    })
     assert.deepEqual([response.status, errors.length], [500, 1])
   })
 
@@ -47,11 +65,17 @@ describe('toFetch: requests', () => {
   })
 })
 
-const size = (body: HttpRequest['body'], limit: number): Promise<number | undefined> => body.bytes(limit).then((bytes) => bytes?.byteLength)
+const size = (body: HttpRequest['body'], limit: number): Promise<number | undefined> =>
+  body.bytes(limit).then((bytes) => bytes?.byteLength)
 
 function endless(): { body: ReadableStream<Uint8Array>, pulled: () => number } {
   let pulled = 0
-  const body = new ReadableStream<Uint8Array>({ pull(controller) { pulled++; controller.enqueue(new Uint8Array(1000)) } })
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      pulled++
+      controller.enqueue(new Uint8Array(1000))
+    },
+  })
   return { body, pulled: () => pulled }
 }
 
@@ -73,7 +97,10 @@ describe('toFetch: bodies', () => {
   test('endless bodies are not read to the end', async () => {
     const { body, pulled } = endless()
     const request = post(body)
-    assert.equal(await (await toFetch(async ({ body }) => json(200, await size(body, 5000) ?? 'more'))(request)).json(), 'more')
+    assert.equal(
+      await (await toFetch(async ({ body }) => json(200, (await size(body, 5000)) ?? 'more'))(request)).json(),
+      'more',
+    )
     assert.ok(pulled() < 10)
     assert.equal(request.body?.locked, false)
   })
@@ -93,13 +120,20 @@ describe('toFetch: bodies', () => {
   test('bodies that break off get a 400', async () => {
     const errors: unknown[] = []
     const broken = new ReadableStream<Uint8Array>({ pull(controller) { controller.error(new Error('reset')) } })
-    const response = await toFetch(async ({ body }) => json(200, await size(body, 10)), { onError: (error) => errors.push(error) })(post(broken))
-    assert.deepEqual([response.status, (await response.json() as { code: string }).code, errors], [400, 'incomplete_body', []])
+    const response = await toFetch(async ({ body }) => json(200, await size(body, 10)), {
+      onError: (error) => errors.push(error),
+    })(post(broken))
+    assert.deepEqual(
+      [response.status, ((await response.json()) as { code: string }).code, errors],
+      [400, 'incomplete_body', []],
+    )
   })
 
   test('bodies that were read before come from the application, and without its value an error says what to do', async () => {
     const errors: unknown[] = []
-    const handle = toFetch(async (request) => json(200, await readJson(request, { maxBodyBytes: 100 })), { onError: (error) => errors.push(error) })
+    const handle = toFetch(async (request) => json(200, await readJson(request, { maxBodyBytes: 100 })), {
+      onError: (error) => errors.push(error),
+    })
     const used = async (): Promise<Request> => {
       const request = post('{"a":1}', { 'content-type': 'application/json' })
       await request.text()
@@ -110,12 +144,17 @@ describe('toFetch: bodies', () => {
     assert.equal((await handle(await used())).status, 500)
     assert.match(String(errors[0]), /was read before.*\{ body \}/)
     // What the host says of a body that nobody read is a mistake, or a parser's empty default.
-    assert.deepEqual(await (await handle(post('{"a":3}', { 'content-type': 'application/json' }), { body: {} })).json(), { a: 3 })
+    assert.deepEqual(
+      await (await handle(post('{"a":3}', { 'content-type': 'application/json' }), { body: {} })).json(),
+      { a: 3 },
+    )
   })
 
   test('a body can be read once', async () => {
     const errors: unknown[] = []
-    await toFetch(async ({ body }) => json(200, [await size(body, 10), await size(body, 10)]), { onError: (error) => errors.push(error) })(post('x'))
+    await toFetch(async ({ body }) => json(200, [await size(body, 10), await size(body, 10)]), {
+      onError: (error) => errors.push(error),
+    })(post('x'))
     assert.match(String(errors[0]), /only once/)
   })
 })
@@ -131,12 +170,22 @@ describe('toFetch: responses', () => {
   })
 
   test('an error of the application after undefined is not masked', async () => {
-    await assert.rejects(toFetch(() => undefined)(new Request('http://h/'), { next: () => { throw new Error('host') } }), /^Error: host$/)
+    await assert.rejects(
+      toFetch(() => undefined)(new Request('http://h/'), {
+        next: () => {
+          throw new Error('host')
+        },
+      }),
+      /^Error: host$/,
+    )
   })
 
   test('text gets its length and no invented content type', async () => {
     const response = await toFetch(() => ({ status: 200, headers: {}, body: 'größer' }))(new Request('http://h/'))
-    assert.deepEqual([response.headers.get('content-length'), response.headers.get('content-type'), await response.text()], ['8', null, 'größer'])
+    assert.deepEqual(
+      [response.headers.get('content-length'), response.headers.get('content-type'), await response.text()],
+      ['8', null, 'größer'],
+    )
   })
 
   test('HEAD, 204, 205 and 304 have no body', async () => {
@@ -151,7 +200,11 @@ describe('toFetch: responses', () => {
   test('errors are masked, and so is a status that cannot be sent', async () => {
     const errors: unknown[] = []
     for (const handler of [
-      () => { throw new Error('secret') }, () => ({ status: 99, headers: {} }), () => ({ status: 200, headers: { 'x y': 'z' } })
+      () => {
+        throw new Error('secret')
+      },
+      () => ({ status: 99, headers: {} }),
+      () => ({ status: 200, headers: { 'x y': 'z' } }),
     ] as Handler[]) {
       const response = await toFetch(handler, { onError: (error) => errors.push(error) })(new Request('http://h/'))
       assert.deepEqual([response.status, (await response.text()).includes('secret')], [500, false])

@@ -25,7 +25,11 @@ async function site(host: Host, setup: Partial<Setup> = {}) {
   const begun = deferred<AbortSignal>()
   const greet = defineTask({
     name: 'greet',
-    input: jsonSchema<{ name: string }>({ type: 'object', required: ['name'], properties: { name: { type: 'string' } } }),
+    input: jsonSchema<{ name: string }>({
+      type: 'object',
+      required: ['name'],
+      properties: { name: { type: 'string' } },
+    }),
     run: ({ name }) => ({ message: `Hello ${name}.` }),
   })
   const wait = defineTask({ name: 'wait', run: (_, { signal }) => new Promise((_resolve, reject) => {
@@ -34,7 +38,10 @@ async function site(host: Host, setup: Partial<Setup> = {}) {
   }) })
   const { engine, store, blobs } = memory()
   const tasks = createTasks({ engine, store, definitions: [greet, wait] })
-  const endpoints = taskEndpoints<Context>(tasks, { statusPath: '/tasks/{id}', owner: ({ context }) => (context.user as { name: string }).name })
+  const endpoints = taskEndpoints<Context>(tasks, {
+    statusPath: '/tasks/{id}',
+    owner: ({ context }) => (context.user as { name: string }).name,
+  })
   const written: object[] = []
   await blobs.put('file', (async function* () { yield BYTES })(), { ttlMs: 600_000 })
   const handler = router<Context>({
@@ -45,7 +52,16 @@ async function site(host: Host, setup: Partial<Setup> = {}) {
     'GET|HEAD /file': content(() => blobSource(blobs, 'file')),
   })
   const server = await host.start({ handler, ...setup })
-  return { ...server, tasks, written, begun: begun.promise, end: async () => { await server.close(); await tasks.close({ drainMs: 0 }) } }
+  return {
+    ...server,
+    tasks,
+    written,
+    begun: begun.promise,
+    end: async () => {
+      await server.close()
+      await tasks.close({ drainMs: 0 })
+    },
+  }
 }
 
 for (const host of HOSTS) {
@@ -54,7 +70,10 @@ for (const host of HOSTS) {
       test(`respond with 202 and a status below the mount path for the application's user${parse ? ', from a body that is parsed already' : ''}`, async (t) => {
         const { port, tasks, end } = await site(host, { parse })
         t.after(end)
-        const accepted = await ask(port, 'POST', '/api/greet', { body: '{"name":"Ann"}', headers: { ...JSON_TYPE, prefer: 'respond-async' } })
+        const accepted = await ask(port, 'POST', '/api/greet', {
+          body: '{"name":"Ann"}',
+          headers: { ...JSON_TYPE, prefer: 'respond-async' },
+        })
         assert.equal(accepted.status, 202, accepted.body)
         const { taskId } = JSON.parse(accepted.body) as { taskId: string }
         const location = accepted.headers.location ?? ''
@@ -63,7 +82,10 @@ for (const host of HOSTS) {
         if (parse) return
         const shown = await ask(port, 'GET', location, { headers: { prefer: 'wait=10' } })
         assert.deepEqual((JSON.parse(shown.body) as Body)['result'], { message: 'Hello Ann.' })
-        assert.equal((await ask(port, 'GET', location, { headers: { 'if-none-match': shown.headers.etag } })).status, 304)
+        assert.equal(
+          (await ask(port, 'GET', location, { headers: { 'if-none-match': shown.headers.etag } })).status,
+          304,
+        )
         assert.equal((JSON.parse((await ask(port, 'DELETE', location)).body) as Body)['code'], 'task_already_final')
         assert.equal((JSON.parse((await ask(port, 'GET', '/api/tasks/none')).body) as Body)['code'], 'task_not_found')
       })
@@ -82,7 +104,10 @@ for (const host of HOSTS) {
     test('abort a synchronous request when the client disconnects, but not a task', async (t) => {
       const { port, begun, end } = await site(host)
       t.after(end)
-      const wire = new Wire(port, 'POST /api/wait HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}')
+      const wire = new Wire(
+        port,
+        'POST /api/wait HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}',
+      )
       const signal = await within(begun, 20_000)
       const aborted = new Promise<void>((resolve) => { signal.addEventListener('abort', () => { resolve() }) })
       wire.socket.destroy()
@@ -93,7 +118,8 @@ for (const host of HOSTS) {
       const { port, written, end } = await site(host)
       t.after(end)
       const answer = await ask(port, 'POST', '/api/upload', {
-        body: '{"id":1}\n{broken\n{"id":2}', headers: { 'content-type': 'application/x-ndjson', 'transfer-encoding': 'chunked' },
+        body: '{"id":1}\n{broken\n{"id":2}',
+        headers: { 'content-type': 'application/x-ndjson', 'transfer-encoding': 'chunked' },
       })
       assert.deepEqual((JSON.parse(answer.body) as Body)['summary'], { total: 3, succeeded: 2, failed: 1 })
       assert.deepEqual(written, [{ id: 1 }, { id: 2 }])
@@ -103,7 +129,10 @@ for (const host of HOSTS) {
       const { port, end } = await site(host)
       t.after(end)
       const part = await ask(port, 'GET', '/api/file', { headers: { range: 'bytes=10-12' } })
-      assert.deepEqual([part.status, part.headers['content-range'], part.body], [206, 'bytes 10-12/1000', BYTES.subarray(10, 13).toString()])
+      assert.deepEqual(
+        [part.status, part.headers['content-range'], part.body],
+        [206, 'bytes 10-12/1000', BYTES.subarray(10, 13).toString()],
+      )
       const beyond = await ask(port, 'GET', '/api/file', { headers: { range: 'bytes=1000-' } })
       assert.deepEqual([beyond.status, beyond.headers['content-range']], [416, 'bytes */1000'])
       const head = await ask(port, 'HEAD', '/api/file')

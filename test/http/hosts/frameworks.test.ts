@@ -12,9 +12,12 @@ import { readJson } from '../../../src/http/body/body.js'
 import { router } from '../../../src/resources/router.js'
 
 const api = router<{ user?: { name: string } }>({
-  'GET /me/{id}': ({ params, mountPath, context }) => json(200, { params, mountPath, user: context.user?.name ?? null }),
+  'GET /me/{id}': ({ params, mountPath, context }) =>
+    json(200, { params, mountPath, user: context.user?.name ?? null }),
   'POST /echo': async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 })),
-  'GET /fails': () => { throw new Error('secret') },
+  'GET /fails': () => {
+    throw new Error('secret')
+  },
 })
 
 describe('longhaul/fastify', () => {
@@ -22,11 +25,19 @@ describe('longhaul/fastify', () => {
     const app = fastify()
     const sent: string[] = []
     app.addHook('onResponse', (request, reply, done) => { sent.push(`${request.url} ${reply.statusCode}`); done() })
-    app.register(fastifyLonghaul<{ user?: { name: string } }>, { prefix: '/t/:tenant', handler: api, context: (request) => ({ user: { name: request.ip } }) })
+    app.register(fastifyLonghaul<{ user?: { name: string } }>, {
+      prefix: '/t/:tenant',
+      handler: api,
+      context: (request) => ({ user: { name: request.ip } }),
+    })
     app.post('/own', (request) => request.body)
     const own = await app.inject({ method: 'POST', url: '/own', payload: { a: 1 } })
     assert.deepEqual([own.statusCode, own.json()], [200, { a: 1 }], 'its own parser still works elsewhere')
-    assert.deepEqual((await app.inject('/t/acme/me/7')).json(), { params: { tenant: 'acme', id: '7' }, mountPath: '/t/acme', user: '127.0.0.1' })
+    assert.deepEqual((await app.inject('/t/acme/me/7')).json(), {
+      params: { tenant: 'acme', id: '7' },
+      mountPath: '/t/acme',
+      user: '127.0.0.1',
+    })
     const missing = await app.inject('/t/acme/nothing')
     assert.deepEqual([missing.statusCode, missing.json()['message']], [404, 'Route GET:/t/acme/nothing not found'])
     assert.deepEqual((await app.inject({ method: 'POST', url: '/t/acme/echo', payload: { b: 2 } })).json(), { b: 2 })

@@ -53,7 +53,8 @@ async function start(t: TestContext, wrap?: (handle: RequestListener) => Request
   return { port, gate, seen, status: `/status/${taskId}` }
 }
 
-const request = (path: string, ...lines: string[]): string => [`GET ${path} HTTP/1.1`, 'Host: a', ...lines, '', ''].join('\r\n')
+const request = (path: string, ...lines: string[]): string =>
+  [`GET ${path} HTTP/1.1`, 'Host: a', ...lines, '', ''].join('\r\n')
 
 /** Returns the values of a header in a response on the wire. */
 function valuesOf(text: string, name: string): string[] {
@@ -106,7 +107,10 @@ describe('a stream tells proxies to forward it as it arrives', () => {
     wire.socket.write('9\r\n{"id":2}\n\r\n0\r\nX-Checksum: 7\r\n\r\n')
     const text = await wire.end()
     assertIncremental(text)
-    assert.deepEqual([valuesOf(text, 'content-type'), valuesOf(text, 'connection')], [['application/ndjson'], ['close']])
+    assert.deepEqual(
+      [valuesOf(text, 'content-type'), valuesOf(text, 'connection')],
+      [['application/ndjson'], ['close']],
+    )
     assert.match(text, /"succeeded":2/)
     assert.equal(seen[0]?.trailers['x-checksum'], '7')
   })
@@ -151,7 +155,13 @@ describe('Incremental in requests of the client', () => {
     t.after(close)
     const api = createClient({ baseUrl: `http://127.0.0.1:${String(port)}/api` })
     await api.uploadFile('/files', Buffer.from('abc')).result()
-    assert.deepEqual(sent.map(({ method, headers }) => [method, headers['incremental']]), [['POST', undefined], ['PATCH', '?1']])
+    assert.deepEqual(
+      sent.map(({ method, headers }) => [method, headers['incremental']]),
+      [
+        ['POST', undefined],
+        ['PATCH', '?1'],
+      ],
+    )
     assert.deepEqual(handled.map(({ headers }) => headers['incremental']), [undefined])
   })
   test('does not reach the handler from the creation of a resumable upload', async (t) => {
@@ -169,6 +179,9 @@ describe('Incremental in requests of the client', () => {
     t.after(() => { Reflect.deleteProperty(globalThis, 'document') })
     const api = createClient({ baseUrl: `http://127.0.0.1:${String(port)}`, streamUploads: true })
     await api.upload('/users', PEOPLE)
-    assert.deepEqual(seen.map(({ headers }) => [headers['transfer-encoding'], headers['incremental']]), [['chunked', undefined]])
+    assert.deepEqual(
+      seen.map(({ headers }) => [headers['transfer-encoding'], headers['incremental']]),
+      [['chunked', undefined]],
+    )
   })
 })

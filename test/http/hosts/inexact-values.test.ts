@@ -17,19 +17,32 @@ const report = defineTask({ name: 'report', run: (input: unknown) => ({ input })
 async function post(parsers: readonly (() => unknown)[], body: string): Promise<unknown[]> {
   const tasks = createTasks({ ...memory(), definitions: [report] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-  const handler = toNode(router({
-    'POST /reports': endpoints.submit(report), 'POST /echo': async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 })),
-  }))
+  const handler = toNode(
+    router({
+      'POST /reports': endpoints.submit(report),
+      'POST /echo': async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 })),
+    }),
+  )
   const app = express4()
   for (const parser of parsers) app.use(parser() as ReturnType<typeof express4.json>)
   app.use(handler)
   const server = await listen(createServer(app))
   try {
-    return await Promise.all([['/reports', {}], ['/reports', { prefer: 'respond-async' }], ['/echo', {}]].map(async ([path, headers]) => {
-      const response = await fetch(`${server.url}${path as string}`, { method: 'POST', headers: { ...BODY, ...headers as object }, body })
-      const { code, details } = await response.json() as { code?: string, details?: { pointer: string }[] }
-      return [response.status, code, details?.[0]?.pointer]
-    }))
+    return await Promise.all(
+      [
+        ['/reports', {}],
+        ['/reports', { prefer: 'respond-async' }],
+        ['/echo', {}],
+      ].map(async ([path, headers]) => {
+        const response = await fetch(`${server.url}${path as string}`, {
+          method: 'POST',
+          headers: { ...BODY, ...(headers as object) },
+          body,
+        })
+        const { code, details } = (await response.json()) as { code?: string; details?: { pointer: string }[] }
+        return [response.status, code, details?.[0]?.pointer]
+      }),
+    )
   } finally {
     await server.close()
     await tasks.close()
@@ -38,7 +51,12 @@ async function post(parsers: readonly (() => unknown)[], body: string): Promise<
 
 const VALUES = ['12345678901234567890', '1e400', '-1e999', '"\\ud800"']
 
-for (const [name, parsers] of Object.entries({ 'no parser': [], 'express.json of Express 5': [express.json], 'express.json of Express 4': [express4.json], 'express.raw': [() => express.raw({ type: '*/*' })] })) {
+for (const [name, parsers] of Object.entries({
+  'no parser': [],
+  'express.json of Express 5': [express.json],
+  'express.json of Express 4': [express4.json],
+  'express.raw': [() => express.raw({ type: '*/*' })],
+})) {
   describe(`behind ${name}`, () => {
     test('a value that JavaScript cannot keep gets an inexact_value in tasks, synchronous requests and readJson', async () => {
       for (const value of VALUES) {
@@ -48,7 +66,10 @@ for (const [name, parsers] of Object.entries({ 'no parser': [], 'express.json of
     })
     test('are accepted if they are exact', async () => {
       const accepted = await post(parsers, '{"n":[9007199254740991,0.1,1.5e10,-0,"12345678901234567890"]}')
-      assert.deepEqual(accepted.map((each) => (each as unknown[])[0]), [200, 202, 200])
+      assert.deepEqual(
+        accepted.map((each) => (each as unknown[])[0]),
+        [200, 202, 200],
+      )
     })
   })
 }

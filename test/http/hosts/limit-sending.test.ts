@@ -116,35 +116,57 @@ describe('slow clients', () => {
 
   test('SPEC 8.3: a client that stops reading is cut, its source is closed, and other clients are not delayed', async () => {
     let closed: () => void = () => {}
-    const sourceClosed = new Promise<void>((resolve) => { closed = resolve })
+    const sourceClosed = new Promise<void>((resolve) => {
+      closed = resolve
+    })
     let answerLate: (() => void) | undefined
     const server = createServer()
-    const detach = attach(server, async ({ path }) => {
-      if (path === '/small') return json(200, 'here')
-      if (path === '/late') return await new Promise((resolve) => { answerLate = () => { resolve(json(200, 'late')) } })
-      if (path === '/whole') return { status: 200, headers: {}, body: Buffer.alloc(64 * 1024 * 1024) }
-      return stream(200, (async function * () {
-        try {
-          for (;;) yield megabyte
-        } finally {
-          closed()
-        }
-      })())
-    }, { sendTimeoutMs: 400 })
+    const detach = attach(
+      server,
+      async ({ path }) => {
+        if (path === '/small') return json(200, 'here')
+        if (path === '/late')
+          return await new Promise((resolve) => {
+            answerLate = () => {
+              resolve(json(200, 'late'))
+            }
+          })
+        if (path === '/whole') return { status: 200, headers: {}, body: Buffer.alloc(64 * 1024 * 1024) }
+        return stream(
+          200,
+          (async function* () {
+            try {
+              for (;;) yield megabyte
+            } finally {
+              closed()
+            }
+          })(),
+        )
+      },
+      { sendTimeoutMs: 400 },
+    )
     const { port, close } = await listen(server)
     const late = ask(port, 'GET', '/late')
 
-    const slow = await Promise.all(['/stream', '/whole'].map(async (path) => {
-      const socket = connect(port, '127.0.0.1').on('error', () => {})
-      await once(socket, 'connect')
-      socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`)
-      await once(socket, 'readable')
-      return socket
-    }))
-    const connections = (): Promise<number> => new Promise((resolve, reject) => { server.getConnections((error, count) => error ? reject(error) : resolve(count)) })
+    const slow = await Promise.all(
+      ['/stream', '/whole'].map(async (path) => {
+        const socket = connect(port, '127.0.0.1').on('error', () => {})
+        await once(socket, 'connect')
+        socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`)
+        await once(socket, 'readable')
+        return socket
+      }),
+    )
+    const connections = (): Promise<number> =>
+      new Promise((resolve, reject) => {
+        server.getConnections((error, count) => (error ? reject(error) : resolve(count)))
+      })
     for (let time = 0; time < 20; time++) assert.equal((await ask(port, 'GET', '/small')).body, '"here"')
     await sourceClosed
-    while (await connections() > 1) await new Promise((resolve) => { setTimeout(resolve, 20) })
+    while ((await connections()) > 1)
+      await new Promise((resolve) => {
+        setTimeout(resolve, 20)
+      })
     answerLate?.()
     assert.equal((await late).body, '"late"', 'waiting is no sin')
     for (const socket of slow) socket.destroy()
@@ -168,7 +190,9 @@ describe('slow clients', () => {
 
   test('a client that sends slowly delays nobody', async () => {
     const server = createServer()
-    attach(server, async (request) => request.method === 'POST' ? json(200, (await request.body.bytes(100))?.byteLength) : json(200, 'here'))
+    attach(server, async (request) =>
+      request.method === 'POST' ? json(200, (await request.body.bytes(100))?.byteLength) : json(200, 'here'),
+    )
     const { port, close } = await listen(server)
     const slow = Array.from({ length: 50 }, () => connect(port, '127.0.0.1').on('error', () => {}))
     await Promise.all(slow.map(async (socket) => {

@@ -1,4 +1,5 @@
-// Mount paths with parameters: a request for `/\evil.example/…` or `//evil.example/…` never gets a Location, a statusUrl or a Link at another origin.
+// Mount paths with parameters: a request for `/\evil.example/…` or `//evil.example/…` never gets a
+// Location, a statusUrl or a Link at another origin.
 import assert from 'node:assert/strict'
 import { createServer, type RequestListener } from 'node:http'
 import { connect } from 'node:net'
@@ -41,10 +42,17 @@ const hosts: Readonly<Record<string, (handler: Handler) => RequestListener | Pro
 }
 
 /** Sends a request target as it is, which `fetch` would normalise. */
-async function raw(port: number, method: string, target: string, body = ''): Promise<{ readonly head: string, readonly body: string }> {
+async function raw(
+  port: number,
+  method: string,
+  target: string,
+  body = '',
+): Promise<{ readonly head: string; readonly body: string }> {
   const socket = connect(port, '127.0.0.1')
   const type = body === '' ? '' : 'Content-Type: application/json\r\n'
-  socket.end(`${method} ${target} HTTP/1.1\r\nHost: api.example\r\nPrefer: respond-async\r\n${type}Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`)
+  socket.end(
+    `${method} ${target} HTTP/1.1\r\nHost: api.example\r\nPrefer: respond-async\r\n${type}Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+  )
   let text = ''
   for await (const piece of socket) text += String(piece)
   const [head = '', ...rest] = text.split('\r\n\r\n')
@@ -55,7 +63,11 @@ async function start(t: TestContext, host: (typeof hosts)[string]) {
   const report = defineTask({ name: 'report', run: () => ({ message: 'Here.' }) })
   const tasks = createTasks({ ...memory(), definitions: [report] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-  const running = await listen(createServer(await host(router({ 'POST /reports': endpoints.submit(report), 'GET /tasks/{id}': endpoints.status }))))
+  const running = await listen(
+    createServer(
+      await host(router({ 'POST /reports': endpoints.submit(report), 'GET /tasks/{id}': endpoints.status })),
+    ),
+  )
   t.after(async () => {
     await running.close()
     await tasks.close()
@@ -67,7 +79,10 @@ const origin = 'https://api.example'
 
 for (const [name, host] of Object.entries(hosts)) {
   describe(name, () => {
-    for (const target of ['/\\evil.example/reports', '//evil.example/reports', '/\\\\evil.example/reports', '/\\/evil.example/reports', '/%5Cevil.example/reports', '/acme/reports']) {
+    for (const target of [
+      '/\\evil.example/reports', '//evil.example/reports', '/\\\\evil.example/reports',
+      '/\\/evil.example/reports', '/%5Cevil.example/reports', '/acme/reports',
+    ]) {
       test(`POST ${target}: each reference stays at this origin`, async (t) => {
         const { head, body } = await raw(await start(t, host), 'POST', target, '{}')
         const references = [...head.matchAll(/^(?:content-)?location: (.*)$/gim)].map(([, value]) => value as string)
@@ -81,7 +96,16 @@ for (const [name, host] of Object.entries(hosts)) {
 }
 
 test('a reference leads to the same path', () => {
-  for (const [path, reference] of [['/a/b', '/a/b'], ['//a/b', '/.//a/b'], ['/\\a', '/%5Ca'], ['\\\\a', '%5C%5Ca'], ['', ''], ['/', '/'], ['///a', '/.///a'], ['/a//b', '/a//b']] as const) {
+  for (const [path, reference] of [
+    ['/a/b', '/a/b'],
+    ['//a/b', '/.//a/b'],
+    ['/\\a', '/%5Ca'],
+    ['\\\\a', '%5C%5Ca'],
+    ['', ''],
+    ['/', '/'],
+    ['///a', '/.///a'],
+    ['/a//b', '/a//b'],
+  ] as const) {
     assert.equal(toReference(path), reference)
   }
   assert.equal(new URL(toReference('//evil.example/x'), origin).pathname, '//evil.example/x')

@@ -1,7 +1,9 @@
 import 'reflect-metadata'
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { All, Controller, Inject, Module, Req, Res, UseGuards, type CanActivate, type ExecutionContext } from '@nestjs/common'
+import {
+  All, Controller, Inject, Module, Req, Res, UseGuards, type CanActivate, type ExecutionContext,
+} from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -11,7 +13,10 @@ import { memory } from 'longhaul/memory'
 import { LonghaulModule, TASK_ENDPOINTS, type NestContext } from 'longhaul/nestjs'
 import { ndjsonUpload } from 'longhaul/ndjson'
 
-const report = defineTask({ name: 'report', run: ({ year }: { year: number }) => ({ message: `The report of ${year}` }) })
+const report = defineTask({
+  name: 'report',
+  run: ({ year }: { year: number }) => ({ message: `The report of ${year}` }),
+})
 
 class Guard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
@@ -55,10 +60,18 @@ class Tasks {
 class App {}
 
 async function start(t: TestContext): Promise<string> {
-  const app = await NestFactory.create<NestFastifyApplication>(App, new FastifyAdapter(), { logger: false, abortOnError: false })
+  const app = await NestFactory.create<NestFastifyApplication>(App, new FastifyAdapter(), {
+    logger: false,
+    abortOnError: false,
+  })
   t.after(() => app.close())
   app.setGlobalPrefix('api')
-  app.getHttpAdapter().getInstance().addContentTypeParser(['application/x-ndjson'], (_request, _payload, done) => { done(null) })
+  app
+    .getHttpAdapter()
+    .getInstance()
+    .addContentTypeParser(['application/x-ndjson'], (_request, _payload, done) => {
+      done(null)
+    })
   await app.listen(0, '127.0.0.1')
   return app.getUrl()
 }
@@ -75,7 +88,10 @@ test('NestJS on Fastify runs a task for the user of a guard, in a controller wit
   const done = await fetch(url, { headers: { ...ann, prefer: 'wait=5' } })
   assert.deepEqual((await done.json() as { result: unknown }).result, { message: 'The report of 2025' })
   assert.equal((await fetch(url, { headers: { 'x-user': 'bob' } })).status, 404)
-  const direct = await fetch(`${base}/api/reports`, { ...body, headers: { 'content-type': 'application/json', ...ann } })
+  const direct = await fetch(`${base}/api/reports`, {
+    ...body,
+    headers: { 'content-type': 'application/json', ...ann },
+  })
   assert.deepEqual([direct.status, await direct.json()], [200, { message: 'The report of 2025' }])
 })
 

@@ -3,7 +3,10 @@ import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, test } from 'node:test'
-import { All, Controller, Inject, Injectable, Module, Next, Post, Req, Res, Scope, type DynamicModule, type INestApplication } from '@nestjs/common'
+import {
+  All, Controller, Inject, Injectable, Module, Next, Post, Req, Res, Scope, type DynamicModule,
+  type INestApplication,
+} from '@nestjs/common'
 import { ModuleRef, NestFactory } from '@nestjs/core'
 import { defineTask, type TaskEndpoints, type Tasks } from 'longhaul'
 import { memory } from 'longhaul/memory'
@@ -64,9 +67,15 @@ class Billing {
   constructor(@Inject(TASKS) readonly tasks: Tasks) {}
 }
 
-const endpoints = { statusPath: '/tasks/{id}', owner: ({ context }: { context: NestContext<Member> }) => context.user?.memberId }
+const endpoints = {
+  statusPath: '/tasks/{id}',
+  owner: ({ context }: { context: NestContext<Member> }) => context.user?.memberId,
+}
 
-async function app(module: DynamicModule, parts: { controllers?: [typeof Reports], providers?: [typeof Billing] }): Promise<INestApplication> {
+async function app(
+  module: DynamicModule,
+  parts: { controllers?: [typeof Reports]; providers?: [typeof Billing] },
+): Promise<INestApplication> {
   @Module({ imports: [module], ...parts })
   class App {}
   const created = await NestFactory.create(App, { logger: false, abortOnError: false })
@@ -76,12 +85,26 @@ async function app(module: DynamicModule, parts: { controllers?: [typeof Reports
 
 describe('LonghaulModule', () => {
   test('forRoot provides the endpoints, and the user of the guard is the owner', async () => {
-    const nest = await app(LonghaulModule.forRoot<Member>({ tasks: { ...memory(), definitions: [report] }, endpoints }), { controllers: [Reports] })
+    const nest = await app(
+      LonghaulModule.forRoot<Member>({ tasks: { ...memory(), definitions: [report] }, endpoints }),
+      { controllers: [Reports] },
+    )
     const base = await nest.getUrl()
-    const created = await fetch(`${base}/reports`, { method: 'POST', headers: { 'content-type': 'application/json', 'prefer': 'respond-async', 'x-member': 'ann' }, body: '{"ms":0}' })
+    const created = await fetch(`${base}/reports`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'prefer': 'respond-async', 'x-member': 'ann' },
+      body: '{"ms":0}',
+    })
     assert.equal(created.status, 202)
     const url = base + (created.headers.get('location') ?? '')
-    assert.equal((await fetch(url, { headers: { 'x-member': 'ann', 'prefer': 'wait=5' } }).then((response) => response.json()) as { status: string }).status, 'completed')
+    assert.equal(
+      (
+        (await fetch(url, { headers: { 'x-member': 'ann', 'prefer': 'wait=5' } }).then((response) =>
+          response.json(),
+        )) as { status: string }
+      ).status,
+      'completed',
+    )
     assert.equal((await fetch(url, { headers: { 'x-member': 'bob' } })).status, 404)
     await nest.close()
   })
@@ -105,7 +128,10 @@ describe('LonghaulModule', () => {
 
   test('a wrong option fails when the application is created, and the error names it', async () => {
     const options = { tasks: { ...memory(), definitions: [report] }, drainMS: 5 }
-    await assert.rejects(app(LonghaulModule.forRoot(options), {}), /LonghaulModule: there is no option "drainMS"; did you mean "drainMs"\?/)
+    await assert.rejects(
+      app(LonghaulModule.forRoot(options), {}),
+      /LonghaulModule: there is no option "drainMS"; did you mean "drainMs"\?/,
+    )
     await assert.rejects(app(LonghaulModule.forRoot({} as never), {}), /LonghaulModule: the option tasks is missing/)
   })
 
@@ -124,7 +150,10 @@ describe('LonghaulModule', () => {
       useFactory: () => ({ tasks: { ...memory(), definitions: [report] } }),
     })
     for (let time = 1; time <= 2; time++) {
-      await assert.rejects(app(module, { providers: [Billing] }), { name: 'TypeError', message: /^LonghaulModule: a provider that the factory injects, or one below it, has the scope REQUEST/ })
+      await assert.rejects(app(module, { providers: [Billing] }), {
+        name: 'TypeError',
+        message: /^LonghaulModule: a provider that the factory injects, or one below it, has the scope REQUEST/,
+      })
     }
   })
 
@@ -150,7 +179,9 @@ describe('LonghaulModule', () => {
 
       readonly definition = defineTask({
         name: 'reporter',
-        run: async () => { await this.modules.get<Tasks>(TASKS, { strict: false }).submit(report, { ms: 0 }, { id: 'one-report' }) },
+        run: async () => {
+          await this.modules.get<Tasks>(TASKS, { strict: false }).submit(report, { ms: 0 }, { id: 'one-report' })
+        },
       })
     }
     @Module({ providers: [Reporter], exports: [Reporter] })
@@ -169,7 +200,9 @@ describe('LonghaulModule', () => {
   })
 
   test('one module may be in several applications', async () => {
-    const module = LonghaulModule.forRootAsync({ useFactory: () => ({ tasks: { ...memory(), definitions: [report] } }) })
+    const module = LonghaulModule.forRootAsync({
+      useFactory: () => ({ tasks: { ...memory(), definitions: [report] } }),
+    })
     @Module({ imports: [module] })
     class App {}
     const create = (): Promise<INestApplication> => NestFactory.create(App, { logger: false, abortOnError: false })
@@ -180,6 +213,9 @@ describe('LonghaulModule', () => {
 
   test('a controller that needs endpoints fails with a message if there are none', async () => {
     const module = LonghaulModule.forRoot({ tasks: { ...memory(), definitions: [report] } })
-    await assert.rejects(app(module, { controllers: [Reports] }), /TASK_ENDPOINTS: pass the option endpoints to LonghaulModule/)
+    await assert.rejects(
+      app(module, { controllers: [Reports] }),
+      /TASK_ENDPOINTS: pass the option endpoints to LonghaulModule/,
+    )
   })
 })

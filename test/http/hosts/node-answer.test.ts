@@ -18,12 +18,17 @@ async function * pieces(...values: string[]): AsyncGenerator<string> {
 
 describe('toNode: whole responses', () => {
   test('the length is counted in bytes, and a wrong length is corrected', () =>
-    serving(toNode(({ path }) => path === '/text' ? text('größer', { 'content-length': '3' }) : text(new Uint8Array([65, 66]))), async (port) => {
-      const first = await ask(port, 'GET', '/text')
-      assert.deepEqual([first.headers['content-length'], first.body], ['8', 'größer'])
-      const second = await ask(port, 'GET', '/bytes')
-      assert.deepEqual([second.headers['content-length'], second.body], ['2', 'AB'])
-    }))
+    serving(
+      toNode(({ path }) =>
+        path === '/text' ? text('größer', { 'content-length': '3' }) : text(new Uint8Array([65, 66])),
+      ),
+      async (port) => {
+        const first = await ask(port, 'GET', '/text')
+        assert.deepEqual([first.headers['content-length'], first.body], ['8', 'größer'])
+        const second = await ask(port, 'GET', '/bytes')
+        assert.deepEqual([second.headers['content-length'], second.body], ['2', 'AB'])
+      },
+    ))
 
   test('a response without a body has the length 0, but a response to HEAD has no invented length', () =>
     serving(toNode(() => ({ status: 200, headers: {} })), async (port) => {
@@ -103,7 +108,15 @@ describe('toNode: whole responses', () => {
 
   test('a response is dropped and its source closed if the application has responded before', () => {
     let closed = false
-    const source = { [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true as const, value: undefined }), return: async () => { closed = true; return { done: true as const, value: undefined } } }) }
+    const source = {
+      [Symbol.asyncIterator]: () => ({
+        next: async () => ({ done: true as const, value: undefined }),
+        return: async () => {
+          closed = true
+          return { done: true as const, value: undefined }
+        },
+      }),
+    }
     const errors: unknown[] = []
     const handle = toNode(async (request) => {
       (request.raw as NodeRaw).res.end('host')
@@ -145,7 +158,17 @@ describe('toNode: streamed responses', () => {
   test('a Node stream that nobody reads is destroyed', async () => {
     const { Readable } = await import('node:stream')
     let destroyed = false
-    const handle = toNode(() => text(new Readable({ read() {}, destroy(_error, done) { destroyed = true; done(null) } })))
+    const handle = toNode(() =>
+      text(
+        new Readable({
+          read() {},
+          destroy(_error, done) {
+            destroyed = true
+            done(null)
+          },
+        }),
+      ),
+    )
     await serving(handle, async (port) => {
       await ask(port, 'HEAD', '/')
       await eventually(() => destroyed, 'destroyed')
@@ -210,7 +233,9 @@ describe('toNode: streamed responses', () => {
   for (const [what, body, length] of [['shorter', ['abc'], '5'], ['longer', ['abc', 'defg'], '5']] as const) {
     test(`a source that is ${what} than its Content-Length cuts the connection`, () => {
       const errors: unknown[] = []
-      const handle = toNode(() => text(pieces(...body), { 'content-length': length }), { onError: (error) => errors.push(error) })
+      const handle = toNode(() => text(pieces(...body), { 'content-length': length }), {
+        onError: (error) => errors.push(error),
+      })
       return serving(handle, async (port) => {
         const all = await new Wire(port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n').end()
         assert.match(all, /\r\n\r\nabc$/)
@@ -254,7 +279,9 @@ describe('toNode: streamed responses', () => {
 
   test('each event is flushed through a compressing middleware', () => {
     let flushed = 0
-    const handle = toNode(({ path }) => text(pieces('data: 1\n\n', 'data: 2\n\n'), path === '/events' ? { 'content-type': 'text/event-stream' } : {}))
+    const handle = toNode(({ path }) =>
+      text(pieces('data: 1\n\n', 'data: 2\n\n'), path === '/events' ? { 'content-type': 'text/event-stream' } : {}),
+    )
     return serving((req, res) => {
       Object.assign(res, { flush: () => { flushed++ } })
       handle(req, res)

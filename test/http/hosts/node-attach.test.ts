@@ -16,7 +16,10 @@ import { ask, eventually, Wire } from '../kit/wire.js'
 const hello: Handler = () => json(200, { hello: true })
 
 async function serving(
-  handler: Handler, options: AttachOptions, use: (port: number, server: NodeServer) => Promise<void>, server = createServer()
+  handler: Handler,
+  options: AttachOptions,
+  use: (port: number, server: NodeServer) => Promise<void>,
+  server = createServer(),
 ): Promise<void> {
   attach(server, handler, options)
   const running = await listen(server)
@@ -39,8 +42,13 @@ const refused: [string, string, number, string][] = [
   ['a method in lower case', 'get / HTTP/1.1\r\nHost: a\r\n\r\n', 501, 'not_implemented'],
   ['bytes that are no method', '\x16\x03\x01\x02 / HTTP/1.1\r\n\r\n', 400, 'bad_request'],
   ['a version that is none', 'GET / HTTP/x\r\n\r\n', 400, 'bad_request'],
-  ['a head that is too large', `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`, 431, 'header_fields_too_large'],
-  ['two lengths', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400, 'bad_request']
+  [
+    'a head that is too large',
+    `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`,
+    431,
+    'header_fields_too_large',
+  ],
+  ['two lengths', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400, 'bad_request'],
 ]
 
 describe('attach: requests that Node rejects', () => {
@@ -149,7 +157,9 @@ describe('attach: CONNECT', () => {
 
   test('a client that accepts problems gets the 501 as a problem', () =>
     serving(hello, {}, async (port) => {
-      const answer = parse(await new Wire(port, ask501.replace('\r\n\r\n', '\r\nAccept: application/problem+json\r\n\r\n')).end())
+      const answer = parse(
+        await new Wire(port, ask501.replace('\r\n\r\n', '\r\nAccept: application/problem+json\r\n\r\n')).end(),
+      )
       assert.match(answer.head, /application\/problem\+json/)
     }))
 
@@ -241,7 +251,10 @@ describe('attach: listeners of the application', () => {
     assert.throws(() => attach(createServer(), null as never), /[Pp]ass a handler/)
     assert.throws(() => attach(createServer(), hello, { mountPath: 'api' }), /write "\/api"/)
     for (const policies of [[1], [undefined], [[() => undefined]]]) {
-      assert.throws(() => attach(createServer(), hello, { policies: policies as never }), /argument 1 is (not a function|an array)/)
+      assert.throws(
+        () => attach(createServer(), hello, { policies: policies as never }),
+        /argument 1 is (not a function|an array)/,
+      )
     }
   })
 })

@@ -43,11 +43,21 @@ describe('toNode: bodies that a parser has seen', () => {
 
     test(`bytes and text that ${name} read are given as bytes`, async () => {
       for (const parser of [make.raw({ type: '*/*' }), make.text({ type: '*/*' })]) {
-        await serving(make().use(parser, toNode(async (request) => json(200, [
-          request.body.parsed !== undefined, Buffer.from(await request.body.bytes(4) ?? []).toString(), await request.body.bytes(3) === undefined
-        ]))) as RequestListener, async (port) => {
-          assert.deepEqual(await post(port, 'text/plain', 'größ'.slice(0, 3)), [true, 'grö', true])
-        })
+        await serving(
+          make().use(
+            parser,
+            toNode(async (request) =>
+              json(200, [
+                request.body.parsed !== undefined,
+                Buffer.from((await request.body.bytes(4)) ?? []).toString(),
+                (await request.body.bytes(3)) === undefined,
+              ]),
+            ),
+          ) as RequestListener,
+          async (port) => {
+            assert.deepEqual(await post(port, 'text/plain', 'größ'.slice(0, 3)), [true, 'grö', true])
+          },
+        )
         await serving(make().use(parser, toNode(streamed)) as RequestListener, async (port) => {
           assert.deepEqual(await post(port, 'text/plain', 'größer'), { text: 'größer' })
         })
@@ -179,7 +189,9 @@ async function stubborn(port: number, head: string, size: number): Promise<strin
   socket.write(`POST / HTTP/1.1\r\nHost: a\r\n${head}\r\n\r\n`)
   const piece = Buffer.alloc(256 * 1024)
   for (let sent = 0; sent < size; sent += piece.length) {
-    const chunk = head.includes('chunked') ? Buffer.concat([Buffer.from('40000\r\n'), piece, Buffer.from('\r\n')]) : piece
+    const chunk = head.includes('chunked')
+      ? Buffer.concat([Buffer.from('40000\r\n'), piece, Buffer.from('\r\n')])
+      : piece
     if (!socket.write(chunk)) await once(socket, 'drain')
   }
   let text = ''
@@ -191,24 +203,38 @@ async function stubborn(port: number, head: string, size: number): Promise<strin
 
 describe('toNode: bodies that are not wanted', () => {
   const total = 400 * 256 * 1024
-  for (const [what, handler, status] of [['over the cap', capped, 413], ['unread', unread, 401], ['half read', half, 202]] as const) {
+  for (const [what, handler, status] of [
+    ['over the cap', capped, 413],
+    ['unread', unread, 401],
+    ['half read', half, 202],
+  ] as const) {
     for (const head of [`Content-Length: ${total}`, 'Transfer-Encoding: chunked']) {
-      test(`a client that writes 100 MB before it reads gets its ${status} (${what}, ${head.split(':')[0]})`, { timeout: 20_000 }, () =>
-        serving(toNode(handler), async (port) => {
-          const before = process.memoryUsage().rss
-          const text = await stubborn(port, head, total)
-          assert.match(text, new RegExp(`^HTTP/1.1 ${status} `))
-          assert.match(text, /connection: close/i)
-          assert.match(text, /\r\n\r\n\{.*\}$/)
-          assert.ok(process.memoryUsage().rss - before < 80e6, 'the body was kept')
-        }))
+      test(
+        `a client that writes 100 MB before it reads gets its ${status} (${what}, ${head.split(':')[0]})`,
+        { timeout: 20_000 },
+        () =>
+          serving(toNode(handler), async (port) => {
+            const before = process.memoryUsage().rss
+            const text = await stubborn(port, head, total)
+            assert.match(text, new RegExp(`^HTTP/1.1 ${status} `))
+            assert.match(text, /connection: close/i)
+            assert.match(text, /\r\n\r\n\{.*\}$/)
+            assert.ok(process.memoryUsage().rss - before < 80e6, 'the body was kept')
+          }),
+      )
     }
   }
 
   test('a client that wants the connection closed still gets all of a streamed response', { timeout: 20_000 }, () => {
     const long: Handler = async (request) => {
       for await (const _ of request.body.stream()) break
-      return { status: 202, headers: {}, body: (async function* () { for (let at = 0; at < 40; at++) yield 'y'.repeat(50_000) })() }
+      return {
+        status: 202,
+        headers: {},
+        body: (async function* () {
+          for (let at = 0; at < 40; at++) yield 'y'.repeat(50_000)
+        })(),
+      }
     }
     return serving(toNode(long), async (port) => {
       const text = await stubborn(port, 'Transfer-Encoding: chunked\r\nConnection: close', total)
@@ -250,7 +276,8 @@ describe('toNode: bodies that are not wanted', () => {
     let counts: number[] = []
     const handle = toNode(async (request) => {
       const { req } = request.raw as NodeRaw
-      const count = (): number[] => ['data', 'end', 'error', 'close', 'readable'].map((event) => req.listenerCount(event))
+      const count = (): number[] =>
+        ['data', 'end', 'error', 'close', 'readable'].map((event) => req.listenerCount(event))
       const before = count()
       if (request.path === '/bytes') await request.body.bytes(10)
       else for await (const _ of request.body.stream()) break
@@ -267,8 +294,11 @@ describe('toNode: bodies that are not wanted', () => {
 
   test('a response may be streamed while the request is still read', () => {
     const handle = toNode((request) => ({
-      status: 200, headers: { 'content-type': 'text/plain' },
-      body: (async function * () { for await (const chunk of request.body.stream()) yield Buffer.from(chunk).toString().toUpperCase() })()
+      status: 200,
+      headers: { 'content-type': 'text/plain' },
+      body: (async function* () {
+        for await (const chunk of request.body.stream()) yield Buffer.from(chunk).toString().toUpperCase()
+      })(),
     }))
     return serving(handle, async (port) => {
       const wire = new Wire(port, 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n')

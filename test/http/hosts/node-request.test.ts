@@ -22,12 +22,30 @@ async function seen(port: number, path: string): Promise<unknown> {
 describe('toNode: the location of a request', () => {
   test('is known at the root', () => serving(toNode(place), async (port) => {
     assert.deepEqual(await seen(port, '/'), { path: '/', mountPath: '', params: {}, query: [] })
-    assert.deepEqual(await seen(port, '/a?b=1&b=2?'), { path: '/a', mountPath: '', params: {}, query: [['b', '1'], ['b', '2?']] })
+    assert.deepEqual(await seen(port, '/a?b=1&b=2?'), {
+      path: '/a',
+      mountPath: '',
+      params: {},
+      query: [
+        ['b', '1'],
+        ['b', '2?'],
+      ],
+    })
   }))
 
   test('is known in absolute form, as for a proxy', () => serving(toNode(place), async (port) => {
-    assert.deepEqual(await seen(port, 'http://example.org/a/b?c=1'), { path: '/a/b', mountPath: '', params: {}, query: [['c', '1']] })
-    assert.deepEqual(await seen(port, 'http://example.org?c=1'), { path: '/', mountPath: '', params: {}, query: [['c', '1']] })
+    assert.deepEqual(await seen(port, 'http://example.org/a/b?c=1'), {
+      path: '/a/b',
+      mountPath: '',
+      params: {},
+      query: [['c', '1']],
+    })
+    assert.deepEqual(await seen(port, 'http://example.org?c=1'), {
+      path: '/',
+      mountPath: '',
+      params: {},
+      query: [['c', '1']],
+    })
     assert.deepEqual(await seen(port, 'http://example.org'), { path: '/', mountPath: '', params: {}, query: [] })
   }))
 
@@ -45,10 +63,20 @@ describe('toNode: the location of a request', () => {
     return serving(app as RequestListener, async (port) => {
       assert.deepEqual(await seen(port, '/outer/t%2F1/inner/x?y=1'),
         { path: '/outer/t%2F1/inner/x', mountPath: '/outer/t%2F1/inner', params: { team: 't/1' }, query: [['y', '1']] })
-      assert.deepEqual(await seen(port, '/outer/t/inner'), { path: '/outer/t/inner', mountPath: '/outer/t/inner', params: { team: 't' }, query: [] })
+      assert.deepEqual(await seen(port, '/outer/t/inner'), {
+        path: '/outer/t/inner',
+        mountPath: '/outer/t/inner',
+        params: { team: 't' },
+        query: [],
+      })
       assert.deepEqual(await seen(port, '/outer/t/files/a/b'),
         { path: '/outer/t/files/a/b', mountPath: '/outer/t', params: { team: 't', rest: 'a/b' }, query: [] })
-      assert.deepEqual(await seen(port, '/route/7'), { path: '/route/7', mountPath: '', params: { id: '7' }, query: [] })
+      assert.deepEqual(await seen(port, '/route/7'), {
+        path: '/route/7',
+        mountPath: '',
+        params: { id: '7' },
+        query: [],
+      })
     })
   })
 
@@ -68,7 +96,10 @@ describe('toNode: the location of a request', () => {
       assert.deepEqual(await seen(port, '/ext/x'), { path: '/ext/x', mountPath: '/ext', params: {}, query: [] })
       assert.deepEqual(await seen(port, '/extra'), { path: '/ext/extra', mountPath: '/ext', params: {}, query: [] })
     })
-    const app = express().use('/api', toNode(place, { mountPath: (req) => `${req.headers['x-forwarded-prefix'] as string}/api` }))
+    const app = express().use(
+      '/api',
+      toNode(place, { mountPath: (req) => `${req.headers['x-forwarded-prefix'] as string}/api` }),
+    )
     await serving(app as RequestListener, async (port) => {
       const { body } = await ask(port, 'GET', '/api/x', { headers: { 'x-forwarded-prefix': '/ext' } })
       assert.deepEqual(JSON.parse(body), { path: '/ext/api/x', mountPath: '/ext/api', params: {}, query: [] })
@@ -77,7 +108,12 @@ describe('toNode: the location of a request', () => {
 
   test('gets a masked 500 if the mount path function fails', () => {
     const errors: unknown[] = []
-    const handle = toNode(place, { mountPath: () => { throw new Error('secret') }, onError: (error) => errors.push(error) })
+    const handle = toNode(place, {
+      mountPath: () => {
+        throw new Error('secret')
+      },
+      onError: (error) => errors.push(error),
+    })
     return serving(handle, async (port) => {
       const { status, body } = await ask(port, 'GET', '/')
       assert.deepEqual([status, body.includes('secret'), String(errors[0])], [500, false, 'Error: secret'])
@@ -85,10 +121,21 @@ describe('toNode: the location of a request', () => {
   })
 
   test('has the facts of one call before those of the binding', () => {
-    const handle = toNode<{ a: number }>(({ path, mountPath, params, context }) => json(200, { path, mountPath, params, context }), { context: () => ({ a: 0 }) })
-    return serving((req, res) => handle(req, res, { mountPath: '/m', params: { id: '1', gone: undefined }, context: { a: 1 } }), async (port) => {
-      assert.deepEqual(await seen(port, '/x'), { path: '/m/x', mountPath: '/m', params: { id: '1' }, context: { a: 1 } })
-    })
+    const handle = toNode<{ a: number }>(
+      ({ path, mountPath, params, context }) => json(200, { path, mountPath, params, context }),
+      { context: () => ({ a: 0 }) },
+    )
+    return serving(
+      (req, res) => handle(req, res, { mountPath: '/m', params: { id: '1', gone: undefined }, context: { a: 1 } }),
+      async (port) => {
+        assert.deepEqual(await seen(port, '/x'), {
+          path: '/m/x',
+          mountPath: '/m',
+          params: { id: '1' },
+          context: { a: 1 },
+        })
+      },
+    )
   })
 })
 
@@ -178,7 +225,14 @@ describe('toNode: the contents of a request', () => {
     const handle = toNode(async (request) => {
       const bytes = await request.body.bytes(100)
       return request.path === '/stream'
-        ? { status: 200, headers: { 'content-type': 'text/plain' }, body: (async function * () { yield 'a'; yield 'b' })() }
+        ? {
+          status: 200,
+          headers: { 'content-type': 'text/plain' },
+          body: (async function* () {
+            yield 'a'
+            yield 'b'
+          })(),
+        }
         : json(201, { path: request.path, size: bytes?.byteLength })
     })
     const server = createHttp2Server((req, res) => handle(req as unknown as IncomingMessage, res as never))

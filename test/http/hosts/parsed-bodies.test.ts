@@ -32,7 +32,8 @@ async function served(mount: Mount, use: (send: Send, errors: unknown[]) => Prom
     'POST /optional': submit(echo, { emptyBody: 'nothing' }),
     'POST /bulk': bulkCreate({ repository: { create: (draft: object) => ({ id: 1, ...draft }) } }),
     'POST /lines': ndjsonUpload({ write: () => undefined }),
-    'POST /bytes': async (request) => json(200, { bytes: Buffer.from(await readBytes(request, { maxBodyBytes: 1000 })).toString('latin1') }),
+    'POST /bytes': async (request) =>
+      json(200, { bytes: Buffer.from(await readBytes(request, { maxBodyBytes: 1000 })).toString('latin1') }),
   })
   const server = await mount(async (request) => {
     try {
@@ -87,8 +88,14 @@ const ITEMS = JSON.stringify([{ name: 'Ada' }, { name: 'Grace' }])
 const LINES = '{"name":"Ada"}\n{"name":"Grace"}\n'
 
 const codeOf = ([status, body]: readonly [number, unknown]): unknown[] => [status, (body as { code?: string }).code]
-const inputOf = ([status, body]: readonly [number, unknown]): unknown[] => [status, (body as { input?: unknown }).input ?? (body as { code?: string }).code]
-const summaryOf = ([status, body]: readonly [number, unknown]): unknown[] => [status, (body as { summary?: { succeeded: number } }).summary?.succeeded]
+const inputOf = ([status, body]: readonly [number, unknown]): unknown[] => [
+  status,
+  (body as { input?: unknown }).input ?? (body as { code?: string }).code,
+]
+const summaryOf = ([status, body]: readonly [number, unknown]): unknown[] => [
+  status,
+  (body as { summary?: { succeeded: number } }).summary?.succeeded,
+]
 
 for (const parseAs of ['buffer', 'string'] as const) {
   describe(`behind a parser of Fastify with parseAs: '${parseAs}'`, () => {
@@ -108,9 +115,20 @@ for (const parseAs of ['buffer', 'string'] as const) {
         const isKept = parseAs === 'buffer'
         for (const [coding, encode] of Object.entries(CODINGS)) {
           const headers = { 'content-encoding': coding }
-          for (const sent of [(text: string) => encode(text) as Uint8Array<ArrayBuffer>, (text: string) => chunked(encode(text))]) {
-            assert.deepEqual(codeOf(await send('task', JSON_TYPE, sent('{"name":"Ada Lovelace"}'), headers)), rejected, coding)
-            assert.deepEqual(codeOf(await send('bytes', 'text/csv', sent('name,age\nAda,36\n'), headers)), rejected, coding)
+          for (const sent of [
+            (text: string) => encode(text) as Uint8Array<ArrayBuffer>,
+            (text: string) => chunked(encode(text)),
+          ]) {
+            assert.deepEqual(
+              codeOf(await send('task', JSON_TYPE, sent('{"name":"Ada Lovelace"}'), headers)),
+              rejected,
+              coding,
+            )
+            assert.deepEqual(
+              codeOf(await send('bytes', 'text/csv', sent('name,age\nAda,36\n'), headers)),
+              rejected,
+              coding,
+            )
             const bulk = await send('bulk', JSON_TYPE, sent(ITEMS), headers)
             assert.deepEqual(isKept ? summaryOf(bulk) : codeOf(bulk), isKept ? [201, 2] : rejected, coding)
             const lines = await send('lines', NDJSON, sent(LINES), headers)
@@ -133,7 +151,10 @@ test("a JSON string that Fastify's own parser has parsed is a value", async () =
 test('a compressed body that a parser of Fastify left as bytes has the limit of decoded bytes', async () => {
   const mount: Mount = () => withFastify('buffer')(ndjsonUpload({ write: () => undefined, maxDecodedBytes: 100 }))
   await served(mount, async (send) => {
-    assert.deepEqual(codeOf(await send('lines', NDJSON, gzipSync(LINES.repeat(100)), { 'content-encoding': 'gzip' })), [413, 'body_too_large'])
+    assert.deepEqual(codeOf(await send('lines', NDJSON, gzipSync(LINES.repeat(100)), { 'content-encoding': 'gzip' })), [
+      413,
+      'body_too_large',
+    ])
   })
 })
 
@@ -153,7 +174,10 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
     test('text of unknown length gets a 4xx, because it may be a string that was JSON', async () => {
       await served(withExpress(make, make.text({ type: '*/*' })), async (send, errors) => {
         assert.deepEqual(codeOf(await send('task', JSON_TYPE, chunked('{"a":1}'))), [400, 'invalid_header'])
-        assert.deepEqual(codeOf(await send('task', JSON_TYPE, gzipSync('{"a":1}'), { 'content-encoding': 'gzip' })), [415, 'unsupported_content_coding'])
+        assert.deepEqual(codeOf(await send('task', JSON_TYPE, gzipSync('{"a":1}'), { 'content-encoding': 'gzip' })), [
+          415,
+          'unsupported_content_coding',
+        ])
         assert.deepEqual(codeOf(await send('task', JSON_TYPE, '\ufeff{"a":1}')), [400, 'invalid_header'])
         assert.equal(errors.length, 3)
       })
@@ -173,8 +197,15 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
           for (const [coding, encode] of Object.entries(CODINGS)) {
             if (coding === 'br' && version === '4') continue
             const headers = { 'content-encoding': coding }
-            for (const sent of [(text: string) => encode(text) as Uint8Array<ArrayBuffer>, (text: string) => chunked(encode(text))]) {
-              assert.deepEqual(inputOf(await send('task', JSON_TYPE, sent('{"name":"Ada Lovelace"}'), headers)), [200, { name: 'Ada Lovelace' }], coding)
+            for (const sent of [
+              (text: string) => encode(text) as Uint8Array<ArrayBuffer>,
+              (text: string) => chunked(encode(text)),
+            ]) {
+              assert.deepEqual(
+                inputOf(await send('task', JSON_TYPE, sent('{"name":"Ada Lovelace"}'), headers)),
+                [200, { name: 'Ada Lovelace' }],
+                coding,
+              )
               assert.deepEqual(summaryOf(await send('bulk', JSON_TYPE, sent(ITEMS), headers)), [201, 2], coding)
             }
           }
@@ -184,15 +215,26 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
 
     test('bytes that express.raw decoded keep their values, even if they are not text', async () => {
       await served(withExpress(make, make.raw({ type: '*/*' })), async (send) => {
-        assert.deepEqual(await send('bytes', 'image/png', gzipSync(Buffer.from('\x89PNG\xff\xfe', 'latin1')), { 'content-encoding': 'gzip' }), [200, { bytes: '\x89PNG\xff\xfe' }])
-        assert.deepEqual(summaryOf(await send('lines', NDJSON, gzipSync(LINES), { 'content-encoding': 'gzip' })), [200, 2])
+        assert.deepEqual(
+          await send('bytes', 'image/png', gzipSync(Buffer.from('\x89PNG\xff\xfe', 'latin1')), {
+            'content-encoding': 'gzip',
+          }),
+          [200, { bytes: '\x89PNG\xff\xfe' }],
+        )
+        assert.deepEqual(
+          summaryOf(await send('lines', NDJSON, gzipSync(LINES), { 'content-encoding': 'gzip' })),
+          [200, 2],
+        )
       })
     })
 
     test('bytes of unknown length that express.raw decoded from gzip keep their values', async () => {
       await served(withExpress(make, make.raw({ type: '*/*' })), async (send) => {
         const sent = chunked(gzipSync(Buffer.from('\x89PNG\xff\xfe', 'latin1')))
-        assert.deepEqual(await send('bytes', 'image/png', sent, { 'content-encoding': 'gzip' }), [200, { bytes: '\x89PNG\xff\xfe' }])
+        assert.deepEqual(await send('bytes', 'image/png', sent, { 'content-encoding': 'gzip' }), [
+          200,
+          { bytes: '\x89PNG\xff\xfe' },
+        ])
       })
     })
 
@@ -205,13 +247,21 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
 
     test('a form that express.urlencoded has parsed is not JSON', async () => {
       await served(withExpress(make, make.urlencoded({ extended: true })), async (send) => {
-        assert.deepEqual(codeOf(await send('task', 'application/x-www-form-urlencoded', 'a=1')), [415, 'unsupported_media_type'])
+        assert.deepEqual(codeOf(await send('task', 'application/x-www-form-urlencoded', 'a=1')), [
+          415,
+          'unsupported_media_type',
+        ])
         assert.deepEqual(inputOf(await send('task', JSON_TYPE, '{"a":1}')), [200, { a: 1 }])
       })
     })
 
     test('an empty body is missing, whatever the parser made of it', async () => {
-      for (const parser of [make.json(), make.text({ type: '*/*' }), make.raw({ type: '*/*' }), make.urlencoded({ extended: true, type: '*/*' })]) {
+      for (const parser of [
+        make.json(),
+        make.text({ type: '*/*' }),
+        make.raw({ type: '*/*' }),
+        make.urlencoded({ extended: true, type: '*/*' }),
+      ]) {
         await served(withExpress(make, parser), async (send) => {
           assert.deepEqual(inputOf(await send('task', JSON_TYPE, '')), [400, 'missing_body'])
           assert.deepEqual(inputOf(await send('optional', JSON_TYPE, '')), [200, 'nothing'])
@@ -227,16 +277,24 @@ describe('behind middleware that reads a body as another type', () => {
     const tasks = createTasks({ ...memory(), definitions: [echo] })
     const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
     const handle = toFetch(submit(echo), { onError: (error) => { errors.push(error) } })
-    const request = new Request('http://h/', { method: 'POST', body: '{"a":1}', headers: { 'content-type': JSON_TYPE, 'content-length': '7' } })
+    const request = new Request('http://h/', {
+      method: 'POST',
+      body: '{"a":1}',
+      headers: { 'content-type': JSON_TYPE, 'content-length': '7' },
+    })
     await request.arrayBuffer()
     const response = await handle(request, { body })
     await tasks.close({ drainMs: 0 })
-    return [response.status, errors.length > 0 ? String(errors[0]) : (await response.json() as { input: unknown }).input]
+    return [
+      response.status,
+      errors.length > 0 ? String(errors[0]) : ((await response.json()) as { input: unknown }).input,
+    ]
   }
 
   test('an ArrayBuffer and a view of one are bytes', async () => {
     const bytes = new TextEncoder().encode('{"a":1}')
-    for (const body of [bytes, bytes.buffer, new DataView(bytes.buffer)]) assert.deepEqual(await asked(body), [200, { a: 1 }])
+    for (const body of [bytes, bytes.buffer, new DataView(bytes.buffer)])
+      assert.deepEqual(await asked(body), [200, { a: 1 }])
   })
 
   test('a stream, a form and a Blob are errors that name the parser to the operator', async () => {

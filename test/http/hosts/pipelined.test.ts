@@ -12,11 +12,15 @@ const COUNT = 30
 const servers: Server[] = []
 after(() => { for (const server of servers) server.close() })
 
-async function listen(start: (server: Server) => void): Promise<{ readonly client: Socket, readonly socket: () => Socket }> {
+async function listen(
+  start: (server: Server) => void,
+): Promise<{ readonly client: Socket; readonly socket: () => Socket }> {
   const server = createServer()
   servers.push(server)
   let accepted: Socket | undefined
-  server.on('connection', (socket: Socket) => { accepted = socket })
+  server.on('connection', (socket: Socket) => {
+    accepted = socket
+  })
   start(server)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -103,7 +107,9 @@ describe(`${COUNT} pipelined requests`, () => {
 
   test('run one after the other, and get a 404 each if no handler responds', async () => {
     await withoutWarnings(async () => {
-      const { client } = await listen((server) => { attach(server, ({ signal }) => (signal.aborted ? { status: 500, headers: {} } : undefined)) })
+      const { client } = await listen((server) => {
+        attach(server, ({ signal }) => (signal.aborted ? { status: 500, headers: {} } : undefined))
+      })
       send(client)
       await answers(client, 404)
       client.destroy()

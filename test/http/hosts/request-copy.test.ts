@@ -1,4 +1,5 @@
-// A changed request reaches `next` and other handlers by `request.with`, in every binding. A copy fails with a sentence that says so.
+// A changed request reaches `next` and other handlers by `request.with`, in every binding. A copy
+// fails with a sentence that says so.
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { describe, test, type TestContext } from 'node:test'
@@ -17,7 +18,10 @@ import { requestId, timeouts } from 'longhaul/policies'
 import { inject } from 'longhaul/testing'
 import { listen } from '../../kit/listen.js'
 
-type Run = (handler: Handler, onError: (error: unknown) => void) => Promise<{ readonly status: number, readonly text: string }>
+type Run = (
+  handler: Handler,
+  onError: (error: unknown) => void,
+) => Promise<{ readonly status: number; readonly text: string }>
 
 async function over(t: TestContext, server: ReturnType<typeof createServer>) {
   const running = await listen(server)
@@ -38,7 +42,9 @@ const bindings: Readonly<Record<string, (t: TestContext) => Run>> = {
     return { status: statusCode, text: body }
   },
   fetch: () => async (handler, onError) => {
-    const response = await toFetch(handler, { onError })(new Request('http://localhost/x', { headers: { 'x-tenant': 'none' } }))
+    const response = await toFetch(handler, { onError })(
+      new Request('http://localhost/x', { headers: { 'x-tenant': 'none' } }),
+    )
     return { status: response.status, text: await response.text() }
   },
   inject: () => async (handler, onError) => {
@@ -53,22 +59,30 @@ function attached(handler: Handler, onError: (error: unknown) => void) {
   return server
 }
 
-const tenantOf: Handler = ({ headers, path, peerAddress, context }) => json(200, { tenant: headers['x-tenant'], path, hasContext: typeof context, peerAddress: typeof peerAddress })
+const tenantOf: Handler = ({ headers, path, peerAddress, context }) =>
+  json(200, { tenant: headers['x-tenant'], path, hasContext: typeof context, peerAddress: typeof peerAddress })
 const added: Policy = (request, next) => next(request.with({ headers: { ...request.headers, 'x-tenant': 'acme' } }))
 
 /** Ways to copy a request that lose some of its members. */
 const copies: Readonly<Record<string, (request: HttpRequest) => HttpRequest>> = {
   'a spread': (request) => ({ ...request, headers: { ...request.headers, 'x-tenant': 'acme' } }),
-  'an object that inherits': (request) => Object.create(request, { headers: { value: { 'x-tenant': 'acme' } } }) as HttpRequest,
-  'a copy with the same prototype': (request) => Object.assign(Object.create(Object.getPrototypeOf(request) as object) as object, { ...request }),
+  'an object that inherits': (request) =>
+    Object.create(request, { headers: { value: { 'x-tenant': 'acme' } } }) as HttpRequest,
+  'a copy with the same prototype': (request) =>
+    Object.assign(Object.create(Object.getPrototypeOf(request) as object) as object, { ...request }),
   'a proxy': (request) => new Proxy(request, {}),
 }
 
-/** Where a changed request is passed on: a policy before a described handler, before a plain one, and a wrapper of a handler. */
+/**
+ * Where a changed request is passed on: a policy before a described handler, before a plain one,
+ * and a wrapper of a handler.
+ */
 const ways: Readonly<Record<string, (change: (request: HttpRequest) => HttpRequest) => Handler>> = {
   'policy to a plain handler': (change) => compose((request, next) => next(change(request)), tenantOf),
-  'policy to a policy': (change) => compose((request, next) => next(change(request)), timeouts({ readMs: 1000 }), tenantOf),
-  'policy behind others': (change) => compose(requestId(), timeouts({ readMs: 1000, runMs: 1000 }), (request, next) => next(change(request)), tenantOf),
+  'policy to a policy': (change) =>
+    compose((request, next) => next(change(request)), timeouts({ readMs: 1000 }), tenantOf),
+  'policy behind others': (change) =>
+    compose(requestId(), timeouts({ readMs: 1000, runMs: 1000 }), (request, next) => next(change(request)), tenantOf),
   'wrapper of a router': (change) => {
     const routes = router({ 'GET /x': tenantOf })
     return (request) => routes(change(request))
@@ -80,7 +94,10 @@ for (const [name, binding] of Object.entries(bindings)) {
     for (const [way, handlerOf] of Object.entries(ways)) {
       test(`${way}: request.with passes a changed request on, with all its other properties`, async (t) => {
         const faults: unknown[] = []
-        const { status, text } = await binding(t)(handlerOf((request) => request.with({ headers: { ...request.headers, 'x-tenant': 'acme' } })), (error) => faults.push(error))
+        const { status, text } = await binding(t)(
+          handlerOf((request) => request.with({ headers: { ...request.headers, 'x-tenant': 'acme' } })),
+          (error) => faults.push(error),
+        )
         assert.deepEqual([status, faults], [200, []])
         const { tenant, path, hasContext } = JSON.parse(text) as Record<string, unknown>
         assert.deepEqual([tenant, path, hasContext], ['acme', '/x', 'object'])
@@ -102,18 +119,32 @@ test('the endpoints of tasks see the changed request: its headers and the owner 
   const report = defineTask({ name: 'report', run: () => ({ message: 'Here.' }) })
   const tasks = createTasks({ ...memory(), definitions: [report] })
   t.after(() => tasks.close())
-  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }) => headers['x-tenant'] as string })
+  const endpoints = taskEndpoints(tasks, {
+    statusPath: '/tasks/{id}',
+    anonymous: true,
+    owner: ({ headers }) => headers['x-tenant'] as string,
+  })
   const handler = compose(added, endpoints.submit(report))
-  const answer = await inject(handler, { method: 'POST', path: '/reports', body: {}, headers: { prefer: 'respond-async' } })
+  const answer = await inject(handler, {
+    method: 'POST',
+    path: '/reports',
+    body: {},
+    headers: { prefer: 'respond-async' },
+  })
   const { taskId } = await answer.json<{ taskId: string }>()
   assert.equal((await tasks.ownedBy('acme').get(taskId))?.taskId, taskId)
 })
 
 test('requestOf returns the changed request in front of the handlers of an application, and a copy is rejected', async (t) => {
-  for (const [change, status] of [[added, 200], [((request, next) => next({ ...request })) as Policy, 500]] as const) {
+  for (const [change, status] of [
+    [added, 200],
+    [((request, next) => next({ ...request })) as Policy, 500],
+  ] as const) {
     const app = express()
     app.use(toMiddleware(change, { onError: () => undefined }))
-    app.get('/x', (req, res) => { res.json({ tenant: requestOf(req)?.headers['x-tenant'] }) })
+    app.get('/x', (req, res) => {
+      res.json({ tenant: requestOf(req)?.headers['x-tenant'] })
+    })
     const answer = await over(t, createServer(app))
     assert.equal(answer.status, status)
     if (status === 200) assert.deepEqual(JSON.parse(answer.text), { tenant: 'acme' })
@@ -123,6 +154,9 @@ test('requestOf returns the changed request in front of the handlers of an appli
 test('a framework that calls a handler without a binding gets an error message, whatever its second argument is', () => {
   const handler = router({ 'GET /x': tenantOf })
   for (const second of [{}, () => undefined]) {
-    assert.throws(() => (handler as (...args: unknown[]) => unknown)({ method: 'GET', url: '/x' }, second), { name: 'TypeError', message: /toNode\(handler\)/ })
+    assert.throws(() => (handler as (...args: unknown[]) => unknown)({ method: 'GET', url: '/x' }, second), {
+      name: 'TypeError',
+      message: /toNode\(handler\)/,
+    })
   }
 })

@@ -42,7 +42,15 @@ const handler: Handler = async ({ path, body }) => {
   if (path === '/theirs') return undefined
   if (path === '/body') return { status: 201, headers: {}, body: await body.bytes(10) ?? '' }
   if (path !== '/stream') return { status: 200, headers: {}, body: path }
-  return { status: 203, headers: {}, body: (async function * () { yield 'a'; await new Promise(setImmediate); yield 'b' })() }
+  return {
+    status: 203,
+    headers: {},
+    body: (async function* () {
+      yield 'a'
+      await new Promise(setImmediate)
+      yield 'b'
+    })(),
+  }
 }
 
 function theirs(): Server {
@@ -77,7 +85,8 @@ async function compare(port: number, sequences = PAIRS): Promise<void> {
       if (ends) break
     }
     const got = await statuses(port, sequence)
-    if (got.slice(0, expected.length).join() !== expected.join()) wrong.push(`${sequence.join()}: ${got.join()}, not ${expected.join()}`)
+    if (got.slice(0, expected.length).join() !== expected.join())
+      wrong.push(`${sequence.join()}: ${got.join()}, not ${expected.join()}`)
   })
   assert.deepEqual(wrong, [])
 }
@@ -117,7 +126,12 @@ test('toNode on a plain server survives every pair of events in one packet, and 
   })
   await serving(server, async (port) => {
     const order = ['late', 'stream', 'body', 'target', 'noHost', 'closes', 'connect', 'upgrade']
-    await inParallel(order.flatMap((a) => order.flatMap((b) => order.map((c) => [a, b, c]))), async (sequence) => { await statuses(port, sequence) })
+    await inParallel(
+      order.flatMap((a) => order.flatMap((b) => order.map((c) => [a, b, c]))),
+      async (sequence) => {
+        await statuses(port, sequence)
+      },
+    )
     const whole = ['late', 'stream', 'body', 'target', 'expects', 'continues']
     for (const a of whole) {
       for (const b of whole) {
@@ -132,7 +146,13 @@ test('toNode on a plain server survives every pair of events in one packet, and 
 
 describe('a CONNECT behind a response that waits for its client', () => {
   const block = Buffer.alloc(256 * 1024, 'x')
-  const big: Handler = () => ({ status: 200, headers: {}, body: (async function * () { for (let n = 0; n < 64; n++) yield block })() })
+  const big: Handler = () => ({
+    status: 200,
+    headers: {},
+    body: (async function* () {
+      for (let n = 0; n < 64; n++) yield block
+    })(),
+  })
 
   test('gets its response when the client has read the first response', async () => {
     const server = createServer()
@@ -227,7 +247,13 @@ test('a server with requireHostHeader: false still requires no Host', async () =
 // Last, because each response says Connection: close once all tasks of a process are closed.
 test('pairs of events in one packet get their responses in order from the reference server, with tunnels and without', async () => {
   for (const connectAllow of [undefined, 'self', ['b:1']] as const) {
-    const server = await startServer({ host: '127.0.0.1', port: 0, tokens: parseTokens(TOKENS), rateLimit: 1e9, ...connectAllow && { connectAllow } })
+    const server = await startServer({
+      host: '127.0.0.1',
+      port: 0,
+      tokens: parseTokens(TOKENS),
+      rateLimit: 1e9,
+      ...(connectAllow && { connectAllow }),
+    })
     try {
       await compare(Number(new URL(server.url).port))
     } finally {

@@ -51,7 +51,10 @@ function frameworkServer(): Server {
     const listener = app.callback()
     return createServer((req, res) => { void listener(req, res) })
   }
-  if (FRAMEWORK === 'http2') return createHttp2Server((req, res) => { toNode(handler)(req as never, res as never) }) as unknown as Server
+  if (FRAMEWORK === 'http2')
+    return createHttp2Server((req, res) => {
+      toNode(handler)(req as never, res as never)
+    }) as unknown as Server
   const server = createServer((_req, res) => { res.end('own') })
   attach(server, handler)
   return server

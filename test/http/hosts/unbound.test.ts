@@ -21,25 +21,36 @@ function handlers(): Readonly<Record<string, Handler>> {
 }
 
 for (const [name, handler] of Object.entries(handlers())) {
-  test(`an Express handler without toNode fails with a message that says so: ${name}`, { timeout: 10_000 }, async (t) => {
-    const app = express()
-    const seen: unknown[] = []
-    app.all('/tasks/:id', handler)
-    app.use(((error, _req, res, _next) => { seen.push(error); res.sendStatus(500) }) as express.ErrorRequestHandler)
-    const server = app.listen(0)
-    t.after(() => server.close())
-    await new Promise((resolve) => server.once('listening', resolve))
-    const { port } = server.address() as { port: number }
-    assert.equal((await fetch(`http://127.0.0.1:${port}/tasks/a`)).status, 500)
-    assert.match(String(seen[0]), ADVICE)
-  })
+  test(
+    `an Express handler without toNode fails with a message that says so: ${name}`,
+    { timeout: 10_000 },
+    async (t) => {
+      const app = express()
+      const seen: unknown[] = []
+      app.all('/tasks/:id', handler)
+      app.use(((error, _req, res, _next) => {
+        seen.push(error)
+        res.sendStatus(500)
+      }) as express.ErrorRequestHandler)
+      const server = app.listen(0)
+      t.after(() => server.close())
+      await new Promise((resolve) => server.once('listening', resolve))
+      const { port } = server.address() as { port: number }
+      assert.equal((await fetch(`http://127.0.0.1:${port}/tasks/a`)).status, 500)
+      assert.match(String(seen[0]), ADVICE)
+    },
+  )
 
-  test(`a Fastify handler without toFastify fails with a message that says so: ${name}`, { timeout: 10_000 }, async () => {
-    const app = fastify()
-    app.get('/tasks/:id', handler as never)
-    const answer = await app.inject('/tasks/a')
-    assert.equal(answer.statusCode, 500)
-    assert.match(answer.json<{ message: string }>().message, ADVICE)
-    await app.close()
-  })
+  test(
+    `a Fastify handler without toFastify fails with a message that says so: ${name}`,
+    { timeout: 10_000 },
+    async () => {
+      const app = fastify()
+      app.get('/tasks/:id', handler as never)
+      const answer = await app.inject('/tasks/a')
+      assert.equal(answer.statusCode, 500)
+      assert.match(answer.json<{ message: string }>().message, ADVICE)
+      await app.close()
+    },
+  )
 }

@@ -17,8 +17,13 @@ import { ask } from '../kit/wire.js'
 
 /** Upstreams that fail in a way of their own, and what a client hears. */
 const UPSTREAMS: readonly [path: string, status: number, code: string][] = [
-  ['nobody', 502, 'bad_gateway'], ['cut', 502, 'bad_gateway'], ['garbage', 502, 'bad_gateway'], ['no-json', 502, 'bad_gateway'], ['refusing', 502, 'bad_gateway'],
-  ['silent', 504, 'gateway_timeout'], ['half', 504, 'gateway_timeout'],
+  ['nobody', 502, 'bad_gateway'],
+  ['cut', 502, 'bad_gateway'],
+  ['garbage', 502, 'bad_gateway'],
+  ['no-json', 502, 'bad_gateway'],
+  ['refusing', 502, 'bad_gateway'],
+  ['silent', 504, 'gateway_timeout'],
+  ['half', 504, 'gateway_timeout'],
 ]
 let upstream: Listening
 let ours: Listening
@@ -29,7 +34,9 @@ const heard: unknown[] = []
 async function call(path: string): Promise<unknown> {
   const port = path === 'nobody' ? await closedPort() : upstream.port
   try {
-    const answer = await fetch(`http://127.0.0.1:${port}/${path}`, { signal: AbortSignal.timeout(path === 'silent' || path === 'half' ? 150 : 20_000) })
+    const answer = await fetch(`http://127.0.0.1:${port}/${path}`, {
+      signal: AbortSignal.timeout(path === 'silent' || path === 'half' ? 150 : 20_000),
+    })
     if (!answer.ok) throw new Error(`rates: ${answer.status}`)
     return await answer.json()
   } catch (error) {
@@ -78,7 +85,11 @@ describe('an upstream that fails', () => {
   for (const [path, status, code] of UPSTREAMS) {
     test(`SPEC 7.502, 7.504: ${path} gets ${status} ${code}, and only onError receives the reason`, async () => {
       const post = { headers: { 'content-type': 'application/json' }, body: JSON.stringify({ path }) }
-      for (const answer of [await ask(ours.port, 'GET', `/handler/${path}`), await ask(ours.port, 'GET', `/repository/${path}`), await ask(ours.port, 'POST', '/task', post)]) {
+      for (const answer of [
+        await ask(ours.port, 'GET', `/handler/${path}`),
+        await ask(ours.port, 'GET', `/repository/${path}`),
+        await ask(ours.port, 'POST', '/task', post),
+      ]) {
         heard.splice(0, heard.length - 1)
         assert.equal(answer.status, status)
         assert.deepEqual(Object.keys(JSON.parse(answer.body)), ['error', 'code'])
@@ -87,7 +98,10 @@ describe('an upstream that fails', () => {
         const [told] = heard
         assert.ok(isHttpError(told) && told.cause !== undefined, 'the whole truth')
       }
-      const accepted = await ask(ours.port, 'POST', '/task', { ...post, headers: { ...post.headers, prefer: 'respond-async' } })
+      const accepted = await ask(ours.port, 'POST', '/task', {
+        ...post,
+        headers: { ...post.headers, prefer: 'respond-async' },
+      })
       assert.equal(accepted.status, 202)
       const ended = await ask(ours.port, 'GET', accepted.headers.location ?? '', { headers: { prefer: 'wait=20' } })
       const body = JSON.parse(ended.body)
@@ -102,11 +116,20 @@ describe('upstreamError', () => {
 
   test('maps a time-out to a 504 at any depth of the causes, and other errors to a 502', () => {
     const rows: [unknown, string][] = [
-      [new DOMException('', 'TimeoutError'), 'gateway_timeout'], [late('ETIMEDOUT'), 'gateway_timeout'], [late('UND_ERR_HEADERS_TIMEOUT'), 'gateway_timeout'],
-      [late('UND_ERR_BODY_TIMEOUT'), 'gateway_timeout'], [late('UND_ERR_CONNECT_TIMEOUT'), 'gateway_timeout'], [late('ESOCKETTIMEDOUT'), 'gateway_timeout'],
+      [new DOMException('', 'TimeoutError'), 'gateway_timeout'],
+      [late('ETIMEDOUT'), 'gateway_timeout'],
+      [late('UND_ERR_HEADERS_TIMEOUT'), 'gateway_timeout'],
+      [late('UND_ERR_BODY_TIMEOUT'), 'gateway_timeout'],
+      [late('UND_ERR_CONNECT_TIMEOUT'), 'gateway_timeout'],
+      [late('ESOCKETTIMEDOUT'), 'gateway_timeout'],
       [new TypeError('fetch failed', { cause: late('UND_ERR_CONNECT_TIMEOUT') }), 'gateway_timeout'],
-      [late('ECONNREFUSED'), 'bad_gateway'], [new DOMException('', 'AbortError'), 'bad_gateway'], [new SyntaxError('x'), 'bad_gateway'],
-      ['text', 'bad_gateway'], [undefined, 'bad_gateway'], [null, 'bad_gateway'], [{ code: 5 }, 'bad_gateway'],
+      [late('ECONNREFUSED'), 'bad_gateway'],
+      [new DOMException('', 'AbortError'), 'bad_gateway'],
+      [new SyntaxError('x'), 'bad_gateway'],
+      ['text', 'bad_gateway'],
+      [undefined, 'bad_gateway'],
+      [null, 'bad_gateway'],
+      [{ code: 5 }, 'bad_gateway'],
     ]
     for (const [error, code] of rows) {
       const made = upstreamError(error)
@@ -121,7 +144,10 @@ describe('upstreamError', () => {
   test('keeps an HttpError, which may have a message of the application', () => {
     const own = httpError('conflict')
     assert.equal(upstreamError(own), own)
-    const made = upstreamError(new Error('secret'), { message: 'The rates cannot be had.', headers: { 'retry-after': '5' } })
+    const made = upstreamError(new Error('secret'), {
+      message: 'The rates cannot be had.',
+      headers: { 'retry-after': '5' },
+    })
     assert.deepEqual([made.message, made.headers], ['The rates cannot be had.', { 'retry-after': '5' }])
   })
 })

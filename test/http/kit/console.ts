@@ -39,7 +39,10 @@ export class ConsoleKit {
     page.on('pageerror', (error) => this.problems.push(`error: ${error.message}`))
     page.on('console', (message) => {
       // A refusal is what some of the tests are about; the browser writes each of them down.
-      if (['error', 'warning'].includes(message.type()) && !/^Failed to load resource: the server responded with a status of 4\d\d/.test(message.text())) {
+      if (
+        ['error', 'warning'].includes(message.type()) &&
+        !/^Failed to load resource: the server responded with a status of 4\d\d/.test(message.text())
+      ) {
         this.problems.push(`${message.type()}: ${message.text()}`)
       }
     })
@@ -68,15 +71,21 @@ export class ConsoleKit {
   }
 
   /** Sends a request without the page. */
-  async ask(token: string, method: string, path: string, body?: object, more: Record<string, string> = {}): Promise<Response> {
+  async ask(
+    token: string,
+    method: string,
+    path: string,
+    body?: object,
+    more: Record<string, string> = {},
+  ): Promise<Response> {
     return fetch(this.url + path, {
       method,
       headers: {
-        'authorization': `Bearer ${token}`,
+        authorization: `Bearer ${token}`,
         ...more,
-        ...body && { 'content-type': 'application/json', 'prefer': 'respond-async' },
+        ...(body && { 'content-type': 'application/json', 'prefer': 'respond-async' }),
       },
-      ...body && { body: JSON.stringify(body) },
+      ...(body && { body: JSON.stringify(body) }),
     })
   }
 
@@ -91,7 +100,7 @@ export class ConsoleKit {
   async submit(token: string, task: string, data: object, more: object = {}): Promise<string> {
     const answer = await this.ask(token, 'POST', '/api/long-running-task', { task, data, ...more })
     assert.equal(answer.status, 202)
-    return (await answer.json() as { taskId: string }).taskId
+    return ((await answer.json()) as { taskId: string }).taskId
   }
 
   /** Submits a task without the page. Resolves with its id once it is final. */
@@ -99,26 +108,33 @@ export class ConsoleKit {
     const id = await this.submit(token, task, data, more)
     const headers = { authorization: `Bearer ${token}`, prefer: 'wait=20' }
     const answer = await fetch(`${this.url}/api/status/${id}`, { headers })
-    assert.notEqual((await answer.json() as { status: string }).status, 'processing')
+    assert.notEqual(((await answer.json()) as { status: string }).status, 'processing')
     return id
   }
 
   /** Closes what the test has opened. */
   async close(): Promise<void> {
     const usual = await this.#usual
-    await Promise.all([...usual?.pages().map((page) => page.close()) ?? [], ...this.#own.splice(0).map((context) => context.close())])
+    await Promise.all([
+      ...(usual?.pages().map((page) => page.close()) ?? []),
+      ...this.#own.splice(0).map((context) => context.close()),
+    ])
   }
 
   async #context(options: BrowserContextOptions): Promise<BrowserContext> {
-    const make = (): Promise<BrowserContext> => (this.browser as Browser).newContext({ viewport: { width: 1280, height: 900 }, ...options })
-    if (Object.keys(options).length === 0) return this.#usual ??= make()
+    const make = (): Promise<BrowserContext> =>
+      (this.browser as Browser).newContext({ viewport: { width: 1280, height: 900 }, ...options })
+    if (Object.keys(options).length === 0) return (this.#usual ??= make())
     const context = await make()
     this.#own.push(context)
     return context
   }
 }
 
-/** A server and a browser for the tests of one file. The engine is memory, or what `connect` says once the tests begin. */
+/**
+ * A server and a browser for the tests of one file. The engine is memory, or what `connect` says
+ * once the tests begin.
+ */
 export function useConsole(connect?: () => Partial<StartOptions>): ConsoleKit {
   const kit = new ConsoleKit()
   let server: RunningServer | undefined
@@ -166,12 +182,15 @@ export const rowOf = (page: Page, taskId: string): Locator => page.locator(`.tas
 export const state = (row: Locator, words: string): Promise<void> => row.locator('.badge', { hasText: words }).waitFor()
 
 /** How full a bar is, from 0 to 100. */
-export const share = (bar: Locator): Promise<number> => bar.evaluate((element) => (element as unknown as { value: number }).value)
+export const share = (bar: Locator): Promise<number> =>
+  bar.evaluate((element) => (element as unknown as { value: number }).value)
 
 /** Resolves once an element's `value` is within bounds. */
 export async function between(page: Page, selector: string, low: number, high: number): Promise<void> {
   await page.waitForFunction(([where, from, to]) => {
-    const { value } = (globalThis as unknown as { document: { querySelector(selector: string): { value: number } } }).document.querySelector(where as string)
+    const { value } = (
+      globalThis as unknown as { document: { querySelector(selector: string): { value: number } } }
+    ).document.querySelector(where as string)
     return value > Number(from) && value < Number(to)
   }, [selector, low, high])
 }

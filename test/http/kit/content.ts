@@ -50,7 +50,10 @@ process.on('warning', ({ message }) => {
   if (message.includes('file descriptor') || message.includes('FileHandle')) forgotten.push(message)
 })
 
-/** Waits until no descriptor on what lies below `path` is open, and makes sure that each was closed by who opened it. */
+/**
+ * Waits until no descriptor on what lies below `path` is open, and makes sure that each was closed
+ * by who opened it.
+ */
 export async function closed(path: string): Promise<void> {
   const late = Date.now() + 5000
   while (await openBelow(path) > 0) {
@@ -69,7 +72,12 @@ export interface Piece {
 }
 
 /** Reads an answer, and hangs up once `limit` bytes of it have come. */
-export async function piece(port: number, path: string, headers: Record<string, string> = {}, limit = Infinity): Promise<Piece> {
+export async function piece(
+  port: number,
+  path: string,
+  headers: Record<string, string> = {},
+  limit = Infinity,
+): Promise<Piece> {
   const response = await open(port, 'GET', path, { headers })
   const chunks: Buffer[] = []
   let length = 0

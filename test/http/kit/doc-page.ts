@@ -10,5 +10,7 @@ export function section(page: string, title: string): string {
 
 /** The fenced blocks in one language. */
 export function blocks(page: string, language: string): string[] {
-  return [...page.matchAll(/^```(\S*)\n([^]*?)^```$/gm)].filter(([, its]) => its === language).map(([, , text]) => text ?? '')
+  return [...page.matchAll(/^```(\S*)\n([^]*?)^```$/gm)]
+    .filter(([, its]) => its === language)
+    .map(([, , text]) => text ?? '')
 }

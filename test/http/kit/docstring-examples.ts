@@ -41,7 +41,8 @@ function examplesOf(path: string, known: ReadonlyMap<string, string>): (readonly
   const shortPath = relative(root, path).replaceAll('\\', '/')
   const place = shortPath.replaceAll('/', '_').replace(/\.ts$/, '')
   const app = APPS[dirname(shortPath)]
-  const names = app === undefined ? known : new Map(known).set('app', `import { ${app} as app } from '${HOST_NAMES.specifier}'`)
+  const names =
+    app === undefined ? known : new Map(known).set('app', `import { ${app} as app } from '${HOST_NAMES.specifier}'`)
   return [...found].map(([pos, example]) => {
     const line = text.slice(0, pos).split('\n').length
     return [`${place}_line${line}.ts`, withImports(codeOf(example), names)] as const
@@ -60,9 +61,17 @@ function withImports(code: string, known: ReadonlyMap<string, string>): string {
   const visit = (node: ts.Node): void => {
     if (ts.isIdentifier(node)) {
       const { parent } = node
-      const declares = (ts.isVariableDeclaration(parent) || ts.isBindingElement(parent) || ts.isFunctionDeclaration(parent)
-        || ts.isClassDeclaration(parent) || ts.isParameter(parent) || ts.isInterfaceDeclaration(parent)
-        || ts.isImportSpecifier(parent) || ts.isImportClause(parent) || ts.isNamespaceImport(parent)) && parent.name === node
+      const declares =
+        (ts.isVariableDeclaration(parent) ||
+          ts.isBindingElement(parent) ||
+          ts.isFunctionDeclaration(parent) ||
+          ts.isClassDeclaration(parent) ||
+          ts.isParameter(parent) ||
+          ts.isInterfaceDeclaration(parent) ||
+          ts.isImportSpecifier(parent) ||
+          ts.isImportClause(parent) ||
+          ts.isNamespaceImport(parent)) &&
+        parent.name === node
       const member = (ts.isPropertyAccessExpression(parent) || ts.isPropertyAssignment(parent)
         || ts.isMethodDeclaration(parent) || ts.isPropertySignature(parent)) && parent.name === node
       if (declares) declared.add(node.text)
@@ -72,7 +81,9 @@ function withImports(code: string, known: ReadonlyMap<string, string>): string {
   }
   const file = ts.createSourceFile('example.ts', code, ts.ScriptTarget.Latest, true)
   visit(file)
-  const imports = [...used].filter((name) => !declared.has(name) && known.has(name)).map((name) => known.get(name) ?? '')
+  const imports = [...used]
+    .filter((name) => !declared.has(name) && known.has(name))
+    .map((name) => known.get(name) ?? '')
   const module = `${imports.join('; ')}; export {}; `
   return returns(file) ? `${module} export const body = async () => { ${code}\n}` : module + code
 }
@@ -111,7 +122,8 @@ function exportsOf(path: string): [string, boolean][] {
     const modifiers = ts.canHaveModifiers(statement) ? ts.getModifiers(statement) : []
     if (!modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) return []
     if (ts.isInterfaceDeclaration(statement)) return [[statement.name.text, true]]
-    if (ts.isFunctionDeclaration(statement) || ts.isClassDeclaration(statement)) return statement.name ? [[statement.name.text, false]] : []
+    if (ts.isFunctionDeclaration(statement) || ts.isClassDeclaration(statement))
+      return statement.name ? [[statement.name.text, false]] : []
     if (!ts.isVariableStatement(statement)) return []
     return statement.declarationList.declarations.map(({ name }) => [name.getText(file), false])
   })

@@ -207,7 +207,8 @@ const fastifyPlugin: Host = {
         done()
       }, { prefix: '/api' })
     }
-    if (!setup.parse) app.register(fastifyLonghaul<Context>, { prefix: '/api', handler: setup.handler, ...options(setup) })
+    if (!setup.parse)
+      app.register(fastifyLonghaul<Context>, { prefix: '/api', handler: setup.handler, ...options(setup) })
     if (setup.fallback) app.setNotFoundHandler((_request, reply) => reply.code(200).send('host'))
     await app.listen({ port: 0, host: '127.0.0.1' })
     return { ...listening(app.server), close: () => app.close() }
@@ -241,5 +242,13 @@ const hono: Host = {
 const express4 = createRequire(import.meta.url)('express4') as typeof express5
 
 export const HOSTS: readonly Host[] = [
-  node, express('Express 4', express4), express('Express 5', express5), connectHost, koa, koaMiddleware, fastifyHost, fastifyPlugin, hono
+  node,
+  express('Express 4', express4),
+  express('Express 5', express5),
+  connectHost,
+  koa,
+  koaMiddleware,
+  fastifyHost,
+  fastifyPlugin,
+  hono,
 ]

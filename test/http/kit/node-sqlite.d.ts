@@ -1,4 +1,5 @@
-// node:sqlite, which Node has from 22.13 on. The types of Node 20, with which this repository is compiled, do not have it.
+// node:sqlite, which Node has from 22.13 on. The types of Node 20, with which this repository is
+// compiled, do not have it.
 declare module 'node:sqlite' {
   type Value = null | number | bigint | string | Uint8Array
 

@@ -1,4 +1,5 @@
-// Compares every answer of a server in this process with the OpenAPI document that it gives out, while other tests talk to it.
+// Compares every answer of a server in this process with the OpenAPI document that it gives out,
+// while other tests talk to it.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,13 +11,34 @@ import { dereference } from './dereference.js'
 type Fragment = Readonly<Record<string, unknown>>
 
 interface Described {
-  readonly responses: Readonly<Record<string, { readonly description: string, readonly headers?: Fragment, readonly content?: Readonly<Record<string, Fragment>>, readonly $ref?: string }>>
+  readonly responses: Readonly<
+    Record<
+      string,
+      {
+        readonly description: string
+        readonly headers?: Fragment
+        readonly content?: Readonly<Record<string, Fragment>>
+        readonly $ref?: string
+      }
+    >
+  >
 }
 
 /** Of the connection and the framing, said by the content of the document, or only for caches, proxies and browsers. */
-const UNSAID = new Set(['cache-control', 'x-accel-buffering', 'incremental', 'x-content-type-options', 'content-security-policy', 'referrer-policy', 'cross-origin-opener-policy', 'date', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'content-type', 'content-encoding', 'trailer', 'accept-encoding', 'vary', 'access-control-allow-origin', 'access-control-expose-headers', 'access-control-allow-credentials', 'access-control-allow-methods', 'access-control-allow-headers', 'access-control-max-age'])
+const UNSAID = new Set([
+  'cache-control', 'x-accel-buffering', 'incremental', 'x-content-type-options',
+  'content-security-policy', 'referrer-policy', 'cross-origin-opener-policy', 'date', 'connection',
+  'keep-alive', 'transfer-encoding', 'content-length', 'content-type', 'content-encoding',
+  'trailer', 'accept-encoding', 'vary', 'access-control-allow-origin',
+  'access-control-expose-headers', 'access-control-allow-credentials',
+  'access-control-allow-methods', 'access-control-allow-headers', 'access-control-max-age',
+])
 const LONGEST = 4_000_000
-const DECODERS: Readonly<Record<string, (bytes: Buffer) => Buffer>> = { gzip: gunzipSync, deflate: inflateSync, br: brotliDecompressSync }
+const DECODERS: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
+  gzip: gunzipSync,
+  deflate: inflateSync,
+  br: brotliDecompressSync,
+}
 
 /** Codes of requests that belong to no operation: their path is malformed, or the server of Node rejects them. */
 const OF_NO_OPERATION = new Set(['invalid_path', 'expectation_failed'])
@@ -27,7 +49,11 @@ export class AnswerWatch {
   #seen = 0
   readonly #pending = new Set<Promise<void>>()
   readonly #port: number
-  readonly #paths: readonly { readonly pattern: RegExp, readonly template: string, readonly methods: Readonly<Record<string, Described>> }[]
+  readonly #paths: readonly {
+    readonly pattern: RegExp
+    readonly template: string
+    readonly methods: Readonly<Record<string, Described>>
+  }[]
   readonly #ajv = new Ajv2020({ strict: false, allErrors: false, validateFormats: false })
 
   private constructor(url: string, document: Fragment) {
@@ -36,12 +62,16 @@ export class AnswerWatch {
     const paths = Object.entries(document['paths'] as Record<string, Record<string, Described>>)
     this.#paths = paths
       .sort(([a], [b]) => a.split('{').length - b.split('{').length)
-      .map(([template, methods]) => ({ template, methods, pattern: new RegExp(`^${template.replace(/[.]/g, '\\.').replace(/\{[^}]+\}/g, '[^/]+')}/?$`) }))
+      .map(([template, methods]) => ({
+        template,
+        methods,
+        pattern: new RegExp(`^${template.replace(/[.]/g, '\\.').replace(/\{[^}]+\}/g, '[^/]+')}/?$`),
+      }))
     subscribe('http.server.request.start', this.#begun)
   }
 
   static async of(url: string): Promise<AnswerWatch> {
-    const document = await (await fetch(`${url}/openapi.json`)).json() as Fragment
+    const document = (await (await fetch(`${url}/openapi.json`)).json()) as Fragment
     return new AnswerWatch(url, dereference<Fragment>(document))
   }
 
@@ -57,7 +87,11 @@ export class AnswerWatch {
   }
 
   readonly #begun = (message: unknown): void => {
-    const { request, response, server } = message as { request: IncomingMessage, response: ServerResponse, server: Server }
+    const { request, response, server } = message as {
+      request: IncomingMessage
+      response: ServerResponse
+      server: Server
+    }
     if ((server.address() as AddressInfo | null)?.port !== this.#port) return
     const pieces: Buffer[] = []
     let length = 0
@@ -75,13 +109,26 @@ export class AnswerWatch {
       keep(args[0])
       return end.apply(this, args as never)
     } as ServerResponse['end']
-    const whole = new Promise<boolean>((resolve) => response.once('finish', () => { resolve(true) }).once('close', () => { resolve(false) }))
+    const whole = new Promise<boolean>((resolve) =>
+      response
+        .once('finish', () => {
+          resolve(true)
+        })
+        .once('close', () => {
+          resolve(false)
+        }),
+    )
     const compared = whole.then((finished) => {
       const where = `${request.method ?? ''} ${request.url ?? ''} -> ${response.statusCode}`
       try {
         const head = (response as unknown as { _header: string | null })._header
         if (head === null) return
-        this.#compare(request, response.statusCode, fieldsOf(head), finished && length <= LONGEST ? Buffer.concat(pieces) : undefined)
+        this.#compare(
+          request,
+          response.statusCode,
+          fieldsOf(head),
+          finished && length <= LONGEST ? Buffer.concat(pieces) : undefined,
+        )
         this.#seen++
       } catch (error) {
         this.faults.add(`${where}: ${error instanceof Error ? error.message : String(error)}`)
@@ -91,7 +138,12 @@ export class AnswerWatch {
     this.#pending.add(compared)
   }
 
-  #compare(request: IncomingMessage, status: number, fields: ReadonlyMap<string, string>, body: Buffer | undefined): void {
+  #compare(
+    request: IncomingMessage,
+    status: number,
+    fields: ReadonlyMap<string, string>,
+    body: Buffer | undefined,
+  ): void {
     const path = (request.url ?? '').split('?', 1)[0] ?? ''
     const route = this.#paths.find(({ pattern }) => pattern.test(path))
     const method = (request.method ?? '').toLowerCase()
@@ -114,7 +166,8 @@ export class AnswerWatch {
     const told = new Set(Object.keys(headers).map((field) => field.toLowerCase()))
     // The document says it of errors, which a client reports by it.
     if (status < 400) told.add('x-request-id')
-    for (const field of fields.keys()) if (!told.has(field) && !UNSAID.has(field)) throw new Error(`the field ${field} is not described`)
+    for (const field of fields.keys())
+      if (!told.has(field) && !UNSAID.has(field)) throw new Error(`the field ${field} is not described`)
     if (text === undefined || method === 'head' || (text.length === 0 && response.content === undefined)) return
     const type = fields.get('content-type') ?? ''
     const described = Object.keys(response.content ?? {}).filter((each) => essence(each) === essence(type))
@@ -124,7 +177,8 @@ export class AnswerWatch {
     if (described.length === 0) throw new Error(`the content type ${JSON.stringify(type)} is not described`)
     if (!/[/+]json$/.test(essence(type))) return
     const refs = (exact.length > 0 ? exact : described).map((each) =>
-      pointer('paths', route.template, name, 'responses', key, 'content', each, 'schema'))
+      pointer('paths', route.template, name, 'responses', key, 'content', each, 'schema'),
+    )
     this.#validate(refs, text)
   }
 

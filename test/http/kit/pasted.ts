@@ -5,7 +5,8 @@ import assert from 'node:assert/strict'
 export type Files = ReadonlyMap<string, string>
 
 /**
- * Returns the files after each block of a page that can be pasted. A `ts` or `js` block that begins with `// name.ts` is
+ * Returns the files after each block of a page that can be pasted. A `ts` or `js` block that begins
+ * with `// name.ts` is
  * a whole file. A `diff` block changes one of the files before.
  */
 export function pasted(page: string): Files[] {

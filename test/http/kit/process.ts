@@ -8,7 +8,10 @@ import { within } from '../../kit/wait.js'
 
 export const root = join(import.meta.dirname, '..', '..', '..')
 
-/** Maximum time of a process to print a text, in milliseconds. A file has four minutes, so several failures have room. */
+/**
+ * Maximum time of a process to print a text, in milliseconds. A file has four minutes, so several
+ * failures have room.
+ */
 const SAID_MS = 60_000
 
 const started = new Set<ChildProcess>()
@@ -29,7 +32,12 @@ export class ServerProcess {
 
   constructor(command: string, args: readonly string[], env: Readonly<Record<string, string | undefined>>) {
     // A group of its own, so that what `npm` starts goes with it.
-    this.child = spawn(command, args, { cwd: root, env: environment(env), stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+    this.child = spawn(command, args, {
+      cwd: root,
+      env: environment(env),
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    })
     started.add(this.child)
     this.child.stdout?.on('data', (text) => { this.out += String(text) })
     this.child.stderr?.on('data', (text) => { this.err += String(text) })

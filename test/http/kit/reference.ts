@@ -42,13 +42,20 @@ export class Client {
   async ask(method: string, path: string, what: Ask = {}): Promise<Answer> {
     const response = await this.open(method, path, what)
     const text = await response.text()
-    const json = /^application\/(?:problem\+)?json/.test(response.headers.get('content-type') ?? '') && text !== '' ? JSON.parse(text) : undefined
+    const json =
+      /^application\/(?:problem\+)?json/.test(response.headers.get('content-type') ?? '') && text !== ''
+        ? JSON.parse(text)
+        : undefined
     return { status: response.status, headers: response.headers, text, json }
   }
 
   /** Submits a task in the background. */
   submit(task: string, data: object, what: Ask = {}): Promise<Answer> {
-    return this.ask('POST', '/api/long-running-task', { ...what, body: { task, data }, headers: { prefer: 'respond-async', ...what.headers } })
+    return this.ask('POST', '/api/long-running-task', {
+      ...what,
+      body: { task, data },
+      headers: { prefer: 'respond-async', ...what.headers },
+    })
   }
 
   /** Deletes a task that has ended, as it is now. */

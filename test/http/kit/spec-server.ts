@@ -1,4 +1,5 @@
-// The least that speaks SPEC: what its text says, and nothing of longhaul's own. No ETag, no events, no Retry-After, no keys.
+// The least that speaks SPEC: what its text says, and nothing of longhaul's own. No ETag, no
+// events, no Retry-After, no keys.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -49,7 +50,11 @@ export async function startSpecServer(): Promise<SpecServer> {
     if (method === 'GET' && url.startsWith('/api/status/')) {
       const done = poll(id)
       if (done === undefined) return send(response, 404, { error: 'Task not found.' })
-      return send(response, 200, done ? { status: 'completed', result: { message: 'Task completed.' } } : { status: 'processing' })
+      return send(
+        response,
+        200,
+        done ? { status: 'completed', result: { message: 'Task completed.' } } : { status: 'processing' },
+      )
     }
     if (method === 'POST' && url === '/start-job') {
       const jobId = ++made
@@ -61,7 +66,8 @@ export async function startSpecServer(): Promise<SpecServer> {
       if (done === undefined) return send(response, 404, { error: 'Job not found.' })
       return send(response, 200, { id: Number(id), state: done ? 'completed' : 'active' })
     }
-    if (method === 'POST' && url === '/upload-ndjson') return send(response, 200, { message: `Read ${body.split('\n').length - 1} lines.` })
+    if (method === 'POST' && url === '/upload-ndjson')
+      return send(response, 200, { message: `Read ${body.split('\n').length - 1} lines.` })
     if (method === 'GET' && url === '/bulk-data') {
       response.writeHead(200, { 'Content-Type': 'application/x-ndjson' }).end('{"id":1}\n{"id":2}\n')
       return

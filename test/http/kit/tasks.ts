@@ -44,7 +44,12 @@ export interface SiteOptions extends Omit<Parameters<typeof bench>[0], 'definiti
   readonly more?: readonly AnyTaskDefinition[]
 }
 
-export async function site(t: TestContext, binding: Binding, work: AnyTaskDefinition, options: SiteOptions = {}): Promise<Site> {
+export async function site(
+  t: TestContext,
+  binding: Binding,
+  work: AnyTaskDefinition,
+  options: SiteOptions = {},
+): Promise<Site> {
   const { endpoints: endpointOptions, submit, mountPath = '', more = [], ...rest } = options
   // Timers of the library let a process end; without a socket nothing else would hold it.
   keepAlive(t)
@@ -53,14 +58,25 @@ export async function site(t: TestContext, binding: Binding, work: AnyTaskDefini
   const endpoints = taskEndpoints(made.tasks, {
     statusPath: '/api/status/{id}',
     anonymous: true,
-    owner: (request) => { const user = request.headers['x-user']; return typeof user === 'string' ? user : undefined },
+    owner: (request) => {
+      const user = request.headers['x-user']
+      return typeof user === 'string' ? user : undefined
+    },
     ...endpointOptions,
   })
   const handler: Handler = router({
-    'POST /api/work': endpoints.submit(work, submit), 'POST /api/other': endpoints.submit(work), 'GET|DELETE /api/status/{id}': endpoints.status,
-    'POST /api/status/{id}/retry': endpoints.retry, 'POST /api/status/{id}/callback': endpoints.callback,
+    'POST /api/work': endpoints.submit(work, submit),
+    'POST /api/other': endpoints.submit(work),
+    'GET|DELETE /api/status/{id}': endpoints.status,
+    'POST /api/status/{id}/retry': endpoints.retry,
+    'POST /api/status/{id}/callback': endpoints.callback,
   })
-  const how = { mountPath, onError: (error: unknown) => { noise.push(error) } }
+  const how = {
+    mountPath,
+    onError: (error: unknown) => {
+      noise.push(error)
+    },
+  }
   let server: Server | undefined
   let port = 0
   let send: (request: Request) => Promise<Response>
@@ -75,11 +91,17 @@ export async function site(t: TestContext, binding: Binding, work: AnyTaskDefini
     send = (request) => handle(request)
   }
   t.after(made.close)
-  const call: Site['call'] = (method, path, { headers = {}, body, signal } = {}) => send(new Request(`http://127.0.0.1:${String(port)}${path}`, {
-    method, headers: body === undefined ? headers : { 'content-type': 'application/json', ...headers },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }), ...(signal ? { signal } : {}),
-  }))
-  const start: Site['start'] = (body = {}, headers = {}) => call('POST', `${mountPath}/api/work`, { body, headers: { prefer: 'respond-async', ...headers } })
+  const call: Site['call'] = (method, path, { headers = {}, body, signal } = {}) =>
+    send(
+      new Request(`http://127.0.0.1:${String(port)}${path}`, {
+        method,
+        headers: body === undefined ? headers : { 'content-type': 'application/json', ...headers },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(signal ? { signal } : {}),
+      }),
+    )
+  const start: Site['start'] = (body = {}, headers = {}) =>
+    call('POST', `${mountPath}/api/work`, { body, headers: { prefer: 'respond-async', ...headers } })
   return { ...made, call, start, port, server, noise }
 }
 
@@ -92,12 +114,19 @@ export async function members(response: Response): Promise<Record<string, unknow
 /** Reads server-sent events as they come. */
 export async function* eventsOf(response: Response): AsyncGenerator<Record<string, string>> {
   let text = ''
-  for await (const chunk of (response.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()) as unknown as AsyncIterable<string>) {
+  for await (const chunk of (response.body as ReadableStream<Uint8Array>).pipeThrough(
+    new TextDecoderStream(),
+  ) as unknown as AsyncIterable<string>) {
     text += chunk
     for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
       const block = text.slice(0, end)
       text = text.slice(end + 2)
-      yield Object.fromEntries(block.split('\n').map((line) => { const at = line.indexOf(': '); return at === 0 ? ['comment', line.slice(2)] : [line.slice(0, at), line.slice(at + 2)] }))
+      yield Object.fromEntries(
+        block.split('\n').map((line) => {
+          const at = line.indexOf(': ')
+          return at === 0 ? ['comment', line.slice(2)] : [line.slice(0, at), line.slice(at + 2)]
+        }),
+      )
     }
   }
 }

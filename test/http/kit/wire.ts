@@ -10,7 +10,10 @@ export interface Answer {
 
 /** Sends one request on a connection of its own and reads the whole answer; rejects when it is cut. */
 export async function ask(
-  port: number, method: string, path: string, { headers = {}, body }: { headers?: OutgoingHttpHeaders, body?: string | Buffer } = {}
+  port: number,
+  method: string,
+  path: string,
+  { headers = {}, body }: { headers?: OutgoingHttpHeaders, body?: string | Buffer } = {}
 ): Promise<Answer> {
   const response = await open(port, method, path, { headers, ...body !== undefined && { body } })
   const chunks: Buffer[] = []
@@ -20,7 +23,10 @@ export async function ask(
 
 /** The same, up to the head of the answer; its body is unread. */
 export function open(
-  port: number, method: string, path: string, { headers = {}, body }: { headers?: OutgoingHttpHeaders, body?: string | Buffer } = {}
+  port: number,
+  method: string,
+  path: string,
+  { headers = {}, body }: { headers?: OutgoingHttpHeaders; body?: string | Buffer } = {},
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const request = httpRequest({ port, host: '127.0.0.1', method, path, headers, agent: false })

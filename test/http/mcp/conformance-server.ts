@@ -12,7 +12,10 @@ import { z } from 'zod'
 
 const slow = defineTask({
   name: 'slow_compute',
-  input: jsonSchema<{ seconds: number }>({ type: 'object', properties: { seconds: { type: 'number' }, label: { type: 'string' } } }),
+  input: jsonSchema<{ seconds: number }>({
+    type: 'object',
+    properties: { seconds: { type: 'number' }, label: { type: 'string' } },
+  }),
   run: async ({ seconds }, { signal }) => {
     await sleep(seconds * 1000, undefined, { signal })
     return `Computed for ${seconds} s`
@@ -44,9 +47,15 @@ const multi = defineTask({
   },
 })
 
-const tasks = createTasks({ ...memory(), definitions: [slow, failing, broken, confirm, multi], onError: () => undefined })
+const tasks = createTasks({
+  ...memory(),
+  definitions: [slow, failing, broken, confirm, multi],
+  onError: () => undefined,
+})
 const mcp = mcpTasks(tasks, {
-  tools: [slow, failing, broken, confirm, multi].map((definition) => mcpTool(definition as typeof slow)), owner: 'anyone', pollIntervalMs: 100,
+  tools: [slow, failing, broken, confirm, multi].map((definition) => mcpTool(definition as typeof slow)),
+  owner: 'anyone',
+  pollIntervalMs: 100,
 })
 const handler = createMcpHandler(() => {
   const server = new McpServer({ name: 'fixtures', version: '1.0.0' })
@@ -56,5 +65,7 @@ const handler = createMcpHandler(() => {
   mcp.register(server)
   return server
 })
-createServer((request, response) => { void getRequestListener((each) => handler.fetch(each))(request, response) }).listen(3010, '127.0.0.1')
+createServer((request, response) => {
+  void getRequestListener((each) => handler.fetch(each))(request, response)
+}).listen(3010, '127.0.0.1')
 console.log('ready')

@@ -4,7 +4,9 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import { Client, StreamableHTTPClientTransport, type ClientOptions } from '@modelcontextprotocol/client'
-import { createTaskSessionFromClient, type RawClientDispatch, type TaskEnabledSession } from '@modelcontextprotocol/ext-tasks/client'
+import {
+  createTaskSessionFromClient, type RawClientDispatch, type TaskEnabledSession,
+} from '@modelcontextprotocol/ext-tasks/client'
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
 import { createTasks, defineTask, HttpError, jsonSchema } from 'longhaul'
 import { mcpTasks, mcpTool, type McpTasks } from 'longhaul/mcp'
@@ -39,11 +41,18 @@ export function mcpWork(parts: Omit<Parameters<typeof createTasks>[0], 'definiti
   const mail = defineTask({
     name: 'mail',
     input: jsonSchema<{ to: string }>({ type: 'object', required: ['to'], properties: { to: { type: 'string' } } }),
-    asks: { approve: z.object({ send: z.boolean() }), count: z.number().int(), tags: z.array(z.object({ tag: z.string() })) },
+    asks: {
+      approve: z.object({ send: z.boolean() }),
+      count: z.number().int(),
+      tags: z.array(z.object({ tag: z.string() })),
+    },
     run: async ({ to }, { ask }) => {
       const { send } = await ask('approve', { message: `Send the mail to ${to}?` })
       if (to !== 'all') return { sent: send }
-      const [count, tags] = await Promise.all([ask('count', { message: 'How many?' }), ask('tags', { message: 'Which tags?' })])
+      const [count, tags] = await Promise.all([
+        ask('count', { message: 'How many?' }),
+        ask('tags', { message: 'Which tags?' }),
+      ])
       return { sent: send, count, tags }
     },
   })
@@ -51,10 +60,16 @@ export function mcpWork(parts: Omit<Parameters<typeof createTasks>[0], 'definiti
   const tasks = createTasks({ ...parts, definitions: [report, fail, mail, hidden] })
   const mcp = mcpTasks(tasks, {
     tools: [
-      mcpTool(report, { title: 'Report', description: 'Writes the report of a year.', annotations: { readOnlyHint: true } }),
-      mcpTool(fail), mcpTool(mail, { name: 'send-mail' }),
+      mcpTool(report, {
+        title: 'Report',
+        description: 'Writes the report of a year.',
+        annotations: { readOnlyHint: true },
+      }),
+      mcpTool(fail),
+      mcpTool(mail, { name: 'send-mail' }),
     ],
-    owner: (authInfo) => authInfo?.clientId, pollIntervalMs: 50,
+    owner: (authInfo) => authInfo?.clientId,
+    pollIntervalMs: 50,
   })
   return { tasks, mcp, report, fail, mail, hidden }
 }
@@ -77,9 +92,15 @@ export async function serveMcp(mcp: McpTasks, port = 0): Promise<{ readonly url:
 }
 
 /** Connects the client of the official SDK. */
-export async function connect(url: string, owner: string, options: ClientOptions = { versionNegotiation: { mode: 'auto' } }): Promise<Client> {
+export async function connect(
+  url: string,
+  owner: string,
+  options: ClientOptions = { versionNegotiation: { mode: 'auto' } },
+): Promise<Client> {
   const client = new Client(clientInfo, options)
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: { authorization: `Bearer ${owner}` } } }))
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: { authorization: `Bearer ${owner}` } } }),
+  )
   return client
 }
 
@@ -100,14 +121,19 @@ export async function openSession(url: string, owner: string, fill?: FillForm): 
     return { kind: 'result', result: response.result as never }
   }
   return createTaskSessionFromClient(client, {
-    endpointId: 'reports', rawDispatch, v2RequestFraming: { protocolVersion: VERSION, clientInfo, clientCapabilities: { elicitation: {} } },
-    ...fill && {
+    endpointId: 'reports',
+    rawDispatch,
+    v2RequestFraming: { protocolVersion: VERSION, clientInfo, clientCapabilities: { elicitation: {} } },
+    ...(fill && {
       onInputRequest: async ({ kind, params }) => {
         assert.equal(kind, 'elicitation')
-        const { message, requestedSchema: { properties } } = params as unknown as FormParams
+        const {
+          message,
+          requestedSchema: { properties },
+        } = params as unknown as FormParams
         return { action: 'accept', content: fill(message, properties) } as never
       },
-    },
+    }),
   })
 }
 
@@ -128,8 +154,12 @@ export async function rpc(url: string, owner: string, { method, params = {} }: M
   const response = await fetch(url, {
     method: 'POST',
     headers: {
-      'content-type': 'application/json', 'accept': 'application/json, text/event-stream', 'authorization': `Bearer ${owner}`,
-      'mcp-protocol-version': VERSION, 'mcp-method': method, ...typeof name === 'string' && { 'mcp-name': name },
+      'content-type': 'application/json',
+      'accept': 'application/json, text/event-stream',
+      'authorization': `Bearer ${owner}`,
+      'mcp-protocol-version': VERSION,
+      'mcp-method': method,
+      ...(typeof name === 'string' && { 'mcp-name': name }),
       'connection': 'close',
     },
     body: JSON.stringify({ jsonrpc: '2.0', id: 7, method, params }),
@@ -140,11 +170,15 @@ export async function rpc(url: string, owner: string, { method, params = {} }: M
 }
 
 /** Returns params that declare capabilities, as each request of revision 2026-07-28 does. */
-export function withCapabilities(params: Readonly<Record<string, unknown>>, capabilities: object): Readonly<Record<string, unknown>> {
+export function withCapabilities(
+  params: Readonly<Record<string, unknown>>,
+  capabilities: object,
+): Readonly<Record<string, unknown>> {
   return {
     ...params,
     _meta: {
-      'io.modelcontextprotocol/protocolVersion': VERSION, 'io.modelcontextprotocol/clientInfo': clientInfo,
+      'io.modelcontextprotocol/protocolVersion': VERSION,
+      'io.modelcontextprotocol/clientInfo': clientInfo,
       'io.modelcontextprotocol/clientCapabilities': capabilities,
     },
   }

@@ -71,7 +71,11 @@ describe('A client with the extension', () => {
 
   test('sees the progress of the task, and times in whole milliseconds', async () => {
     const taskId = await handleOf('report', { year: 2026, ms: 60_000 })
-    await eventually(async () => (await about('get', { taskId })).result?.['statusMessage'] === 'January', 20_000, 'progress')
+    await eventually(
+      async () => (await about('get', { taskId })).result?.['statusMessage'] === 'January',
+      20_000,
+      'progress',
+    )
     const { statusMessage: _, ...shown } = await reached(taskId, 'working')
     assert.deepEqual(Object.keys(shown).sort(), [
       '_meta', 'createdAt', 'lastUpdatedAt', 'pollIntervalMs', 'resultType', 'status', 'taskId', 'ttlMs',
@@ -93,7 +97,11 @@ describe('A client with the extension', () => {
   test('gets a deliberate error of the work as a result for the model', async () => {
     const { result, status } = await reached(await handleOf('fail', { how: 'known' }), 'completed')
     assert.equal(status, 'completed')
-    assert.deepEqual(result, { resultType: 'complete', content: [{ type: 'text', text: 'The seat is taken.' }], isError: true })
+    assert.deepEqual(result, {
+      resultType: 'complete',
+      content: [{ type: 'text', text: 'The seat is taken.' }],
+      isError: true,
+    })
   })
 
   test('gets any other error of the work as a masked JSON-RPC error', async () => {
@@ -132,10 +140,18 @@ describe('The handle of another client', () => {
     const response = await fetch(url, {
       method: 'POST',
       headers: {
-        'content-type': 'application/json', 'accept': 'application/json, text/event-stream', 'mcp-protocol-version': '2026-07-28',
-        'mcp-method': 'tasks/get', 'mcp-name': 'x',
+        'content-type': 'application/json',
+        'accept': 'application/json, text/event-stream',
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': 'tasks/get',
+        'mcp-name': 'x',
       },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tasks/get', params: withCapabilities({ taskId: 'x' }, TASKS) }),
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tasks/get',
+        params: withCapabilities({ taskId: 'x' }, TASKS),
+      }),
     })
     assert.match(await response.text(), /Authentication is required/)
   })
@@ -152,7 +168,9 @@ describe('A task that asks', () => {
     const result = resultFromTaskOutcome(outcome) as { structuredContent?: unknown }
     assert.deepEqual(result.structuredContent, { sent: true, count: 3, tags: [{ tag: 'new' }] })
     assert.deepEqual(forms, {
-      'Send the mail to all?': { send: 'boolean' }, 'How many?': { answer: 'integer' }, 'Which tags?': { answer: 'string' },
+      'Send the mail to all?': { send: 'boolean' },
+      'How many?': { answer: 'integer' },
+      'Which tags?': { answer: 'string' },
     })
     await session.close()
   })
@@ -160,13 +178,16 @@ describe('A task that asks', () => {
   test('stays as it is after a wrong answer, which gets an error that says why', async () => {
     const taskId = await handleOf('send-mail', { to: 'bob' })
     await reached(taskId, 'input_required')
-    const answer = (send: unknown) => about('update', { taskId, inputResponses: { approve: { action: 'accept', content: { send } } } })
+    const answer = (send: unknown) =>
+      about('update', { taskId, inputResponses: { approve: { action: 'accept', content: { send } } } })
     const { error } = await answer('maybe')
     assert.equal(error?.code, -32_602)
     assert.match(error.message, /\/approve\/send /)
     assert.equal((await reached(taskId, 'input_required'))['status'], 'input_required')
     assert.deepEqual((await answer(false)).result?.['resultType'], 'complete')
-    assert.deepEqual(((await reached(taskId, 'completed'))['result'] as Record<string, unknown>)['structuredContent'], { sent: false })
+    assert.deepEqual(((await reached(taskId, 'completed'))['result'] as Record<string, unknown>)['structuredContent'], {
+      sent: false,
+    })
   })
 
   test('takes answers one by one, and ignores what it has not asked', async () => {
@@ -176,10 +197,17 @@ describe('A task that asks', () => {
     await answer({ approve: { action: 'accept', content: { send: true } }, other: { action: 'accept', content: {} } })
     const keys = async () => Object.keys((await about('get', { taskId })).result?.['inputRequests'] ?? {})
     await eventually(async () => (await keys()).length === 2, 20_000, 'two questions')
-    await answer({ count: { action: 'accept', content: { answer: 1 } }, approve: { action: 'accept', content: { send: false } } })
+    await answer({
+      count: { action: 'accept', content: { answer: 1 } },
+      approve: { action: 'accept', content: { send: false } },
+    })
     assert.deepEqual(await keys(), ['tags'])
     await answer({ tags: { action: 'accept', content: { answer: '[]' } } })
-    assert.deepEqual(((await reached(taskId, 'completed'))['result'] as Record<string, unknown>)['structuredContent'], { sent: true, count: 1, tags: [] })
+    assert.deepEqual(((await reached(taskId, 'completed'))['result'] as Record<string, unknown>)['structuredContent'], {
+      sent: true,
+      count: 1,
+      tags: [],
+    })
   })
 
   for (const action of ['decline', 'cancel']) {
@@ -196,7 +224,14 @@ describe('A client without the extension', () => {
   test('gets the result when the work has ended, with the progress meanwhile', async () => {
     const client = await connect(url, 'ann')
     const seen: unknown[] = []
-    const result = await client.callTool({ name: 'report', arguments: { year: 2026, ms: 300 } }, { onprogress: (progress) => { seen.push(progress) } })
+    const result = await client.callTool(
+      { name: 'report', arguments: { year: 2026, ms: 300 } },
+      {
+        onprogress: (progress) => {
+          seen.push(progress)
+        },
+      },
+    )
     assert.deepEqual([result.content, result['structuredContent']], [done.content, done.structuredContent])
     assert.deepEqual(seen, [{ progress: 1, total: 12, message: 'January' }])
     await client.close()
@@ -220,7 +255,10 @@ describe('A client without the extension', () => {
   for (const method of ['get', 'update', 'cancel']) {
     test(`gets the error that names the extension for tasks/${method}`, async () => {
       const taskId = await handleOf('report', { year: 2026 })
-      const { error } = await rpc(url, 'ann', { method: `tasks/${method}`, params: withCapabilities({ taskId, inputResponses: {} }, {}) })
+      const { error } = await rpc(url, 'ann', {
+        method: `tasks/${method}`,
+        params: withCapabilities({ taskId, inputResponses: {} }, {}),
+      })
       assert.deepEqual(error, {
         code: -32_021, message: 'Missing required client capability', data: { requiredCapabilities: TASKS },
       })
@@ -228,7 +266,10 @@ describe('A client without the extension', () => {
   }
 
   test('answers questions in the call that waits', async () => {
-    const client = await connect(url, 'ann', { versionNegotiation: { mode: 'auto' }, capabilities: { elicitation: { form: {} } } })
+    const client = await connect(url, 'ann', {
+      versionNegotiation: { mode: 'auto' },
+      capabilities: { elicitation: { form: {} } },
+    })
     client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { send: true } }))
     const result = await client.callTool({ name: 'send-mail', arguments: { to: 'bob' } })
     assert.deepEqual(result['structuredContent'], { sent: true })
@@ -250,7 +291,10 @@ describe('A client without the extension', () => {
   test('cancels the task when it no longer waits', async () => {
     const client = await connect(url, 'carl')
     const controller = new AbortController()
-    const waiting = client.callTool({ name: 'report', arguments: { year: 2026, ms: 60_000 } }, { signal: controller.signal })
+    const waiting = client.callTool(
+      { name: 'report', arguments: { year: 2026, ms: 60_000 } },
+      { signal: controller.signal },
+    )
     const statuses = async () => (await work.tasks.ownedBy('carl').list()).items.map(({ status }) => status)
     await eventually(async () => (await statuses()).includes('processing'), 20_000, 'the task runs')
     controller.abort()
@@ -266,7 +310,10 @@ describe('The server', () => {
     const { tools } = await client.listTools()
     assert.deepEqual(tools.map(({ name }) => name), ['ping', 'report', 'fail', 'send-mail'])
     const { inputSchema, title, description, annotations } = tools[1] ?? assert.fail()
-    assert.deepEqual([title, description, annotations], ['Report', 'Writes the report of a year.', { readOnlyHint: true }])
+    assert.deepEqual(
+      [title, description, annotations],
+      ['Report', 'Writes the report of a year.', { readOnlyHint: true }],
+    )
     assert.deepEqual(Object.keys(inputSchema.properties ?? {}), ['year', 'ms'])
     assert.deepEqual(client.getServerCapabilities()?.extensions, TASKS.extensions)
     await client.close()

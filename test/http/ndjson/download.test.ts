@@ -59,7 +59,9 @@ describe('a download over a socket', () => {
       const page = await readFile(join(import.meta.dirname, '../../..', name), 'utf8')
       const snippet = blocks(page, 'js').find((block) => block.startsWith('async function* records')) ?? ''
       const program = `export ${snippet.slice(0, snippet.indexOf('\n}\n') + 3)}`
-      const { records } = await import(`data:text/javascript,${encodeURIComponent(program)}`) as { records: (response: Response) => AsyncIterable<unknown> }
+      const { records } = (await import(`data:text/javascript,${encodeURIComponent(program)}`)) as {
+        records: (response: Response) => AsyncIterable<unknown>
+      }
       const all = async (response: Response): Promise<unknown[]> => {
         const read: unknown[] = []
         for await (const record of records(response)) read.push(record)

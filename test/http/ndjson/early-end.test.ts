@@ -36,7 +36,11 @@ describe('an upload that ends early', () => {
     }
     seen.push(...items.map(({ id }) => id))
   }
-  const limited = ndjsonUpload<Item>({ write, maxLines: MAX_LINES, background: { name: 'limited', blobs, attempts: 1 } })
+  const limited = ndjsonUpload<Item>({
+    write,
+    maxLines: MAX_LINES,
+    background: { name: 'limited', blobs, attempts: 1 },
+  })
   const one = ndjsonUpload<Item>({ write, maxLines: 1 })
   const plain = ndjsonUpload<Item>({ write, background: { name: 'plain', blobs, attempts: 1, timeoutMs: 300 } })
   const tasks = createTasks({ engine, store, definitions: [limited.task, plain.task], onError: () => undefined })
@@ -111,7 +115,10 @@ describe('an upload that ends early', () => {
 
     test(`is written once with maxLines and an Idempotency-Key, in ${coding}`, async () => {
       // Above 1 MiB as sent: pads that do not compress.
-      const pad = Array.from({ length: 20_000 }, (_, id) => `{"id":${id},"pad":"${String(Math.random()).repeat(20)}"}\n`).join('')
+      const pad = Array.from(
+        { length: 20_000 },
+        (_, id) => `{"id":${id},"pad":"${String(Math.random()).repeat(20)}"}\n`,
+      ).join('')
       for (const lines of [text(0, 8000), pad]) {
         seen.length = 0
         const whole = coding === 'gzip' ? gzipSync(lines, { level: 0 }) : Buffer.from(lines)
@@ -145,10 +152,13 @@ describe('an upload that ends early', () => {
   })
 
   test('lists what it has written before the error in streamed results, even in the same piece of the body', async () => {
-    const wire = new Wire(server.port, [
-      'POST /plain HTTP/1.1', 'Host: x', 'Content-Type: application/x-ndjson', 'Accept: application/x-ndjson',
-      'Connection: close', 'Transfer-Encoding: chunked', '', '',
-    ].join('\r\n'))
+    const wire = new Wire(
+      server.port,
+      [
+        'POST /plain HTTP/1.1', 'Host: x', 'Content-Type: application/x-ndjson',
+        'Accept: application/x-ndjson', 'Connection: close', 'Transfer-Encoding: chunked', '', '',
+      ].join('\r\n'),
+    )
     const body = `${text(0, 500)}{"id":-1}\n`
     wire.socket.write(`${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`)
     await wire.until(/"code":"internal_error"/)
@@ -159,7 +169,10 @@ describe('an upload that ends early', () => {
   test('gets a 408 with its report if its client is slower than timeouts({ readMs }) or runMs', async () => {
     for (const path of ['/read-timed', '/timed']) {
       seen.length = 0
-      const wire = new Wire(server.port, `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 1000000\r\n\r\n${text(0, 5200)}`)
+      const wire = new Wire(
+        server.port,
+        `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 1000000\r\n\r\n${text(0, 5200)}`,
+      )
       await wire.until(/\r\n\r\n.*\}$/s)
       assert.match(wire.text, /^HTTP\/1.1 408 /, path)
       assert.match(wire.text, /"summary":\{"total":5000,"succeeded":5000,"failed":0\}/, path)

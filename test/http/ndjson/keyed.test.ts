@@ -48,7 +48,9 @@ describe('a large synchronous upload with an Idempotency-Key', () => {
   async function broken(key: string, bytes: Buffer, until: () => boolean): Promise<void> {
     const socket = connect(server.port, '127.0.0.1')
     socket.on('error', () => undefined)
-    socket.write(`POST /items HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-ndjson\r\nIdempotency-Key: ${key}\r\nContent-Length: ${body.length}\r\n\r\n`)
+    socket.write(
+      `POST /items HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-ndjson\r\nIdempotency-Key: ${key}\r\nContent-Length: ${body.length}\r\n\r\n`,
+    )
     await new Promise<void>((resolve) => { socket.write(bytes, () => { resolve() }) })
     await eventually(until, 'the records are written')
     socket.destroy()
@@ -57,7 +59,10 @@ describe('a large synchronous upload with an Idempotency-Key', () => {
   test('is not written again after it broke: the next request gets its error with the report', async () => {
     await broken('cut', body.subarray(0, 2_000_000), () => seen.length > 0)
     const again = await post('cut', body)
-    assert.deepEqual([again.status, again.json.code, again.headers['idempotent-replayed']], [400, 'incomplete_body', 'true'])
+    assert.deepEqual(
+      [again.status, again.json.code, again.headers['idempotent-replayed']],
+      [400, 'incomplete_body', 'true'],
+    )
     assert.equal(again.json.summary?.succeeded, seen.length)
     assert.ok(seen.length > 0 && seen.length < 3000)
     assert.equal(new Set(seen).size, seen.length)

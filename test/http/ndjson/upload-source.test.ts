@@ -26,11 +26,30 @@ interface Answer {
 const TYPE = { 'content-type': 'application/json' }
 
 /** Serves an upload from a source, and passes its address, what was written and what was reported. */
-async function served<R>(source: UploadSource, use: (url: string, written: unknown[], reported: unknown[]) => Promise<R>, options = {}): Promise<R> {
+async function served<R>(
+  source: UploadSource,
+  use: (url: string, written: unknown[], reported: unknown[]) => Promise<R>,
+  options = {},
+): Promise<R> {
   const written: unknown[] = []
   const reported: unknown[] = []
-  const upload = ndjsonUpload({ source, batchSize: 1, write: (records) => { written.push(...records) }, ...options })
-  const { url, close } = await listen(createServer(toNode(upload, { onError: (error) => { reported.push(error) } })))
+  const upload = ndjsonUpload({
+    source,
+    batchSize: 1,
+    write: (records) => {
+      written.push(...records)
+    },
+    ...options,
+  })
+  const { url, close } = await listen(
+    createServer(
+      toNode(upload, {
+        onError: (error) => {
+          reported.push(error)
+        },
+      }),
+    ),
+  )
   try {
     return await use(url, written, reported)
   } finally {
@@ -38,11 +57,21 @@ async function served<R>(source: UploadSource, use: (url: string, written: unkno
   }
 }
 
-const post = (source: UploadSource, body = '[]', options = {}): Promise<Answer> => served(source, async (url, written, reported) => {
-  const response = await fetch(url, { method: 'POST', headers: TYPE, body })
-  const { code, error, summary, items } = await response.json() as { code?: string, error: string, summary?: { succeeded: number }, items?: unknown[] }
-  return { status: response.status, code, error, succeeded: summary?.succeeded, items, reported, written }
-}, options)
+const post = (source: UploadSource, body = '[]', options = {}): Promise<Answer> =>
+  served(
+    source,
+    async (url, written, reported) => {
+      const response = await fetch(url, { method: 'POST', headers: TYPE, body })
+      const { code, error, summary, items } = (await response.json()) as {
+        code?: string
+        error: string
+        summary?: { succeeded: number }
+        items?: unknown[]
+      }
+      return { status: response.status, code, error, succeeded: summary?.succeeded, items, reported, written }
+    },
+    options,
+  )
 
 /** Yields a record, and then what `last` returns. */
 const yielding = (last: () => unknown): UploadSource => ({
@@ -58,7 +87,11 @@ const throwing = (error: unknown): UploadSource => yielding(() => { throw error 
 
 describe('an error of a source', () => {
   test('is a masked 500 with the report of what was written, whether it is thrown or yielded', async () => {
-    for (const error of [new Error('the password is x'), new SyntaxError('Unexpected token x'), Object.assign(new Error('x'), { status: 404 })]) {
+    for (const error of [
+      new Error('the password is x'),
+      new SyntaxError('Unexpected token x'),
+      Object.assign(new Error('x'), { status: 404 }),
+    ]) {
       for (const source of [throwing(error), yielding(() => error)]) {
         const { status, code, succeeded, written, reported, error: message } = await post(source)
         assert.deepEqual([status, code, succeeded, written], [500, 'internal_error', 1, [{ id: 1 }]])
@@ -72,7 +105,10 @@ describe('an error of a source', () => {
     const error = new HttpError(422, 'no_header', { message: 'The first row must have the names.' })
     for (const source of [throwing(error), yielding(() => error)]) {
       const { status, code, error: message, succeeded, reported } = await post(source)
-      assert.deepEqual([status, code, message, succeeded, reported], [422, 'no_header', 'The first row must have the names.', 1, []])
+      assert.deepEqual(
+        [status, code, message, succeeded, reported],
+        [422, 'no_header', 'The first row must have the names.', 1, []],
+      )
     }
   })
 
@@ -141,7 +177,13 @@ describe('a value that a source yields', () => {
   })
 
   test('is an error for the operator if JSON would write it differently', async () => {
-    for (const value of [new Map([['a', 1]]), { tags: new Set([1]) }, { late: Promise.resolve(1) }, Buffer.from('{}'), { n: 1n }]) {
+    for (const value of [
+      new Map([['a', 1]]),
+      { tags: new Set([1]) },
+      { late: Promise.resolve(1) },
+      Buffer.from('{}'),
+      { n: 1n },
+    ]) {
       const { status, code, succeeded, reported, written } = await post(yielding(() => value))
       assert.deepEqual([status, code, succeeded, written], [500, 'internal_error', 1, [{ id: 1 }]])
       assert.ok((reported[0] as { cause?: unknown }).cause instanceof TypeError)
@@ -153,20 +195,42 @@ describe('streamJson', () => {
   const stages = (own?: Transform) => [parser.asStream(), streamArray.asStream(), ...own ? [own] : []]
 
   test('passes on an error of `record`, and does not call it malformed JSON', async () => {
-    const source = (fail: () => never) => streamJson(() => stages(), { record: ({ value }) => ((value as { id: number }).id === 2 ? fail() : value) })
+    const source = (fail: () => never) =>
+      streamJson(() => stages(), { record: ({ value }) => ((value as { id: number }).id === 2 ? fail() : value) })
     const body = '[{"id":1},{"id":2}]'
     const fault = await post(source(() => (undefined as never as { secretName: never }).secretName), body)
-    assert.deepEqual([fault.status, fault.error, fault.succeeded, fault.reported.length], [500, 'Something went wrong.', 1, 1])
-    const rejected = await post(source(() => { throw new HttpError(422, 'unknown_kind', { message: 'The kind is unknown.' }) }), body)
-    assert.deepEqual([rejected.status, rejected.code, rejected.succeeded, rejected.reported], [422, 'unknown_kind', 1, []])
+    assert.deepEqual(
+      [fault.status, fault.error, fault.succeeded, fault.reported.length],
+      [500, 'Something went wrong.', 1, 1],
+    )
+    const rejected = await post(
+      source(() => {
+        throw new HttpError(422, 'unknown_kind', { message: 'The kind is unknown.' })
+      }),
+      body,
+    )
+    assert.deepEqual(
+      [rejected.status, rejected.code, rejected.succeeded, rejected.reported],
+      [422, 'unknown_kind', 1, []],
+    )
   })
 
   test('passes on an error of a stage of the application', async () => {
     for (const [error, status, code] of [
-      [new Error('connect ECONNREFUSED db:5432'), 500, 'internal_error'], [new HttpError(409, 'closed', { message: 'The import is closed.' }), 409, 'closed'],
+      [new Error('connect ECONNREFUSED db:5432'), 500, 'internal_error'],
+      [new HttpError(409, 'closed', { message: 'The import is closed.' }), 409, 'closed'],
     ] as const) {
-      const own = () => new Transform({ objectMode: true, transform: (_item, _encoding, done) => { done(error) } })
-      const result = await post(streamJson(() => stages(own())), '[{"id":1}]')
+      const own = () =>
+        new Transform({
+          objectMode: true,
+          transform: (_item, _encoding, done) => {
+            done(error)
+          },
+        })
+      const result = await post(
+        streamJson(() => stages(own())),
+        '[{"id":1}]',
+      )
       assert.deepEqual([result.status, result.code], [status, code])
       assert.doesNotMatch(result.error, /ECONNREFUSED/)
     }

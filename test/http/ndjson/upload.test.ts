@@ -36,7 +36,11 @@ describe('an upload over a socket', () => {
   }
   const upload = ndjsonUpload<Item>({ write, maxLineBytes: 1000, background: { name: 'items', blobs, attempts: 1 } })
   const tasks = createTasks({ engine, store, definitions: [upload.task] })
-  const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', anonymous: true, owner: ({ headers }: HttpRequest) => headers['x-owner'] as string | undefined })
+  const endpoints = taskEndpoints(tasks, {
+    statusPath: '/status/{id}',
+    anonymous: true,
+    owner: ({ headers }: HttpRequest) => headers['x-owner'] as string | undefined,
+  })
   let server: Listening
   const errors: unknown[] = []
 
@@ -55,10 +59,16 @@ describe('an upload over a socket', () => {
     await store.close()
   })
 
-  const post = (body: string | Buffer, headers: Record<string, string> = {}) => ask(server.port, 'POST', '/upload-ndjson', { headers: { ...NDJSON, ...headers }, body })
+  const post = (body: string | Buffer, headers: Record<string, string> = {}) =>
+    ask(server.port, 'POST', '/upload-ndjson', { headers: { ...NDJSON, ...headers }, body })
   const ended = async (path: string) => {
     const { body } = await ask(server.port, 'GET', path, { headers: { prefer: 'wait=20' } })
-    return JSON.parse(body) as { status: string; result?: UploadResult; error?: { code: string; message: string }; progress?: { done: number; total: number } }
+    return JSON.parse(body) as {
+      status: string
+      result?: UploadResult
+      error?: { code: string; message: string }
+      progress?: { done: number; total: number }
+    }
   }
 
   test('SPEC 4.9, 4.9.upload.1, 4.9.upload.2: gets a message once all lines are read, and skips bad lines', async () => {
@@ -73,7 +83,10 @@ describe('an upload over a socket', () => {
   test('SPEC 4.9.upload.3: may use gzip, deflate and br, with several members, and other codings get 415', async () => {
     const text = '{"id":1}\n{"id":2}\n'
     for (const [coding, body] of [
-      ['gzip', gzipSync(text)], ['deflate', deflateSync(text)], ['br', brotliCompressSync(text)], ['x-gzip', Buffer.concat([gzipSync('{"id":1}\n{"i'), gzipSync('d":2}')])],
+      ['gzip', gzipSync(text)],
+      ['deflate', deflateSync(text)],
+      ['br', brotliCompressSync(text)],
+      ['x-gzip', Buffer.concat([gzipSync('{"id":1}\n{"i'), gzipSync('d":2}')])],
     ] as const) {
       const answer = await post(body, { 'content-encoding': coding })
       assert.deepEqual((JSON.parse(answer.body) as UploadResult).summary, { total: 2, succeeded: 2, failed: 0 }, coding)
@@ -103,9 +116,13 @@ describe('an upload over a socket', () => {
     assert.equal((await ended(cut.headers.location as string)).error?.code, 'incomplete_body')
   })
   test('gets results while it is sent', async () => {
-    const wire = new Wire(server.port, [
-      'POST /upload-ndjson HTTP/1.1', 'Host: x', 'Content-Type: application/x-ndjson', 'Accept: application/x-ndjson', 'Transfer-Encoding: chunked', '', '',
-    ].join('\r\n'))
+    const wire = new Wire(
+      server.port,
+      [
+        'POST /upload-ndjson HTTP/1.1', 'Host: x', 'Content-Type: application/x-ndjson',
+        'Accept: application/x-ndjson', 'Transfer-Encoding: chunked', '', '',
+      ].join('\r\n'),
+    )
     const chunk = (text: string): boolean => wire.socket.write(`${text.length.toString(16)}\r\n${text}\r\n`)
     chunk('{"id":1}\nbad\n')
     await wire.until(/"line":1,"status":200/)
@@ -118,7 +135,14 @@ describe('an upload over a socket', () => {
     wire.socket.destroy()
   })
   test('ends alone when its client disconnects midway', async () => {
-    const req = httpRequest({ port: server.port, host: '127.0.0.1', method: 'POST', path: '/upload-ndjson', headers: NDJSON, agent: false })
+    const req = httpRequest({
+      port: server.port,
+      host: '127.0.0.1',
+      method: 'POST',
+      path: '/upload-ndjson',
+      headers: NDJSON,
+      agent: false,
+    })
     req.on('error', () => undefined)
     seen.length = 0
     req.write('{"id":1}\n'.repeat(600))
@@ -132,7 +156,14 @@ describe('an upload over a socket', () => {
     for (const taken of [0, 500]) {
       errors.length = 0
       waiting = stopped = false
-      const req = httpRequest({ port: server.port, host: '127.0.0.1', method: 'POST', path: '/upload-ndjson', headers: NDJSON, agent: false })
+      const req = httpRequest({
+        port: server.port,
+        host: '127.0.0.1',
+        method: 'POST',
+        path: '/upload-ndjson',
+        headers: NDJSON,
+        agent: false,
+      })
       req.on('error', () => undefined)
       req.write('{"id":1}\n'.repeat(taken) + '{"id":-2}\n'.repeat(600))
       await eventually(() => waiting, 'a write that waits')
@@ -146,7 +177,10 @@ describe('an upload over a socket', () => {
     errors.length = 0
     const { status, body } = await post(`${'{"id":1}\n'.repeat(500)}{"id":-1}\n`)
     const answer = JSON.parse(body) as { code: string; summary: object }
-    assert.deepEqual([status, answer.code, answer.summary], [500, 'internal_error', { total: 500, succeeded: 500, failed: 0 }])
+    assert.deepEqual(
+      [status, answer.code, answer.summary],
+      [500, 'internal_error', { total: 500, succeeded: 500, failed: 0 }],
+    )
     assert.ok(!body.includes('database'))
     assert.equal(errors.length, 1)
   })
@@ -165,7 +199,8 @@ describe('an upload over a socket', () => {
       blobs.put = put
       return [...keys]
     }
-    const goes = (key: string | undefined) => eventually(async () => await blobs.stat(key ?? '') === undefined, 'the blob is deleted')
+    const goes = (key: string | undefined) =>
+      eventually(async () => (await blobs.stat(key ?? '')) === undefined, 'the blob is deleted')
 
     test('is spooled with its coding, and a task reads it', async () => {
       seen.length = 0
@@ -177,7 +212,11 @@ describe('an upload over a socket', () => {
       const { status, result, progress } = await ended(location)
       assert.equal(status, 'completed')
       const size = gzipSync('{"id":1}\nbad\n{"id":2}\n').byteLength
-      assert.deepEqual({ ...progress }, { done: size, total: size, message: result?.message, unit: 'bytes' }, 'it ends where the result does')
+      assert.deepEqual(
+        { ...progress },
+        { done: size, total: size, message: result?.message, unit: 'bytes' },
+        'it ends where the result does',
+      )
       assert.equal(result?.message, 'Read 3 records: 2 succeeded, 1 failed.')
       assert.deepEqual([result?.summary, result?.items[0]?.line], [{ total: 3, succeeded: 2, failed: 1 }, 2])
       assert.deepEqual(seen, [{ id: 1 }, { id: 2 }])
@@ -210,7 +249,11 @@ describe('an upload over a socket', () => {
       assert.match(error?.message ?? '', /Before that: Read \d+ records/)
     })
     test('loses its blob with its task or once it completes, and keeps it for a retry if it fails', async () => {
-      for (const [body, status] of [['{"id":1}\n', 'completed'], ['{"id":-1}\n', 'failed'], ['x'.repeat(2000), 'completed']] as const) {
+      for (const [body, status] of [
+        ['{"id":1}\n', 'completed'],
+        ['{"id":-1}\n', 'failed'],
+        ['x'.repeat(2000), 'completed'],
+      ] as const) {
         let path = ''
         const keys = await spooled(async () => {
           path = (await post(body, prefer)).headers.location as string
@@ -254,9 +297,15 @@ describe('an upload over a socket', () => {
         const first = await post('{"id":1}\nbad\n', headers)
         const again = await post('{"id":1}\nbad\n', headers)
         assert.deepEqual([again.status, again.body, again.headers['content-type']], [200, first.body, accept])
-        assert.deepEqual([first.headers['idempotent-replayed'], again.headers['idempotent-replayed']], [undefined, 'true'])
+        assert.deepEqual(
+          [first.headers['idempotent-replayed'], again.headers['idempotent-replayed']],
+          [undefined, 'true'],
+        )
         const other = await post('{"id":2}\n', headers)
-        assert.deepEqual([other.status, (JSON.parse(other.body) as { code: string }).code], [422, 'idempotency_key_reused'])
+        assert.deepEqual(
+          [other.status, (JSON.parse(other.body) as { code: string }).code],
+          [422, 'idempotency_key_reused'],
+        )
         assert.deepEqual(seen, [{ id: 1 }])
       }
     })
@@ -265,7 +314,10 @@ describe('an upload over a socket', () => {
       const headers = { 'idempotency-key': '"either"' }
       const first = await post('{"id":1}\n', headers)
       const again = await post('{"id":1}\n', { ...prefer, ...headers })
-      assert.deepEqual([again.status, again.body, again.headers['idempotent-replayed'], seen], [200, first.body, 'true', [{ id: 1 }]])
+      assert.deepEqual(
+        [again.status, again.body, again.headers['idempotent-replayed'], seen],
+        [200, first.body, 'true', [{ id: 1 }]],
+      )
     })
     test('is written once without the preference while it arrives, if it has a key and more than 1 MiB', async () => {
       seen.length = 0
@@ -280,6 +332,9 @@ describe('an upload over a socket', () => {
   test('an upload endpoint rejects blobs of one process together with an engine of many at construction', () => {
     const sharedStore = Object.assign(Object.create(store) as typeof store, { shared: true })
     const shared: TaskEngine = Object.assign(Object.create(engine) as TaskEngine, { shared: true })
-    assert.throws(() => createTasks({ engine: shared, store: sharedStore, definitions: [upload.task] }), /blobs that all processes see/)
+    assert.throws(
+      () => createTasks({ engine: shared, store: sharedStore, definitions: [upload.task] }),
+      /blobs that all processes see/,
+    )
   })
 })

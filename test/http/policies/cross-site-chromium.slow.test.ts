@@ -76,10 +76,16 @@ before(async () => {
       return
     }
     const { 'sec-fetch-site': site, 'content-type': type } = req.headers
-    came.push(`${String(req.method)} ${String(req.url)} ${String(site)}${type === undefined ? '' : ` ${type.split(';')[0] ?? ''}`} ${sessionOf(req) ?? 'nobody'}`)
+    came.push(
+      `${String(req.method)} ${String(req.url)} ${String(site)}${type === undefined ? '' : ` ${type.split(';')[0] ?? ''}`} ${sessionOf(req) ?? 'nobody'}`,
+    )
     handle(req, res)
   }))
-  pages = await listen(createServer((_req, res) => { res.setHeader('content-type', 'text/html').end('<!doctype html><title>foreign</title>') }))
+  pages = await listen(
+    createServer((_req, res) => {
+      res.setHeader('content-type', 'text/html').end('<!doctype html><title>foreign</title>')
+    }),
+  )
   close = async () => {
     await api.close()
     await pages.close()
@@ -88,7 +94,9 @@ before(async () => {
   browser = await openBrowser()
   context = await browser.newContext()
   // What a session cookie is where a host needs it in frames of others, and what all were before SameSite.
-  await context.addCookies([{ name: 'session', value: 'ann', domain: 'localhost', path: '/', sameSite: 'None', secure: true }])
+  await context.addCookies([
+    { name: 'session', value: 'ann', domain: 'localhost', path: '/', sameSite: 'None', secure: true },
+  ])
   own = await context.newPage()
   await own.goto(`http://localhost:${api.port}/page`)
   foreign = await context.newPage()
@@ -106,13 +114,81 @@ function sessionOf(req: IncomingMessage): string | undefined {
 type Attack = readonly [name: string, run: (url: string) => Promise<unknown>]
 
 const ATTACKS: readonly Attack[] = [
-  ['a no-cors fetch with a Blob and no Content-Type', (url) => foreign.evaluate(async (to) => fetch(to, { method: 'POST', mode: 'no-cors', credentials: 'include', body: new Blob(['{}']) }).then(() => 0), url)],
-  ['a no-cors fetch with a Blob that says it is JSON', (url) => foreign.evaluate(async (to) => fetch(to, { method: 'POST', mode: 'no-cors', credentials: 'include', body: new Blob(['{}'], { type: 'application/json' }) }).then(() => 0), url)],
-  ['a no-cors fetch with text', (url) => foreign.evaluate(async (to) => fetch(to, { method: 'POST', mode: 'no-cors', credentials: 'include', body: '{}' }).then(() => 0), url)],
-  ['a no-cors fetch with bytes', (url) => foreign.evaluate(async (to) => fetch(to, { method: 'POST', mode: 'no-cors', credentials: 'include', body: new TextEncoder().encode('{}') }).then(() => 0), url)],
-  ['a no-cors fetch without a body', (url) => foreign.evaluate(async (to) => fetch(to, { method: 'POST', mode: 'no-cors', credentials: 'include' }).then(() => 0), url)],
-  ['a plain cors fetch without a body', (url) => foreign.evaluate(async (to) => fetch(to, { method: 'POST', credentials: 'include' }).catch(() => 0).then(() => 0), url)],
-  ['a plain cors fetch with a Blob', (url) => foreign.evaluate(async (to) => fetch(to, { method: 'POST', credentials: 'include', body: new Blob(['{}']) }).catch(() => 0).then(() => 0), url)],
+  [
+    'a no-cors fetch with a Blob and no Content-Type',
+    (url) =>
+      foreign.evaluate(
+        async (to) =>
+          fetch(to, { method: 'POST', mode: 'no-cors', credentials: 'include', body: new Blob(['{}']) }).then(() => 0),
+        url,
+      ),
+  ],
+  [
+    'a no-cors fetch with a Blob that says it is JSON',
+    (url) =>
+      foreign.evaluate(
+        async (to) =>
+          fetch(to, {
+            method: 'POST',
+            mode: 'no-cors',
+            credentials: 'include',
+            body: new Blob(['{}'], { type: 'application/json' }),
+          }).then(() => 0),
+        url,
+      ),
+  ],
+  [
+    'a no-cors fetch with text',
+    (url) =>
+      foreign.evaluate(
+        async (to) => fetch(to, { method: 'POST', mode: 'no-cors', credentials: 'include', body: '{}' }).then(() => 0),
+        url,
+      ),
+  ],
+  [
+    'a no-cors fetch with bytes',
+    (url) =>
+      foreign.evaluate(
+        async (to) =>
+          fetch(to, {
+            method: 'POST',
+            mode: 'no-cors',
+            credentials: 'include',
+            body: new TextEncoder().encode('{}'),
+          }).then(() => 0),
+        url,
+      ),
+  ],
+  [
+    'a no-cors fetch without a body',
+    (url) =>
+      foreign.evaluate(
+        async (to) => fetch(to, { method: 'POST', mode: 'no-cors', credentials: 'include' }).then(() => 0),
+        url,
+      ),
+  ],
+  [
+    'a plain cors fetch without a body',
+    (url) =>
+      foreign.evaluate(
+        async (to) =>
+          fetch(to, { method: 'POST', credentials: 'include' })
+            .catch(() => 0)
+            .then(() => 0),
+        url,
+      ),
+  ],
+  [
+    'a plain cors fetch with a Blob',
+    (url) =>
+      foreign.evaluate(
+        async (to) =>
+          fetch(to, { method: 'POST', credentials: 'include', body: new Blob(['{}']) })
+            .catch(() => 0)
+            .then(() => 0),
+        url,
+      ),
+  ],
   ['sendBeacon with a Blob', (url) => sendBeacon(url, '{}')],
   ['sendBeacon without a body', (url) => sendBeacon(url, undefined)],
   ...['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data'].flatMap((type): Attack[] => [
@@ -124,7 +200,10 @@ const ATTACKS: readonly Attack[] = [
 /** A beacon tells nobody that it has arrived. */
 async function sendBeacon(url: string, text: string | undefined): Promise<void> {
   const before = came.length
-  await foreign.evaluate(([to, what]) => navigator.sendBeacon(to, what === undefined ? undefined : new Blob([what])), [url, text] as const)
+  await foreign.evaluate(([to, what]) => navigator.sendBeacon(to, what === undefined ? undefined : new Blob([what])), [
+    url,
+    text,
+  ] as const)
   while (came.length === before) await new Promise(setImmediate)
 }
 
@@ -166,13 +245,29 @@ describe('a page of another site starts nothing with the cookie of a user', () =
 
   test('even by a DELETE of a task or by JSON with its type, which the browser asks about and never sends', async () => {
     happened.length = 0
-    for (const [method, path] of [['DELETE', '/tasks/x'], ['POST', '/start']] as const) {
+    for (const [method, path] of [
+      ['DELETE', '/tasks/x'],
+      ['POST', '/start'],
+    ] as const) {
       const before = came.length
-      const failed = await foreign.evaluate(async ([how, to]) => fetch(to as string, {
-        method: how as string, credentials: 'include', headers: { 'content-type': 'application/json' }, ...how === 'POST' && { body: '{}' },
-      }).then(() => false, () => true), [method, `http://localhost:${api.port}${path}`])
+      const failed = await foreign.evaluate(
+        async ([how, to]) =>
+          fetch(to as string, {
+            method: how as string,
+            credentials: 'include',
+            headers: { 'content-type': 'application/json' },
+            ...(how === 'POST' && { body: '{}' }),
+          }).then(
+            () => false,
+            () => true,
+          ),
+        [method, `http://localhost:${api.port}${path}`],
+      )
       assert.equal(failed, true)
-      assert.deepEqual(came.slice(before).map((each) => each.split(' ')[0]), ['OPTIONS'])
+      assert.deepEqual(
+        came.slice(before).map((each) => each.split(' ')[0]),
+        ['OPTIONS'],
+      )
     }
     assert.deepEqual(happened, [])
   })

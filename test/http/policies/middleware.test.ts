@@ -104,7 +104,12 @@ const adding = (headers: ResponseHeaders): Policy => async (request, next) => {
 const hello: Respond = (_, res) => { res.end('hello') }
 const T = { authorization: 'Bearer t' }
 
-async function serving(site: Site, guard: Guard, respond: Respond, use: (port: number) => Promise<void>): Promise<void> {
+async function serving(
+  site: Site,
+  guard: Guard,
+  respond: Respond,
+  use: (port: number) => Promise<void>,
+): Promise<void> {
   const running = await site.start(guard, respond)
   try {
     await use(running.port)
@@ -117,27 +122,55 @@ for (const site of SITES) {
   describe(`toMiddleware in ${site.name}`, () => {
     test('adds the deprecation fields to every response of the application', () => {
       const answers: Record<string, Respond> = {
-        end: hello,
-        writeHead: (_, res) => { res.writeHead(200, { 'Content-Type': 'text/plain' }).end('hello') },
-        'a reason': (_, res) => { res.writeHead(200, 'Fine', { 'X-Own': '1' }).end('hello') },
-        'a list of pairs': (_, res) => { res.writeHead(200, [['X-Own', '1'], ['Set-Cookie', 'a=1'], ['Set-Cookie', 'b=2']] as never).end('hello') },
-        'a flat list': (_, res) => { res.writeHead(200, ['X-Own', '1', 'Set-Cookie', 'a=1', 'Set-Cookie', 'b=2']).end('hello') },
-        stream: (_, res) => { Readable.from(['hel', 'lo']).pipe(res) },
-        flush: (_, res) => { res.flushHeaders(); setImmediate(() => res.end('hello')) },
-        'an error': (_, res) => { res.statusCode = 500; res.end('hello') },
+        'end': hello,
+        'writeHead': (_, res) => {
+          res.writeHead(200, { 'Content-Type': 'text/plain' }).end('hello')
+        },
+        'a reason': (_, res) => {
+          res.writeHead(200, 'Fine', { 'X-Own': '1' }).end('hello')
+        },
+        'a list of pairs': (_, res) => {
+          res
+            .writeHead(200, [
+              ['X-Own', '1'],
+              ['Set-Cookie', 'a=1'],
+              ['Set-Cookie', 'b=2'],
+            ] as never)
+            .end('hello')
+        },
+        'a flat list': (_, res) => {
+          res.writeHead(200, ['X-Own', '1', 'Set-Cookie', 'a=1', 'Set-Cookie', 'b=2']).end('hello')
+        },
+        'stream': (_, res) => {
+          Readable.from(['hel', 'lo']).pipe(res)
+        },
+        'flush': (_, res) => {
+          res.flushHeaders()
+          setImmediate(() => res.end('hello'))
+        },
+        'an error': (_, res) => {
+          res.statusCode = 500
+          res.end('hello')
+        },
       }
-      return serving(site, toMiddleware(old), (req, res) => answers[String(req.headers['x-how'])]?.(req, res), async (port) => {
-        for (const how of Object.keys(answers)) {
-          const { status, headers, body } = await ask(port, 'GET', '/own', { headers: { 'x-how': how } })
-          assert.equal(status, how === 'an error' ? 500 : 200, how)
-          assert.equal(body, 'hello', how)
-          assert.equal(headers['deprecation'], '@1767225600', how)
-          assert.equal(headers['sunset'], 'Fri, 01 Jan 2027 00:00:00 GMT', how)
-          assert.equal(headers['link'], '</v2>; rel="successor-version"', how)
-          if (how.startsWith('a flat') || how.startsWith('a list')) assert.deepEqual([headers['x-own'], headers['set-cookie']], ['1', ['a=1', 'b=2']], 'all its fields')
-          if (how === 'a reason') assert.equal(headers['x-own'], '1', 'its fields')
-        }
-      })
+      return serving(
+        site,
+        toMiddleware(old),
+        (req, res) => answers[String(req.headers['x-how'])]?.(req, res),
+        async (port) => {
+          for (const how of Object.keys(answers)) {
+            const { status, headers, body } = await ask(port, 'GET', '/own', { headers: { 'x-how': how } })
+            assert.equal(status, how === 'an error' ? 500 : 200, how)
+            assert.equal(body, 'hello', how)
+            assert.equal(headers['deprecation'], '@1767225600', how)
+            assert.equal(headers['sunset'], 'Fri, 01 Jan 2027 00:00:00 GMT', how)
+            assert.equal(headers['link'], '</v2>; rel="successor-version"', how)
+            if (how.startsWith('a flat') || how.startsWith('a list'))
+              assert.deepEqual([headers['x-own'], headers['set-cookie']], ['1', ['a=1', 'b=2']], 'all its fields')
+            if (how === 'a reason') assert.equal(headers['x-own'], '1', 'its fields')
+          }
+        },
+      )
     })
 
     test('adds the fields to HEAD and 304, which have no body', () => serving(site, toMiddleware(old), (req, res) => {
@@ -153,12 +186,20 @@ for (const site of SITES) {
 
     test("joins lists that both set, and keeps the application's value of other fields", () => {
       const guard = toMiddleware([
-        adding({ vary: 'Accept, Origin', link: '</v2>; rel="successor-version"', 'x-both': 'policy', 'content-length': '3', 'set-cookie': 'p=1' }),
-        adding({ vary: 'Prefer', 'x-mine': 'policy' }),
+        adding({
+          'vary': 'Accept, Origin',
+          'link': '</v2>; rel="successor-version"',
+          'x-both': 'policy',
+          'content-length': '3',
+          'set-cookie': 'p=1',
+        }),
+        adding({ 'vary': 'Prefer', 'x-mine': 'policy' }),
       ])
       return serving(site, guard, (_, res) => {
         res.setHeader('Vary', 'origin')
-        res.writeHead(200, { 'X-Both': 'host', 'Link': '</next>; rel="next"', 'Set-Cookie': ['h=1', 'h=2'] }).end('hello')
+        res
+          .writeHead(200, { 'X-Both': 'host', 'Link': '</next>; rel="next"', 'Set-Cookie': ['h=1', 'h=2'] })
+          .end('hello')
       }, async (port) => {
         const { headers, body } = await ask(port, 'GET', '/own')
         assert.equal(headers['vary'], 'origin, Prefer, Accept')
@@ -171,33 +212,62 @@ for (const site of SITES) {
 
     test("SPEC 5.2: rejects with longhaul's error body before the application runs, and passes the principal on", () => {
       let runs = 0
-      const guard = toMiddleware([requestId(), who, authorize({ allow: (_, { method }) => method === 'GET', reason: 'read_only' })])
-      return serving(site, guard, (req, res) => {
-        runs++
-        const handed = requestOf(req)
-        res.end(JSON.stringify({ user: req.user, subject: handed && principalOf(handed)?.subject, id: handed && requestIdOf(handed) }))
-      }, async (port) => {
-        const nobody = await ask(port, 'POST', '/own', { body: 'x'.repeat(1000) })
-        assert.deepEqual([nobody.status, JSON.parse(nobody.body).code, runs], [401, 'unauthorized', 0])
-        assert.equal(nobody.headers['www-authenticate'], 'Bearer realm="longhaul"')
-        assert.match(nobody.headers['x-request-id'] as string, /^[\w-]{22}$/, 'also what another policy of the list refused')
-        const ann = await ask(port, 'POST', '/own', { headers: T })
-        assert.deepEqual([ann.status, JSON.parse(ann.body).reason, runs], [403, 'read_only', 0])
-        const known = await ask(port, 'GET', '/own', { headers: T })
-        assert.deepEqual(JSON.parse(known.body), { user: ANN, subject: 'ann', id: known.headers['x-request-id'] })
-        assert.equal(known.headers['www-authenticate'], undefined)
-      })
+      const guard = toMiddleware([
+        requestId(),
+        who,
+        authorize({ allow: (_, { method }) => method === 'GET', reason: 'read_only' }),
+      ])
+      return serving(
+        site,
+        guard,
+        (req, res) => {
+          runs++
+          const handed = requestOf(req)
+          res.end(
+            JSON.stringify({
+              user: req.user,
+              subject: handed && principalOf(handed)?.subject,
+              id: handed && requestIdOf(handed),
+            }),
+          )
+        },
+        async (port) => {
+          const nobody = await ask(port, 'POST', '/own', { body: 'x'.repeat(1000) })
+          assert.deepEqual([nobody.status, JSON.parse(nobody.body).code, runs], [401, 'unauthorized', 0])
+          assert.equal(nobody.headers['www-authenticate'], 'Bearer realm="longhaul"')
+          assert.match(
+            nobody.headers['x-request-id'] as string,
+            /^[\w-]{22}$/,
+            'also what another policy of the list refused',
+          )
+          const ann = await ask(port, 'POST', '/own', { headers: T })
+          assert.deepEqual([ann.status, JSON.parse(ann.body).reason, runs], [403, 'read_only', 0])
+          const known = await ask(port, 'GET', '/own', { headers: T })
+          assert.deepEqual(JSON.parse(known.body), { user: ANN, subject: 'ann', id: known.headers['x-request-id'] })
+          assert.equal(known.headers['www-authenticate'], undefined)
+        },
+      )
     })
 
     test('SPEC 8.2: applies the rate limit, and shows what is left in the responses of the application', () => {
-      const guard = toMiddleware(rateLimit({ store: memory().store, onStoreError: 'deny', policies: [{ name: 'few', limit: 2, windowSeconds: 60 }] }))
+      const guard = toMiddleware(
+        rateLimit({
+          store: memory().store,
+          onStoreError: 'deny',
+          policies: [{ name: 'few', limit: 2, windowSeconds: 60 }],
+        }),
+      )
       return serving(site, guard, hello, async (port) => {
         const seen = []
         for (let time = 0; time < 3; time++) {
           const { status, headers } = await ask(port, 'GET', '/own')
           seen.push([status, headers['ratelimit'], headers['ratelimit-policy']])
         }
-        assert.deepEqual(seen, [[200, '"few";r=1;t=60', '"few";q=2;w=60'], [200, '"few";r=0;t=60', '"few";q=2;w=60'], [429, '"few";r=0;t=60', '"few";q=2;w=60']])
+        assert.deepEqual(seen, [
+          [200, '"few";r=1;t=60', '"few";q=2;w=60'],
+          [200, '"few";r=0;t=60', '"few";q=2;w=60'],
+          [429, '"few";r=0;t=60', '"few";q=2;w=60'],
+        ])
       })
     })
 
@@ -205,26 +275,34 @@ for (const site of SITES) {
       const held: ServerResponse[] = []
       const seen: ((res: ServerResponse) => void)[] = []
       const next = (): Promise<ServerResponse> => new Promise((resolve) => { seen.push(resolve) })
-      return serving(site, toMiddleware(limitConcurrency({ maxConcurrent: 1 })), (_, res) => { held.push(res); seen.shift()?.(res) }, async (port) => {
-        let waiting = next()
-        const first = open(port, 'GET', '/own')
-        const res = await waiting
-        const second = await ask(port, 'GET', '/own')
-        assert.deepEqual([second.status, JSON.parse(second.body).code, held.length], [503, 'overloaded', 1])
-        res.write('begun')
-        ;(await first).on('error', () => {}).resume()
-        waiting = next()
-        const third = open(port, 'GET', '/own')
-        const left = await waiting
-        third.catch(() => {})
-        left.destroy()
-        await once(left, 'close')
-        waiting = next()
-        const fourth = ask(port, 'GET', '/own')
-        ;(await waiting).end('hello')
-        assert.equal((await fourth).body, 'hello')
-        res.end()
-      })
+      return serving(
+        site,
+        toMiddleware(limitConcurrency({ maxConcurrent: 1 })),
+        (_, res) => {
+          held.push(res)
+          seen.shift()?.(res)
+        },
+        async (port) => {
+          let waiting = next()
+          const first = open(port, 'GET', '/own')
+          const res = await waiting
+          const second = await ask(port, 'GET', '/own')
+          assert.deepEqual([second.status, JSON.parse(second.body).code, held.length], [503, 'overloaded', 1])
+          res.write('begun')
+          ;(await first).on('error', () => {}).resume()
+          waiting = next()
+          const third = open(port, 'GET', '/own')
+          const left = await waiting
+          third.catch(() => {})
+          left.destroy()
+          await once(left, 'close')
+          waiting = next()
+          const fourth = ask(port, 'GET', '/own')
+          ;(await waiting).end('hello')
+          assert.equal((await fourth).body, 'hello')
+          res.end()
+        },
+      )
     })
   })
 }
@@ -284,9 +362,22 @@ describe('toMiddleware', () => {
   })
 
   test("keeps the user that the application knows, and sends a policy's own response", () => {
-    const guard = toMiddleware([who, (request, next) => request.path === '/own/cached' ? json(200, 'cached') : next(request)])
+    const guard = toMiddleware([
+      who,
+      (request, next) => (request.path === '/own/cached' ? json(200, 'cached') : next(request)),
+    ])
     const app = express5()
-    app.use('/own', (req, _, next) => { (req as { user?: unknown }).user = 'host'; next() }, guard, (req, res) => { res.end((req as { user?: string }).user) })
+    app.use(
+      '/own',
+      (req, _, next) => {
+        ;(req as { user?: unknown }).user = 'host'
+        next()
+      },
+      guard,
+      (req, res) => {
+        res.end((req as { user?: string }).user)
+      },
+    )
     return listen(createServer(app)).then(async ({ port, close }) => {
       assert.equal((await ask(port, 'GET', '/own', { headers: T })).body, 'host')
       assert.equal((await ask(port, 'GET', '/own/cached', { headers: T })).body, '"cached"')
@@ -296,40 +387,75 @@ describe('toMiddleware', () => {
 
   test('sends the response of a policy that responds after it has called the application', () => {
     const instead: Policy = async (request, next) => { await next(request); return json(200, 'instead') }
-    return serving(site, toMiddleware(instead), hello, async (port) => { assert.equal((await ask(port, 'GET', '/own')).body, '"instead"') })
+    return serving(site, toMiddleware(instead), hello, async (port) => {
+      assert.equal((await ask(port, 'GET', '/own')).body, '"instead"')
+    })
   })
 
   test('masks and reports a failure of a policy, and a field that cannot be sent', async () => {
-    for (const bad of [() => { throw new Error('secret') }, async () => { throw new Error('secret') }, adding({ 'x-bad': 'a\nb' }), adding({ 'bad name': '1' })] as Policy[]) {
+    for (const bad of [
+      () => {
+        throw new Error('secret')
+      },
+      async () => {
+        throw new Error('secret')
+      },
+      adding({ 'x-bad': 'a\nb' }),
+      adding({ 'bad name': '1' }),
+    ] as Policy[]) {
       const heard: unknown[] = []
       let runs = 0
-      await serving(site, toMiddleware([who, bad], { onError: (error) => { heard.push(error) } }), () => { runs++ }, async (port) => {
-        const answer = await ask(port, 'GET', '/own', { headers: T })
-        assert.deepEqual([answer.status, JSON.parse(answer.body).code, heard.length, runs], [500, 'internal_error', 1, 0])
-        assert.doesNotMatch(answer.body, /secret/)
-      })
+      await serving(
+        site,
+        toMiddleware([who, bad], {
+          onError: (error) => {
+            heard.push(error)
+          },
+        }),
+        () => {
+          runs++
+        },
+        async (port) => {
+          const answer = await ask(port, 'GET', '/own', { headers: T })
+          assert.deepEqual(
+            [answer.status, JSON.parse(answer.body).code, heard.length, runs],
+            [500, 'internal_error', 1, 0],
+          )
+          assert.doesNotMatch(answer.body, /secret/)
+        },
+      )
     }
   })
 
-  test('sends the fields with the final head if an application writes its head twice', () => serving(site, toMiddleware([old, adding({ vary: 'Accept' })]), (_, res) => {
-    assert.throws(() => res.writeHead(99), RangeError)
-    for (const name of res.getHeaderNames()) res.removeHeader(name)
-    res.writeHead(500).end()
-    assert.throws(() => res.writeHead(200), { code: 'ERR_HTTP_HEADERS_SENT' })
-  }, async (port) => {
-    const { status, headers } = await ask(port, 'GET', '/own')
-    assert.deepEqual([status, headers['vary'], headers['link']], [500, 'Accept', '</v2>; rel="successor-version"'])
-    assert.ok(headers['deprecation'])
-  }))
+  test('sends the fields with the final head if an application writes its head twice', () =>
+    serving(
+      site,
+      toMiddleware([old, adding({ vary: 'Accept' })]),
+      (_, res) => {
+        assert.throws(() => res.writeHead(99), RangeError)
+        for (const name of res.getHeaderNames()) res.removeHeader(name)
+        res.writeHead(500).end()
+        assert.throws(() => res.writeHead(200), { code: 'ERR_HTTP_HEADERS_SENT' })
+      },
+      async (port) => {
+        const { status, headers } = await ask(port, 'GET', '/own')
+        assert.deepEqual([status, headers['vary'], headers['link']], [500, 'Accept', '</v2>; rel="successor-version"'])
+        assert.ok(headers['deprecation'])
+      },
+    ))
 
   test('throws at construction for invalid options', () => {
     for (const [make, what] of [
       [() => toMiddleware([]), /at least one policy/],
-      [() => toMiddleware([authorize({ allow: () => true, reason: 'r' }), who]), /authorize stands before authenticate/],
+      [
+        () => toMiddleware([authorize({ allow: () => true, reason: 'r' }), who]),
+        /authorize stands before authenticate/,
+      ],
       [() => toMiddleware(timeouts({ runMs: 1000 })), /timeouts works on handlers of longhaul only/],
       [() => toMiddleware([who, limitBody({ maxBodyBytes: 1 })]), /limitBody works on handlers of longhaul only/],
       [() => toMiddleware('deprecated' as never), /argument 1 is not a function/],
       [() => toMiddleware(who, { mountPath: 'x' }), /starts? with/],
-    ] as const) assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
+    ] as const)
+      assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
   })
 })

@@ -17,20 +17,29 @@ const failing: Handler = () => ({
 const onError = (): void => {}
 
 describe('the fields of policies are on every response', () => {
-  for (const [name, status, inner] of [['declined', 404, () => undefined], ['failing before its head is out', 500, failing]] as const) {
+  for (const [name, status, inner] of [
+    ['declined', 404, () => undefined],
+    ['failing before its head is out', 500, failing],
+  ] as const) {
     test(`from a handler that is ${name}, in node and in fetch`, async () => {
       const handler = compose<unknown>(requestId(), cors({ origins: '*' }), inner)
       const server = createServer(toNode(handler, { onError }))
       const { url, close } = await listen(server)
       const headers = { origin: 'https://a.example' }
-      const answers = [await fetch(url, { headers }), await toFetch(handler, { onError })(new Request(url, { headers }))]
+      const answers = [
+        await fetch(url, { headers }),
+        await toFetch(handler, { onError })(new Request(url, { headers })),
+      ]
       await close()
       for (const answer of answers) {
         await answer.arrayBuffer()
         assert.equal(answer.status, status)
         assert.match(answer.headers.get('x-request-id') ?? '', /^[\w-]{16,}$/)
         assert.equal(answer.headers.get('access-control-allow-origin'), '*')
-        assert.deepEqual([answer.headers.get('etag'), answer.headers.get('cache-control'), answer.headers.get('content-type')], [null, 'no-store', 'application/json'])
+        assert.deepEqual(
+          [answer.headers.get('etag'), answer.headers.get('cache-control'), answer.headers.get('content-type')],
+          [null, 'no-store', 'application/json'],
+        )
       }
     })
   }

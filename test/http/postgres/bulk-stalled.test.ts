@@ -22,7 +22,10 @@ function rowsIn(pool: pg.Pool): Rows {
   const on = (db: pg.Pool | pg.PoolClient): Rows => ({
     updateMany: async (updates: readonly Update<number, { name: string }>[]) => {
       const values = [updates.map(({ id }) => id), updates.map(({ change }) => change.name)]
-      const { rows } = await db.query<Row>('UPDATE people p SET name = u.name FROM unnest($1::int[], $2::text[]) u(id, name) WHERE p.id = u.id RETURNING p.id, p.name', values)
+      const { rows } = await db.query<Row>(
+        'UPDATE people p SET name = u.name FROM unnest($1::int[], $2::text[]) u(id, name) WHERE p.id = u.id RETURNING p.id, p.name',
+        values,
+      )
       return updates.map(({ id }) => rows.find((row) => row.id === id))
     },
   })
@@ -52,7 +55,11 @@ test('ten clients that stop in the middle of an atomic batch hold no connection 
   t.after(() => pool.end())
   await pool.query("CREATE TABLE people AS SELECT id, 'old' AS name FROM generate_series(1, 100000) id")
   await pool.query('ALTER TABLE people ADD PRIMARY KEY (id)')
-  const handler = bulkUpdate<Row, { name: string }, number>({ repository: rowsIn(pool), id: ({ id }) => id, change: ({ name }) => ({ name }) })
+  const handler = bulkUpdate<Row, { name: string }, number>({
+    repository: rowsIn(pool),
+    id: ({ id }) => id,
+    change: ({ name }) => ({ name }),
+  })
   const server = createServer()
   attach(server, router({ 'PATCH /people': handler }))
   const { port } = await listen(server)
@@ -72,7 +79,9 @@ test('ten clients that stop in the middle of an atomic batch hold no connection 
     const [handled] = await Promise.all([
       once(server, 'request'),
       new Promise((resolve) => {
-        socket.write(`PATCH /people HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: ${begun.byteLength + 1000}\r\n\r\n`)
+        socket.write(
+          `PATCH /people HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: ${begun.byteLength + 1000}\r\n\r\n`,
+        )
         socket.write(begun, resolve)
       }),
     ])
@@ -82,13 +91,18 @@ test('ten clients that stop in the middle of an atomic batch hold no connection 
 
   const send = async (updates: readonly object[]): Promise<number> => {
     const response = await fetch(`http://127.0.0.1:${port}/people`, {
-      method: 'PATCH', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ updates }), signal: AbortSignal.timeout(20_000),
+      method: 'PATCH',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ updates }),
+      signal: AbortSignal.timeout(20_000),
     })
     return response.status
   }
   // Several rounds, so that the server has had the turns to read what has arrived.
   for (let round = 1; round <= 20; round++) assert.equal(await send([{ id: round, name: `${round}` }]), 200)
-  const { rows } = await pool.query<{ count: string }>("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")
+  const { rows } = await pool.query<{ count: string }>(
+    "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'",
+  )
   assert.deepEqual([rows[0]?.count, pool.waitingCount, pool.idleCount === pool.totalCount], ['0', 0, true])
   assert.equal(await send([{ id: 1, name: 'x' }, { id: 999_999, name: 'y' }]), 422)
 })

@@ -34,9 +34,16 @@ describe('a transaction can submit over', () => {
       }
     }
     const handler = submit(send, { transaction })
-    const answers = await Promise.all(Array.from({ length: 30 }, (_, n) => inject(handler, {
-      method: 'POST', path: '/', body: {}, headers: { 'prefer': 'respond-async', 'idempotency-key': `key-${String(n % 15)}` },
-    })))
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, n) =>
+        inject(handler, {
+          method: 'POST',
+          path: '/',
+          body: {},
+          headers: { 'prefer': 'respond-async', 'idempotency-key': `key-${String(n % 15)}` },
+        }),
+      ),
+    )
     const statuses = answers.map(({ status }) => status)
     assert.deepEqual(new Set(statuses), new Set([202]), statuses.join())
     const ids = new Set(answers.map(({ headers }) => String(headers['location']).slice('/tasks/'.length)))

@@ -5,7 +5,10 @@ import { once } from 'node:events'
 import { after, describe, it } from 'node:test'
 import express from 'express'
 import fastify from 'fastify'
-import { createTasks, defineTask, guard, HttpError, jsonSchema, router, taskEndpoints, type SubmitTransaction } from 'longhaul'
+import {
+  createTasks, defineTask, guard, HttpError, jsonSchema, router, taskEndpoints,
+  type SubmitTransaction,
+} from 'longhaul'
 import { fastifyLonghaul } from 'longhaul/fastify'
 import { memory } from 'longhaul/memory'
 import { toMiddleware, toNode } from 'longhaul/node'
@@ -30,7 +33,12 @@ const invoice = defineTask({
   },
 })
 const tasks = tasksOver({ definitions: [invoice] })
-const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }) => headers['x-user'] as string | undefined, syncTimeoutMs: 1500 })
+const endpoints = taskEndpoints(tasks, {
+  statusPath: '/tasks/{id}',
+  anonymous: true,
+  owner: ({ headers }) => headers['x-user'] as string | undefined,
+  syncTimeoutMs: 1500,
+})
 
 /** Number of calls of the hook for each invoice. */
 const calls = new Map<string, number>()
@@ -64,10 +72,14 @@ const site = createServer(toNode(guard(handler, { onError: (error) => { heard.pu
 const { url: origin, close: closeSite } = await listen(site)
 after(closeSite)
 
-const post = (body: unknown, headers: Record<string, string> = {}, path = '/invoices', at = origin) => fetch(at + path, {
-  method: 'POST', headers: { 'content-type': 'application/json', 'prefer': 'respond-async', ...headers }, body: JSON.stringify(body),
-})
-const rowOf = async (id: string) => (await pool.query<{ amount: number, task: string }>('SELECT amount, task FROM invoices WHERE id = $1', [id])).rows[0]
+const post = (body: unknown, headers: Record<string, string> = {}, path = '/invoices', at = origin) =>
+  fetch(at + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'prefer': 'respond-async', ...headers },
+    body: JSON.stringify(body),
+  })
+const rowOf = async (id: string) =>
+  (await pool.query<{ amount: number; task: string }>('SELECT amount, task FROM invoices WHERE id = $1', [id])).rows[0]
 
 describe('endpoints.submit with a transaction of the application', () => {
   it('responds with 202 after the commit, with a valid Location', async () => {
@@ -103,7 +115,10 @@ describe('endpoints.submit with a transaction of the application', () => {
     const again = await post({ id: 'b', amount: 1 }, headers)
     assert.deepEqual([first.status, again.status], [202, 202])
     assert.equal(first.headers.get('location'), again.headers.get('location'))
-    assert.deepEqual([first.headers.get('idempotent-replayed'), again.headers.get('idempotent-replayed')], [null, 'true'])
+    assert.deepEqual(
+      [first.headers.get('idempotent-replayed'), again.headers.get('idempotent-replayed')],
+      [null, 'true'],
+    )
     assert.equal(calls.get('b'), 1)
     assert.equal((await post({ id: 'other', amount: 1 }, headers)).status, 422)
     assert.equal(calls.has('other'), false)
@@ -129,7 +144,12 @@ describe('endpoints.submit with a transaction of the application', () => {
       if (second) return
       // Its hook inserts a row of its own before it submits.
       second = submitFirst({ id: 'd', amount: 1 }, headers)
-      hasWaited = await Promise.race([second.then(() => false), new Promise<true>((resolve) => { setTimeout(resolve, 200, true) })])
+      hasWaited = await Promise.race([
+        second.then(() => false),
+        new Promise<true>((resolve) => {
+          setTimeout(resolve, 200, true)
+        }),
+      ])
     }
     t.after(() => { beforeCommit = async () => undefined })
     const first = await submitFirst({ id: 'd', amount: 1 }, headers)
@@ -218,7 +238,10 @@ describe('endpoints.submit with a transaction of the application', () => {
     const response = await post({ id: 'retried', amount: 1 }, { 'idempotency-key': 'key-r' }, '/', at)
     await close()
     assert.equal(response.status, 202)
-    assert.deepEqual([tries, (await rowOf('retried'))?.task], [3, response.headers.get('location')?.slice('/tasks/'.length)])
+    assert.deepEqual(
+      [tries, (await rowOf('retried'))?.task],
+      [3, response.headers.get('location')?.slice('/tasks/'.length)],
+    )
   })
 
   it('works in Express and in Fastify', async () => {
@@ -226,7 +249,12 @@ describe('endpoints.submit with a transaction of the application', () => {
     app.use(toMiddleware(handler))
     const server = app.listen(0, '127.0.0.1')
     await once(server, 'listening')
-    const inExpress = await post({ id: 'express', amount: 1 }, {}, '/invoices', `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`)
+    const inExpress = await post(
+      { id: 'express', amount: 1 },
+      {},
+      '/invoices',
+      `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`,
+    )
     server.close()
     assert.equal(inExpress.status, 202)
     const other = fastify()
@@ -241,8 +269,14 @@ describe('endpoints.submit with a transaction of the application', () => {
   it('rejects an engine without transactions, and a hook that is not a function', () => {
     const inMemory = createTasks({ ...memory(), definitions: [invoice] })
     const { submit } = taskEndpoints(inMemory, { statusPath: '/tasks/{id}', owner: 'anyone' })
-    assert.throws(() => submit(invoice, { transaction }), { name: 'TypeError', message: /needs the engine of longhaul\/postgres/ })
-    assert.throws(() => endpoints.submit(invoice, { transaction: pool as never }), { name: 'TypeError', message: /must be a function/ })
+    assert.throws(() => submit(invoice, { transaction }), {
+      name: 'TypeError',
+      message: /needs the engine of longhaul\/postgres/,
+    })
+    assert.throws(() => endpoints.submit(invoice, { transaction: pool as never }), {
+      name: 'TypeError',
+      message: /must be a function/,
+    })
   })
 })
 

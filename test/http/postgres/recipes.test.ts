@@ -96,7 +96,9 @@ function fromPrisma(tx: PrismaTransaction): Transaction {
 
 const invoices = pgTable('invoices', { id: text('id').primaryKey(), amount: integer('amount'), task: text('task') })
 const db = drizzle({ client: pool })
-const kysely = new Kysely<{ invoices: { id: string, amount: number, task: string } }>({ dialect: new PostgresDialect({ pool }) })
+const kysely = new Kysely<{ invoices: { id: string; amount: number; task: string } }>({
+  dialect: new PostgresDialect({ pool }),
+})
 const knex = createKnex({ client: 'pg', connection: server.url, pool: { min: 0, max: 2 } })
 after(() => knex.destroy())
 
@@ -182,29 +184,31 @@ const createInvoice = endpoints.submit(invoice, {
 })
 
 /** @param pool - not that of the engine, which would take the connections of a test */
-const createWithPg = (pool: { readonly connect: () => Promise<pg.PoolClient> }) => taskEndpoints<{ user: { id: string } }>(tasks, {
-  statusPath: '/tasks/{id}', owner: ({ context }) => context.user.id,
-}).submit(invoice, {
-  // #region endpoint-pg
-  transaction: async (request, input, submit) => {
-    const client = await pool.connect()
-    try {
-      await client.query('BEGIN')
-      const { taskId } = await submit(client)
-      await client.query(
-        'INSERT INTO invoices (id, amount, task, owner) VALUES ($1, $2, $3, $4)',
-        [input.id, input.amount, taskId, request.context.user.id],
-      )
-      await client.query('COMMIT')
-    } catch (error) {
-      await client.query('ROLLBACK').catch(() => undefined)
-      throw error
-    } finally {
-      client.release()
-    }
-  },
-  // #endregion
-})
+const createWithPg = (pool: { readonly connect: () => Promise<pg.PoolClient> }) =>
+  taskEndpoints<{ user: { id: string } }>(tasks, {
+    statusPath: '/tasks/{id}',
+    owner: ({ context }) => context.user.id,
+  }).submit(invoice, {
+    // #region endpoint-pg
+    transaction: async (request, input, submit) => {
+      const client = await pool.connect()
+      try {
+        await client.query('BEGIN')
+        const { taskId } = await submit(client)
+        await client.query(
+          'INSERT INTO invoices (id, amount, task, owner) VALUES ($1, $2, $3, $4)',
+          [input.id, input.amount, taskId, request.context.user.id],
+        )
+        await client.query('COMMIT')
+      } catch (error) {
+        await client.query('ROLLBACK').catch(() => undefined)
+        throw error
+      } finally {
+        client.release()
+      }
+    },
+    // #endregion
+  })
 
 describe('an endpoint whose transaction loses its connection', () => {
   const send = async (connect: () => Promise<pg.PoolClient>) => {
@@ -213,7 +217,11 @@ describe('an endpoint whose transaction loses its connection', () => {
       method: 'POST', path: '/', body: { id: 'lost', amount: 5 }, headers: { prefer: 'respond-async' },
       context: { user: { id: 'ann' } },
     })
-    return { status: response.status, retryAfter: response.headers['retry-after'], errors: errors as { cause?: { code?: string } }[] }
+    return {
+      status: response.status,
+      retryAfter: response.headers['retry-after'],
+      errors: errors as { cause?: { code?: string } }[],
+    }
   }
 
   for (const statement of ['BEGIN', 'set_config', 'INSERT INTO invoices', 'COMMIT']) {
@@ -250,31 +258,37 @@ describe('an endpoint whose transaction loses its connection', () => {
 
   it('responds with 503 if a pool or a pooler has no free connection', async () => {
     for (const error of [
-      new Error('Knex: Timeout acquiring a connection. The pool is probably full. Are you missing a .transacting(trx) call?'),
+      new Error(
+        'Knex: Timeout acquiring a connection. The pool is probably full. Are you missing a .transacting(trx) call?',
+      ),
       new Error('timeout exceeded when trying to connect'),
       Object.assign(new Error('Timed out fetching a new connection from the connection pool.'), { code: 'P2024' }),
       Object.assign(new Error('query_wait_timeout'), { code: '08P01', severity: 'FATAL' }),
       Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }),
       Object.assign(new AggregateError([], ''), { code: 'ECONNREFUSED' }),
     ]) {
-      const { status, errors } = await send(async () => { throw error })
+      const { status, errors } = await send(async () => {
+        throw error
+      })
       assert.equal(status, 503, String(error))
       assert.match((errors[0] as Error).message, /^The transaction has lost a connection, or has not got one: ./)
     }
   })
 
   for (const [code, text, values] of [
-    ['08P01', 'SELECT $1::text', ['one', 'too many']], ['57014', 'SET LOCAL statement_timeout = 10; SELECT pg_sleep(60)', undefined],
-    ['23505', "INSERT INTO invoices (id) VALUES ('twice'), ('twice')", undefined], ['42703', 'SELECT missing', undefined],
+    ['08P01', 'SELECT $1::text', ['one', 'too many']],
+    ['57014', 'SET LOCAL statement_timeout = 10; SELECT pg_sleep(60)', undefined],
+    ['23505', "INSERT INTO invoices (id) VALUES ('twice'), ('twice')", undefined],
+    ['42703', 'SELECT missing', undefined],
     ['40001', "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$", undefined],
     ['40P01', "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40P01'; END $$", undefined],
   ] as const) {
     it(`responds with 500 to ${code}, which is not a lost connection`, async (t) => {
       const client = await pool.connect()
       const query = client.query.bind(client) as (text: string, values?: readonly unknown[]) => Promise<unknown>
-      t.mock.method(client, 'query', (sql: string, given?: unknown[]) => (
-        sql.startsWith('INSERT INTO invoices') ? query(text, values) : query(sql, given)
-      ))
+      t.mock.method(client, 'query', (sql: string, given?: unknown[]) =>
+        sql.startsWith('INSERT INTO invoices') ? query(text, values) : query(sql, given),
+      )
       const { status, errors } = await send(async () => client)
       assert.deepEqual([status, (errors as { code?: string }[]).map((error) => error.code)], [500, [code]])
     })
@@ -290,10 +304,25 @@ describe('an endpoint whose transaction loses its connection', () => {
       return result.then(() => { throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }) })
     })
     let calls = 0
-    const post = () => inject(guard(createWithPg({ connect: async () => { calls++; return connect() } }), { onError: () => undefined }), {
-      method: 'POST', path: '/', body: { id: 'unknown', amount: 5 }, context: { user: { id: 'ann' } },
-      headers: { 'prefer': 'respond-async', 'idempotency-key': 'unknown' },
-    })
+    const post = () =>
+      inject(
+        guard(
+          createWithPg({
+            connect: async () => {
+              calls++
+              return connect()
+            },
+          }),
+          { onError: () => undefined },
+        ),
+        {
+          method: 'POST',
+          path: '/',
+          body: { id: 'unknown', amount: 5 },
+          context: { user: { id: 'ann' } },
+          headers: { 'prefer': 'respond-async', 'idempotency-key': 'unknown' },
+        },
+      )
     const [first, second] = [await post(), await post()]
     assert.deepEqual([first.status, second.status, calls], [503, 202, 1])
     const { rows } = await pool.query<{ task: string }>("SELECT task FROM invoices WHERE id = 'unknown'")
@@ -312,13 +341,20 @@ describe('an endpoint whose transaction loses its connection', () => {
 })
 
 it('an endpoint writes the row and submits the task in one transaction, once for a key', async () => {
-  const send = () => inject(createInvoice, {
-    method: 'POST', path: '/', body: { id: 'posted', amount: 5 }, headers: { 'prefer': 'respond-async', 'idempotency-key': 'k1' },
-  })
+  const send = () =>
+    inject(createInvoice, {
+      method: 'POST',
+      path: '/',
+      body: { id: 'posted', amount: 5 },
+      headers: { 'prefer': 'respond-async', 'idempotency-key': 'k1' },
+    })
   const [first, second] = [await send(), await send()]
   assert.deepEqual([first.status, second.status], [202, 202])
   const { rows } = await pool.query<{ task: string }>("SELECT task FROM invoices WHERE id = 'posted'")
-  assert.deepEqual([first.headers['location'], second.headers['location']], Array(2).fill(`/tasks/${rows[0]?.task ?? ''}`))
+  assert.deepEqual(
+    [first.headers['location'], second.headers['location']],
+    Array(2).fill(`/tasks/${rows[0]?.task ?? ''}`),
+  )
 })
 
 for (const [title, create] of Object.entries(recipes)) {
@@ -337,7 +373,10 @@ for (const [title, create] of Object.entries(recipes)) {
       const taken = `${id}-taken`
       await pool.query('INSERT INTO invoices (id) VALUES ($1)', [taken])
       await assert.rejects(create({ id: taken, amount: 5 }))
-      const { rows } = await pool.query<{ n: string }>('SELECT count(*) AS n FROM longhaul.task_rows WHERE input LIKE $1', [`%${taken}%`])
+      const { rows } = await pool.query<{ n: string }>(
+        'SELECT count(*) AS n FROM longhaul.task_rows WHERE input LIKE $1',
+        [`%${taken}%`],
+      )
       assert.equal(rows[0]?.n, '0')
     })
 
@@ -360,9 +399,12 @@ it('a transaction of Drizzle, Kysely or Knex itself is rejected by the types, an
     await assert.rejects(tasks.submit(invoice, { id: 'x', amount: 1 }, { transaction: trx }), { name: 'TypeError' })
   })
   await knex.transaction(async (trx) => {
-    await assert.rejects(tasks.submit(invoice, { id: 'x', amount: 1 }, { transaction: trx as never }), { name: 'TypeError' })
+    await assert.rejects(tasks.submit(invoice, { id: 'x', amount: 1 }, { transaction: trx as never }), {
+      name: 'TypeError',
+    })
   })
-  await assert.rejects(
-    tasks.submit(invoice, { id: 'x', amount: 1 }, { transaction: fromKysely(kysely) }), { name: 'TypeError', message: /not open/ },
-  )
+  await assert.rejects(tasks.submit(invoice, { id: 'x', amount: 1 }, { transaction: fromKysely(kysely) }), {
+    name: 'TypeError',
+    message: /not open/,
+  })
 })

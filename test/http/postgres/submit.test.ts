@@ -24,7 +24,13 @@ const invoice = defineTask({
     return { message: `sent ${id}` }
   },
 })
-const limited = defineTask({ name: 'limited', maxPerOwner: 1, run: async (_: object, { signal }) => { await once(signal, 'abort') } })
+const limited = defineTask({
+  name: 'limited',
+  maxPerOwner: 1,
+  run: async (_: object, { signal }) => {
+    await once(signal, 'abort')
+  },
+})
 const definitions = [invoice, limited]
 
 const tasks = tasksOver({ definitions })
@@ -34,7 +40,11 @@ describe('a submit in a transaction', () => {
     let committedAt = Infinity
     const run = once(runs, 'soon')
     const task = await transact(async (client) => {
-      const submitted = await tasks.submit(invoice, { id: 'soon' }, { transaction: client, owner: 'ann', context: { locale: 'en' } })
+      const submitted = await tasks.submit(
+        invoice,
+        { id: 'soon' },
+        { transaction: client, owner: 'ann', context: { locale: 'en' } },
+      )
       await client.query('INSERT INTO invoices VALUES ($1, 1, $2)', ['soon', submitted.taskId])
       assert.equal(submitted.created, true)
       assert.equal(await submitted.get(), undefined)
@@ -118,7 +128,9 @@ describe('a submit in a transaction', () => {
       )
     })
     await run
-    const again = await transact((client) => tasks.submit(invoice, { id: 'own-id' }, { transaction: client, id: 'own-1' }))
+    const again = await transact((client) =>
+      tasks.submit(invoice, { id: 'own-id' }, { transaction: client, id: 'own-1' }),
+    )
     assert.equal(again.created, false)
     assert.equal((await again.wait({ timeoutMs: 5000 }))?.status, 'completed')
   })
@@ -128,9 +140,9 @@ describe('a submit in a transaction', () => {
     await transact(async (one) => {
       await tasks.submit(invoice, { id: 'contended' }, { transaction: one, id: 'contended' })
       await transact(async (two) => {
-        await assert.rejects(
-          tasks.submit(invoice, { id: 'contended' }, { transaction: two, id: 'contended' }), { name: 'StoreUnavailableError' },
-        )
+        await assert.rejects(tasks.submit(invoice, { id: 'contended' }, { transaction: two, id: 'contended' }), {
+          name: 'StoreUnavailableError',
+        })
         await two.query('SELECT 1')
       })
     })
@@ -141,7 +153,9 @@ describe('a submit in a transaction', () => {
     const first = await transact(async (one) => {
       const task = await tasks.submit(limited, {}, { transaction: one, owner: 'carl' })
       await transact(async (two) => {
-        await assert.rejects(tasks.submit(limited, {}, { transaction: two, owner: 'carl' }), { name: 'StoreUnavailableError' })
+        await assert.rejects(tasks.submit(limited, {}, { transaction: two, owner: 'carl' }), {
+          name: 'StoreUnavailableError',
+        })
         await tasks.submit(limited, {}, { transaction: two, owner: 'dora' })
         await two.query('ROLLBACK')
       })
@@ -205,11 +219,15 @@ describe('a submit in a transaction', () => {
   it('rejects a client without a transaction, another database, and any other value', async () => {
     await settled()
     const before = await traces()
-    await assert.rejects(tasks.submit(invoice, { id: 'x' }, { transaction: pool }), { name: 'TypeError', message: /not open/ })
+    await assert.rejects(tasks.submit(invoice, { id: 'x' }, { transaction: pool }), {
+      name: 'TypeError',
+      message: /not open/,
+    })
     for (const none of [{}, 'BEGIN', null, { query: 1 }]) {
-      await assert.rejects(
-        tasks.submit(invoice, { id: 'x' }, { transaction: none as never }), { name: 'TypeError', message: /query\(text, values\)/ },
-      )
+      await assert.rejects(tasks.submit(invoice, { id: 'x' }, { transaction: none as never }), {
+        name: 'TypeError',
+        message: /query\(text, values\)/,
+      })
     }
     await server.query('CREATE DATABASE foreign_one')
     const url = new URL(server.url)
@@ -217,7 +235,10 @@ describe('a submit in a transaction', () => {
     const foreign = new pg.Client({ connectionString: url.href })
     await foreign.connect()
     await foreign.query('BEGIN')
-    await assert.rejects(tasks.submit(invoice, { id: 'x' }, { transaction: foreign }), { name: 'TypeError', message: /another database/ })
+    await assert.rejects(tasks.submit(invoice, { id: 'x' }, { transaction: foreign }), {
+      name: 'TypeError',
+      message: /another database/,
+    })
     await foreign.query('SELECT 1')
     await foreign.end()
     assert.deepEqual(await traces(), before)

@@ -23,7 +23,11 @@ describe('a task in a transaction of the application', () => {
   after(() => engine.close({ drainMs: 0 }))
   const create = (id: string, transaction: Transaction) => engine.create(task(id), { transaction })
 
-  const inTransaction = async <T>(end: 'COMMIT' | 'ROLLBACK', work: (client: pg.PoolClient) => Promise<T>, level = 'READ COMMITTED') => {
+  const inTransaction = async <T>(
+    end: 'COMMIT' | 'ROLLBACK',
+    work: (client: pg.PoolClient) => Promise<T>,
+    level = 'READ COMMITTED',
+  ) => {
     const client = await pool.connect()
     try {
       await client.query(`BEGIN ISOLATION LEVEL ${level}`)
@@ -68,12 +72,17 @@ describe('a task in a transaction of the application', () => {
         assert.equal((await engine.create(task('two', { key: 'other' }), { transaction: two })).outcome, 'created')
         assert.equal((await elsewhere.create(task('one', { key: 'key' }), { transaction: two })).outcome, 'created')
         await two.query("SET LOCAL statement_timeout = '7s'")
-        await assert.rejects(engine.create(task('three', { key: 'key' }), { transaction: two }), { name: 'StoreUnavailableError' })
+        await assert.rejects(engine.create(task('three', { key: 'key' }), { transaction: two }), {
+          name: 'StoreUnavailableError',
+        })
         assert.equal((await two.query<{ statement_timeout: string }>('SHOW statement_timeout')).rows[0]?.statement_timeout, '7s')
         const waiting = engine.create(task('four', { key: 'key' }), { transaction: two })
         await one.query('ROLLBACK')
         assert.equal((await waiting).outcome, 'created')
-        assert.equal((await two.query<{ statement_timeout: string }>('SHOW statement_timeout')).rows[0]?.statement_timeout, '7s')
+        assert.equal(
+          (await two.query<{ statement_timeout: string }>('SHOW statement_timeout')).rows[0]?.statement_timeout,
+          '7s',
+        )
       })
     })
     await elsewhere.close({ drainMs: 0 })
@@ -145,7 +154,10 @@ describe('a task in a transaction of the application', () => {
     await assert.rejects(create('x', wrong), { name: 'TypeError', message: /\{ rows \}/ })
     client.release(true)
     for (const none of [null, {}, 'x', { query: 1 }]) {
-      await assert.rejects(create('x', none as unknown as Transaction), { name: 'TypeError', message: /query\(text, values\)/ })
+      await assert.rejects(create('x', none as unknown as Transaction), {
+        name: 'TypeError',
+        message: /query\(text, values\)/,
+      })
     }
   })
 

@@ -17,7 +17,9 @@ interface Book { readonly id: number, readonly title: string }
 
 const connectionString = await postgresUrl()
 const pool = new pg.Pool({ connectionString })
-await pool.query("CREATE TABLE books (id int PRIMARY KEY, title text NOT NULL); INSERT INTO books VALUES (1, 'One'), (2, 'Two')")
+await pool.query(
+  "CREATE TABLE books (id int PRIMARY KEY, title text NOT NULL); INSERT INTO books VALUES (1, 'One'), (2, 'Two')",
+)
 const knex = createKnex({ client: 'pg', connection: connectionString })
 const kysely = new Kysely<{ books: Book }>({ dialect: new PostgresDialect({ pool }) })
 const orm = drizzle(pool)
@@ -32,7 +34,16 @@ async function update(run: (id: number, change: Change) => unknown): Promise<Cod
     repository: { update: async (id, change) => await run(id, change) as Book },
     id: ({ id }) => id, change: ({ title }) => ({ title }), onError: () => undefined,
   })
-  const response = await inject(handler, { method: 'PATCH', path: '/', body: { updates: [{ id: 1, title: 'A' }, { id: 9, title: 'B' }] } })
+  const response = await inject(handler, {
+    method: 'PATCH',
+    path: '/',
+    body: {
+      updates: [
+        { id: 1, title: 'A' },
+        { id: 9, title: 'B' },
+      ],
+    },
+  })
   const { items } = await response.json<{ items: { status: number, error?: { code: string } }[] }>()
   return items.map(({ status, error }) => error?.code ?? status)
 }
@@ -65,7 +76,8 @@ describe('query builders', () => {
       assert.deepEqual(await update(async (id, change) => (await run(id, change).returning()).at(0) ?? null), KNOWN)
     })
     test('with pg has no record in the result with its rows', async () => {
-      const run = (id: number, { title }: Change) => pool.query<Book>('UPDATE books SET title = $2 WHERE id = $1 RETURNING *', [id, title])
+      const run = (id: number, { title }: Change) =>
+        pool.query<Book>('UPDATE books SET title = $2 WHERE id = $1 RETURNING *', [id, title])
       assert.deepEqual(await update(run), UNKNOWN)
       assert.deepEqual(await update(async (id, change) => (await run(id, change)).rows[0] ?? null), KNOWN)
     })
@@ -81,9 +93,22 @@ describe('query builders', () => {
       },
       onError: (error) => errors.push(error),
     })
-    const response = await inject(handler, { method: 'POST', path: '/', body: [{ id: 3, title: 'Three' }, { id: 1, title: 'One' }] })
+    const response = await inject(handler, {
+      method: 'POST',
+      path: '/',
+      body: [
+        { id: 3, title: 'Three' },
+        { id: 1, title: 'One' },
+      ],
+    })
     const { items } = await response.json<{ items: { status: number, id?: number, error?: { code: string } }[] }>()
-    assert.deepEqual(items.map(({ status, id, error }) => [status, id ?? error?.code]), [[201, 3], [500, 'internal_error']])
+    assert.deepEqual(
+      items.map(({ status, id, error }) => [status, id ?? error?.code]),
+      [
+        [201, 3],
+        [500, 'internal_error'],
+      ],
+    )
     assert.match(String(errors[0]), /duplicate key/)
   })
 
@@ -101,7 +126,10 @@ describe('query builders', () => {
       assert.deepEqual([await statusOf('GET', '/2', repository), await statusOf('GET', '/9', repository)], [200, 404])
     })
     test('takes a deleted record or null from delete, and rejects a number of rows', async () => {
-      assert.deepEqual([await statusOf('DELETE', '/2', repository), await statusOf('DELETE', '/2', repository)], [204, 404])
+      assert.deepEqual(
+        [await statusOf('DELETE', '/2', repository), await statusOf('DELETE', '/2', repository)],
+        [204, 404],
+      )
       const counting = { ...repository, delete: (id: number) => knex('books').where({ id }).delete() }
       assert.equal(await statusOf('DELETE', '/9', counting), 500)
     })

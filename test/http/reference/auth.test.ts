@@ -22,7 +22,10 @@ describe('access to the reference server', () => {
       assert.equal(nobody.headers.get('www-authenticate'), 'Bearer realm="longhaul"')
       if (method !== 'HEAD') assert.equal(nobody.json.code, 'unauthorized')
 
-      for (const authorization of ['Bearer nope', 'Bearer', 'Bearer  ', 'Basic d3JpdGVyLTE6', 'writer-1', 'Bearer writer-1 x', 'Bearer writer-', 'Bearer writer-11']) {
+      for (const authorization of [
+        'Bearer nope', 'Bearer', 'Bearer  ', 'Basic d3JpdGVyLTE6', 'writer-1', 'Bearer writer-1 x',
+        'Bearer writer-', 'Bearer writer-11',
+      ]) {
         const stranger = await client.ask(method, path, { token: null, headers: { authorization } })
         assert.equal(stranger.status, 401, authorization)
         const error = authorization.startsWith('Bearer') ? ', error="invalid_token"' : ''
@@ -43,15 +46,21 @@ describe('access to the reference server', () => {
   }
 
   test('ignores the case of the scheme, and allows an admin what a writer may do', async () => {
-    assert.equal((await client.ask('GET', '/api/status/x', { token: null, headers: { authorization: 'bearer reader-1' } })).status, 404)
+    assert.equal(
+      (await client.ask('GET', '/api/status/x', { token: null, headers: { authorization: 'bearer reader-1' } })).status,
+      404,
+    )
     assert.equal((await client.submit('wait', { ms: 0 }, { token: 'admin-1' })).status, 202)
     assert.equal((await client.ask('GET', '/api/status/x', { token: 'reader-1' })).status, 404)
   })
 
   test('is rejected before the body, without a 100 Continue', async () => {
     for (const [authorization, status] of [['', 401], ['Authorization: Bearer reader-1\r\n', 403]] as const) {
-      const wire = new Wire(Number(new URL(client.url).port), 'POST /start-job HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n'
-        + `Content-Type: application/json\r\nContent-Length: 1000000\r\n${authorization}\r\n`)
+      const wire = new Wire(
+        Number(new URL(client.url).port),
+        'POST /start-job HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n' +
+          `Content-Type: application/json\r\nContent-Length: 1000000\r\n${authorization}\r\n`,
+      )
       await wire.until(/\r\n\r\n/)
       assert.match(wire.text, new RegExp(`^HTTP/1.1 ${status} `))
       wire.socket.destroy()
@@ -65,7 +74,10 @@ describe('the owner of a task', () => {
       const path = `${resource}/${(await client.submit('wait', { ms: 60_000 })).json.taskId}`
       const unknown = `${resource}/AAAAAAAAAAAAAAAAAAAAAA`
       for (const token of ['writer-2', 'admin-1', 'reader-1']) {
-        const [foreign, missing] = [await client.ask('GET', path, { token }), await client.ask('GET', unknown, { token })]
+        const [foreign, missing] = [
+          await client.ask('GET', path, { token }),
+          await client.ask('GET', unknown, { token }),
+        ]
         assert.equal(foreign.status, 404)
         assert.equal(foreign.text, missing.text)
         assert.deepEqual(withoutDate(foreign.headers), withoutDate(missing.headers))
@@ -94,33 +106,51 @@ describe('invalid settings stop the start', () => {
       { token: 's3cret', subject: 'alice', role: 'writer' },
       { token: 'dG9rZW4==', subject: 'bob@example.com', role: 'reader' }
     ])
-    assert.deepEqual(parseTokens('a=ann:reader,b=bea:admin'), [{ token: 'a', subject: 'ann', role: 'reader' }, { token: 'b', subject: 'bea', role: 'admin' }])
+    assert.deepEqual(parseTokens('a=ann:reader,b=bea:admin'), [
+      { token: 'a', subject: 'ann', role: 'reader' },
+      { token: 'b', subject: 'bea', role: 'admin' },
+    ])
   })
 
   for (const [text, why] of [
-    ['', /entry 1 is not token=subject:role/], ['a', /entry 1/], ['a=ann', /entry 1/], ['a=ann:reader,', /entry 2/],
-    ['a=ann:king', /entry 1 has no role of reader, writer, admin/], ['a=:reader', /entry 1/], ['=ann:reader', /entry 1/],
-    ['a b=ann:reader', /entry 1/], ['a=ann:reader,a=bea:writer', /the same token/]
+    ['', /entry 1 is not token=subject:role/],
+    ['a', /entry 1/],
+    ['a=ann', /entry 1/],
+    ['a=ann:reader,', /entry 2/],
+    ['a=ann:king', /entry 1 has no role of reader, writer, admin/],
+    ['a=:reader', /entry 1/],
+    ['=ann:reader', /entry 1/],
+    ['a b=ann:reader', /entry 1/],
+    ['a=ann:reader,a=bea:writer', /the same token/],
   ] as const) {
     test(`AUTH_TOKENS=${text} is rejected, and no token is shown`, () => {
-      assert.throws(() => readConfig({ AUTH_TOKENS: text }), (error) => {
-        assert.ok(error instanceof ConfigError)
-        assert.match(error.message, /^AUTH_TOKENS: /)
-        assert.match(error.message, why)
-        return true
-      })
+      assert.throws(
+        () => readConfig({ AUTH_TOKENS: text }),
+        (error) => {
+          assert.ok(error instanceof ConfigError)
+          assert.match(error.message, /^AUTH_TOKENS: /)
+          assert.match(error.message, why)
+          return true
+        },
+      )
     })
   }
 
   test('a rejection shows no secret', () => {
-    assert.throws(() => readConfig({ AUTH_TOKENS: 'hunter2=ann' }), (error: Error) => !error.message.includes('hunter2'))
+    assert.throws(
+      () => readConfig({ AUTH_TOKENS: 'hunter2=ann' }),
+      (error: Error) => !error.message.includes('hunter2'),
+    )
   })
 
   test('PORT and HOST are checked', () => {
     assert.deepEqual([readConfig({}).port, readConfig({}).host], [3000, '127.0.0.1'])
     assert.deepEqual([readConfig({ PORT: '0' }).port, readConfig({ PORT: '65535', HOST: '::1' }).host], [0, '::1'])
     for (const PORT of ['65536', '-1', '3000.5', '0x10', 'http', ' 1', '999999']) {
-      assert.throws(() => readConfig({ PORT }), { name: 'ConfigError', message: /^PORT must be a whole number from 0 to 65535 \(0 picks a free one\)/ })
+      assert.throws(() => readConfig({ PORT }), {
+        name: 'ConfigError',
+        message: /^PORT must be a whole number from 0 to 65535 \(0 picks a free one\)/,
+      })
     }
   })
 
@@ -128,7 +158,9 @@ describe('invalid settings stop the start', () => {
     assert.deepEqual(demoTokens(readConfig({}).tokens), ['demo-reader', 'demo-writer', 'demo-admin'])
     assert.deepEqual(demoTokens(readConfig({ AUTH_TOKENS: 'a=ann:reader' }).tokens), [])
     assert.throws(() => readConfig({ NODE_ENV: 'production' }), { name: 'ConfigError', message: /set AUTH_TOKENS/ })
-    assert.throws(() => readConfig({ NODE_ENV: 'production', AUTH_TOKENS: 'demo-writer=writer:writer' }), { name: 'ConfigError' })
+    assert.throws(() => readConfig({ NODE_ENV: 'production', AUTH_TOKENS: 'demo-writer=writer:writer' }), {
+      name: 'ConfigError',
+    })
     assert.equal(readConfig({ NODE_ENV: 'production', AUTH_TOKENS: 'a=ann:reader' }).tokens.length, 1)
   })
 })

@@ -16,8 +16,10 @@ describe('bulk on the reference server', () => {
     const { text } = await client.ask('GET', '/bulk-data', { token: 'reader-1' })
     return new Map(text.trimEnd().split('\n').map((line) => JSON.parse(line) as User).map((user) => [user.id, user]))
   }
-  const create = (body: unknown, headers: Record<string, string> = {}, query = '') => client.ask('POST', `/api/users/bulk${query}`, { body, headers })
-  const update = (updates: unknown, headers: Record<string, string> = {}) => client.ask('PATCH', '/api/users/bulk-update', { body: { updates }, headers })
+  const create = (body: unknown, headers: Record<string, string> = {}, query = '') =>
+    client.ask('POST', `/api/users/bulk${query}`, { body, headers })
+  const update = (updates: unknown, headers: Record<string, string> = {}) =>
+    client.ask('PATCH', '/api/users/bulk-update', { body: { updates }, headers })
 
   test('SPEC 1.2, 2.1, 2.2, 4.3: POST /api/users/bulk creates users from an array of name and email', async () => {
     const before = await users()
@@ -28,17 +30,33 @@ describe('bulk on the reference server', () => {
     assert.deepEqual(summary, { total: 3, succeeded: 3, failed: 0 })
     const now = await users()
     assert.equal(now.size, before.size + 3)
-    assert.deepEqual(items.map(({ id }) => now.get(id as number)), sent.map((its, at) => ({ ...its, id: items[at]?.id, role: 'viewer' })))
+    assert.deepEqual(
+      items.map(({ id }) => now.get(id as number)),
+      sent.map((its, at) => ({ ...its, id: items[at]?.id, role: 'viewer' })),
+    )
   })
   test('SPEC 2.1, 4.3.1, 4.3.2, 7.4: POST /api/users/bulk judges each item on its own', async () => {
     const before = await users()
     const [one, two] = [person(), person()]
-    const { status, json } = await create([one, { name: 'No email' }, one, { name: 'Taken', email: before.get(1)?.email }, two])
+    const { status, json } = await create([
+      one,
+      { name: 'No email' },
+      one,
+      { name: 'Taken', email: before.get(1)?.email },
+      two,
+    ])
     const { items } = json as BulkReport
     assert.equal(status, 207)
-    assert.deepEqual(items?.map((item) => [item.status, item.error?.code, item.error?.details?.[0]?.pointer]), [
-      [201, undefined, undefined], [400, 'invalid_input', '/1/email'], [409, 'duplicate_item', undefined], [409, 'conflict', '/3/email'], [201, undefined, undefined],
-    ])
+    assert.deepEqual(
+      items?.map((item) => [item.status, item.error?.code, item.error?.details?.[0]?.pointer]),
+      [
+        [201, undefined, undefined],
+        [400, 'invalid_input', '/1/email'],
+        [409, 'duplicate_item', undefined],
+        [409, 'conflict', '/3/email'],
+        [201, undefined, undefined],
+      ],
+    )
     assert.equal((await users()).size, before.size + 2)
     const none = await create([{ name: 'No email' }])
     assert.deepEqual([none.status, none.json.code], [422, 'batch_failed'])
@@ -48,24 +66,48 @@ describe('bulk on the reference server', () => {
     assert.deepEqual([good.status, (good.json as BulkReport).summary], [200, { total: 2, succeeded: 2, failed: 0 }])
     const before = await users()
     assert.deepEqual([before.get(1)?.role, before.get(2)?.role], ['admin', 'editor'])
-    const bad = await update([{ userId: 1, role: 'viewer' }, { userId: 10_000_000, role: 'viewer' }, { userId: 2, role: 'king' }])
+    const bad = await update([
+      { userId: 1, role: 'viewer' },
+      { userId: 10_000_000, role: 'viewer' },
+      { userId: 2, role: 'king' },
+    ])
     assert.deepEqual([bad.status, bad.json.code], [422, 'batch_failed'])
     assert.deepEqual((bad.json as BulkReport).items?.map((item) => item.status), [424, 404, 422])
     const missing = await update([{ userId: 1, role: 'viewer' }, { userId: 10_000_000, role: 'viewer' }])
-    assert.deepEqual((missing.json as BulkReport).items?.map((item) => [item.status, item.error?.code]), [[424, 'not_applied'], [404, 'not_found']])
+    assert.deepEqual(
+      (missing.json as BulkReport).items?.map((item) => [item.status, item.error?.code]),
+      [
+        [424, 'not_applied'],
+        [404, 'not_found'],
+      ],
+    )
     assert.deepEqual(await users(), before)
   })
   test('SPEC 4.4.2: PATCH /api/users/bulk-update with Prefer: handling=lenient changes the roles that it can', async () => {
-    const updates = (role: string) => [{ userId: 1, role }, { userId: 10_000_000, role }, { userId: 2, role: 'king' }, { userId: 3, role }]
+    const updates = (role: string) => [
+      { userId: 1, role },
+      { userId: 10_000_000, role },
+      { userId: 2, role: 'king' },
+      { userId: 3, role },
+    ]
     const lenient = await update(updates('editor'), { prefer: 'handling=lenient' })
-    assert.deepEqual([lenient.status, (lenient.json as BulkReport).items?.map((item) => item.status)], [207, [200, 404, 422, 200]])
+    assert.deepEqual(
+      [lenient.status, (lenient.json as BulkReport).items?.map((item) => item.status)],
+      [207, [200, 404, 422, 200]],
+    )
     assert.equal(lenient.headers.get('preference-applied'), 'handling=lenient')
     assert.match(lenient.headers.get('vary') ?? '', /\bPrefer\b/)
     assert.deepEqual([(await users()).get(1)?.role, (await users()).get(3)?.role], ['editor', 'editor'])
     const accepted = await update(updates('admin'), { prefer: 'respond-async, handling=lenient' })
-    assert.deepEqual([accepted.status, accepted.headers.get('preference-applied')], [202, 'respond-async, handling=lenient'])
+    assert.deepEqual(
+      [accepted.status, accepted.headers.get('preference-applied')],
+      [202, 'respond-async, handling=lenient'],
+    )
     const { json } = await client.ask('GET', accepted.headers.get('location') ?? '', { headers: { prefer: 'wait=20' } })
-    assert.deepEqual((json as { result?: BulkReport }).result?.items?.map((item) => item.status), [200, 404, 422, 200])
+    assert.deepEqual(
+      (json as { result?: BulkReport }).result?.items?.map((item) => item.status),
+      [200, 404, 422, 200],
+    )
     assert.deepEqual([(await users()).get(1)?.role, (await users()).get(3)?.role], ['admin', 'admin'])
   })
   test('SPEC 8.1: a body that is too large or of another type is rejected', async () => {
@@ -75,7 +117,8 @@ describe('bulk on the reference server', () => {
     assert.equal((await create({ updates: [] })).status, 400)
     assert.equal((await client.ask('GET', '/api/users/bulk')).status, 405)
     const large = await fetch(`${client.url}/api/users/bulk`, {
-      method: 'POST', headers: { 'authorization': 'Bearer writer-1', 'content-type': 'application/json', 'content-encoding': 'gzip' },
+      method: 'POST',
+      headers: { 'authorization': 'Bearer writer-1', 'content-type': 'application/json', 'content-encoding': 'gzip' },
       body: gzipSync(`[${' '.repeat(40_000_000)}1]`),
     })
     assert.equal(large.status, 413)
@@ -109,7 +152,11 @@ describe('bulk on the reference server', () => {
   })
   test('a large array is streamed', async () => {
     const size = (await users()).size
-    const { status, json } = await create(Array.from({ length: 20_000 }, () => ({ ...person(), role: 'viewer' })), {}, '?only=failed')
+    const { status, json } = await create(
+      Array.from({ length: 20_000 }, () => ({ ...person(), role: 'viewer' })),
+      {},
+      '?only=failed',
+    )
     assert.deepEqual([status, json], [201, { summary: { total: 20_000, succeeded: 20_000, failed: 0 }, items: [] }])
     assert.equal((await users()).size, size + 20_000)
   })

@@ -35,15 +35,38 @@ describe('settings that cannot work stop the start', () => {
   })
 
   for (const [what, env, message] of [
-    ['users in one process beside tasks in several', { REDIS_URL: url, DATABASE: 'memory', WORKER: 'only' }, /DATABASE=memory keeps the users in one process/],
-    ['users on one machine beside tasks on several', { REDIS_URL: url, DATABASE: 'sqlite:./data.db' }, /DATABASE=sqlite:.\/data.db keeps the users on one machine/],
-    ['a database without a file', { DATABASE: 'sqlite::memory:' }, /DATABASE must be memory, a file such as sqlite:.\/data.db, or/],
-    ['a folder for uploads that cannot be written', { REDIS_URL: url, BLOBS_DIR: '/dev/null/x' }, /BLOBS_DIR: \/dev\/null\/x cannot be used; .* may write to/],
+    [
+      'users in one process beside tasks in several',
+      { REDIS_URL: url, DATABASE: 'memory', WORKER: 'only' },
+      /DATABASE=memory keeps the users in one process/,
+    ],
+    [
+      'users on one machine beside tasks on several',
+      { REDIS_URL: url, DATABASE: 'sqlite:./data.db' },
+      /DATABASE=sqlite:.\/data.db keeps the users on one machine/,
+    ],
+    [
+      'a database without a file',
+      { DATABASE: 'sqlite::memory:' },
+      /DATABASE must be memory, a file such as sqlite:.\/data.db, or/,
+    ],
+    [
+      'a folder for uploads that cannot be written',
+      { REDIS_URL: url, BLOBS_DIR: '/dev/null/x' },
+      /BLOBS_DIR: \/dev\/null\/x cannot be used; .* may write to/,
+    ],
     ['a folder for uploads that nobody would use', { BLOBS_DIR: '/tmp' }, /BLOBS_DIR needs REDIS_URL/],
-    ['a worker apart without a shared database', { WORKER: 'off' }, /WORKER=off needs REDIS_URL, or DATABASE=postgres:\/\/… or sqlite:…/],
+    [
+      'a worker apart without a shared database',
+      { WORKER: 'off' },
+      /WORKER=off needs REDIS_URL, or DATABASE=postgres:\/\/… or sqlite:…/,
+    ],
   ] as const) {
     test(what, () => {
-      assert.throws(() => readConfig(env), (error) => error instanceof ConfigError && message.test(error.message))
+      assert.throws(
+        () => readConfig(env),
+        (error) => error instanceof ConfigError && message.test(error.message),
+      )
     })
   }
 
@@ -63,7 +86,9 @@ describe('the folder of uploads and reports', () => {
   test('is one for web and worker processes of one user, and only this user can read it', async () => {
     const env = { REDIS_URL: url, XDG_STATE_HOME: join(base, 'state') }
     const processes = ['off', 'only'].map((WORKER) => startProcess({ ...env, WORKER }))
-    const folders = await Promise.all(processes.map(async (each) => (await each.said(/reports are in (\S+);/))[1] ?? ''))
+    const folders = await Promise.all(
+      processes.map(async (each) => (await each.said(/reports are in (\S+);/))[1] ?? ''),
+    )
     assert.equal(folders[0], folders[1])
     assert.equal(folders[0], readConfig(env).blobsFolder)
     assert.ok(folders[0]?.startsWith(join(base, 'state', 'longhaul', 'blobs-')))
@@ -74,7 +99,8 @@ describe('the folder of uploads and reports', () => {
 
   test('is below the home directory, and differs for each Redis', () => {
     const state = join(homedir(), '.local', 'state', 'longhaul', 'blobs-')
-    for (const XDG_STATE_HOME of [undefined, '', 'relative']) assert.ok(defaultFolder(url, { XDG_STATE_HOME }).startsWith(state))
+    for (const XDG_STATE_HOME of [undefined, '', 'relative'])
+      assert.ok(defaultFolder(url, { XDG_STATE_HOME }).startsWith(state))
     assert.notEqual(defaultFolder(url, {}), defaultFolder(`${url}/2`, {}))
   })
 

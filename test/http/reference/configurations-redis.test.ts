@@ -14,4 +14,7 @@ after(async () => { await Promise.all([redis.stop(), postgres.stop()]) })
 
 worksWith('redis', { env: () => ({ REDIS_URL: `${redis.url}/1` }) })
 worksWith('redis, workers apart', { env: () => ({ REDIS_URL: `${redis.url}/2` }), workerApart: true })
-worksWith('redis and postgres, workers apart', { env: () => ({ REDIS_URL: `${redis.url}/3`, DATABASE: postgres.url }), workerApart: true })
+worksWith('redis and postgres, workers apart', {
+  env: () => ({ REDIS_URL: `${redis.url}/3`, DATABASE: postgres.url }),
+  workerApart: true,
+})

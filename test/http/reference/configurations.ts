@@ -24,7 +24,10 @@ async function completed(client: Client, { status, headers, text }: Answer, toke
   return ended
 }
 
-/** Each endpoint of SPEC 4 and 9; `tag` makes the names of users differ between configurations that share a database. */
+/**
+ * Each endpoint of SPEC 4 and 9; `tag` makes the names of users differ between configurations that
+ * share a database.
+ */
 const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> = {
   'GET /api/users in pages': async (client) => {
     const { status, json } = await client.ask('GET', '/api/users?batch_size=2&start=1')
@@ -43,7 +46,9 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
     assert.equal((await ask('GET', path)).status, 404)
   },
   'POST /api/users/bulk, directly': async (client, tag) => {
-    const { status, json } = await client.ask('POST', '/api/users/bulk', { body: [{ email: `a@${tag}.example` }, { email: 'none' }] })
+    const { status, json } = await client.ask('POST', '/api/users/bulk', {
+      body: [{ email: `a@${tag}.example` }, { email: 'none' }],
+    })
     assert.deepEqual([status, json.summary], [207, { total: 2, succeeded: 1, failed: 1 }])
   },
   'POST /api/users/bulk, in the background': async (client, tag) => {
@@ -59,7 +64,10 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
   'PATCH /api/users/bulk-update, directly and in the background': async (client) => {
     const to = (role: string) => ({ updates: [{ userId: 7, role }, { userId: 8, role }] })
     assert.equal((await client.ask('PATCH', '/api/users/bulk-update', { body: to('admin') })).status, 200)
-    const { json } = await completed(client, await client.ask('PATCH', '/api/users/bulk-update', { body: to('editor'), headers: LATER }))
+    const { json } = await completed(
+      client,
+      await client.ask('PATCH', '/api/users/bulk-update', { body: to('editor'), headers: LATER }),
+    )
     assert.equal(json.result.summary.succeeded, 2)
     assert.equal((await client.ask('GET', '/api/users/8')).json.role, 'editor')
   },
@@ -74,7 +82,9 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
     assert.deepEqual([response.status, (await response.arrayBuffer()).byteLength], [206, 10])
   },
   'POST /api/long-running-task, directly': async (client) => {
-    const { status, json } = await client.ask('POST', '/api/long-running-task', { body: { task: 'wait', data: { ms: 1 } } })
+    const { status, json } = await client.ask('POST', '/api/long-running-task', {
+      body: { task: 'wait', data: { ms: 1 } },
+    })
     assert.deepEqual([status, json.message], [200, 'Waited for 1 ms.'])
   },
   'POST /api/long-running-task, in the background, and its status': async (client) => {
@@ -93,7 +103,8 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
   'GET /api/status and GET /admin/tasks': async (client) => {
     const token = 'writer-2'
     const made = []
-    for (let at = 0; at < 3; at++) made.unshift((await completed(client, await client.submit('wait', { ms: 0 }, { token }), token)).json.taskId)
+    for (let at = 0; at < 3; at++)
+      made.unshift((await completed(client, await client.submit('wait', { ms: 0 }, { token }), token)).json.taskId)
     const first = await client.ask('GET', '/api/status?task=wait&limit=2', { token })
     const second = await client.ask('GET', first.json.next, { token })
     const ids = [first, second].flatMap(({ json }) => json.items.map(({ taskId }: { taskId: string }) => taskId))
@@ -112,14 +123,25 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
     assert.deepEqual([again.status, again.headers.get('location')], [202, path], again.text)
     const ended = await client.ended(path)
     assert.deepEqual([ended.json.status, ended.json.attempts.length], ['failed', 2], ended.text)
-    assert.deepEqual([(await client.ask('DELETE', path)).status, (await client.forget(path)).status, (await client.ask('GET', path)).status], [428, 204, 404])
+    assert.deepEqual(
+      [
+        (await client.ask('DELETE', path)).status,
+        (await client.forget(path)).status,
+        (await client.ask('GET', path)).status,
+      ],
+      [428, 204, 404],
+    )
   },
   'POST /start-job and GET /job-status/{id}': async (client) => {
     const { json } = await completed(client, await client.ask('POST', '/start-job', { body: { any: ['job', 'data'] } }))
     assert.equal(json.state, 'completed')
   },
   'POST /start-task and GET /task-status/{id}': async (client) => {
-    assert.equal((await completed(client, await client.ask('POST', '/start-task', { body: { taskData: 'a b' } }))).json.result.words, 2)
+    assert.equal(
+      (await completed(client, await client.ask('POST', '/start-task', { body: { taskData: 'a b' } }))).json.result
+        .words,
+      2,
+    )
   },
   'GET /bulk-data': async (client) => {
     const { status, text } = await client.ask('GET', '/bulk-data')
@@ -135,24 +157,39 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
     assert.ok(users.length >= 1200 && users.every(({ email }) => typeof email === 'string'))
   },
   'POST /upload-ndjson, directly': async (client, tag) => {
-    const { status, json } = await client.ask('POST', '/upload-ndjson', { body: `${lines({ email: `l1@${tag}.example` })}bad\n`, headers: NDJSON })
+    const { status, json } = await client.ask('POST', '/upload-ndjson', {
+      body: `${lines({ email: `l1@${tag}.example` })}bad\n`,
+      headers: NDJSON,
+    })
     assert.deepEqual([status, json.summary], [200, { total: 2, succeeded: 1, failed: 1 }])
   },
   'POST /upload-ndjson, in the background': async (client, tag) => {
     const body = lines({ email: `l2@${tag}.example` }, { id: 9, name: `Nine of ${tag}` })
-    const { json } = await completed(client, await client.ask('POST', '/upload-ndjson', { body, headers: { ...NDJSON, ...LATER } }))
+    const { json } = await completed(
+      client,
+      await client.ask('POST', '/upload-ndjson', { body, headers: { ...NDJSON, ...LATER } }),
+    )
     assert.deepEqual(json.result.summary, { total: 2, succeeded: 2, failed: 0 })
     assert.equal((await client.ask('GET', '/api/users/9')).json.name, `Nine of ${tag}`)
   },
   'POST /upload-ndjson in pieces, and PATCH of /uploads/{id}': async (client, tag) => {
     for (const headers of [{}, LATER]) {
       const body = lines({ email: `l3@${tag}.example` }, { id: 10, name: `Ten of ${tag}` })
-      const created = await client.ask('POST', '/upload-ndjson', { body: '', headers: { ...NDJSON, ...headers, 'upload-complete': '?0' } })
+      const created = await client.ask('POST', '/upload-ndjson', {
+        body: '',
+        headers: { ...NDJSON, ...headers, 'upload-complete': '?0' },
+      })
       assert.equal(created.status, 201, created.text)
       const path = created.headers.get('location') ?? ''
-      const append = (part: string, at: number, complete: string): Promise<Answer> => client.ask('PATCH', path, {
-        body: part, headers: { 'content-type': 'application/partial-upload', 'upload-offset': String(at), 'upload-complete': complete },
-      })
+      const append = (part: string, at: number, complete: string): Promise<Answer> =>
+        client.ask('PATCH', path, {
+          body: part,
+          headers: {
+            'content-type': 'application/partial-upload',
+            'upload-offset': String(at),
+            'upload-complete': complete,
+          },
+        })
       assert.equal((await append(body.slice(0, 7), 0, '?0')).status, 204)
       const answer = await append(body.slice(7), 7, '?1')
       const isLater = 'prefer' in headers
@@ -162,13 +199,19 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
     }
   },
   'each way to choose a version': async (client) => {
-    for (const [path, accept] of [['/v2/users', '*/*'], ['/users?version=2', '*/*'], ['/users', 'application/vnd.longhaul.v2+json'], ['/users', 'application/vnd.longhaul+json;version=2']] as const) {
+    for (const [path, accept] of [
+      ['/v2/users', '*/*'],
+      ['/users?version=2', '*/*'],
+      ['/users', 'application/vnd.longhaul.v2+json'],
+      ['/users', 'application/vnd.longhaul+json;version=2'],
+    ] as const) {
       const response = await client.open('GET', path, { headers: { accept } })
       assert.deepEqual([response.status, ((await response.json()) as { items: object[] }).items.length], [200, 20])
     }
   },
   'GET / and GET /openapi.json': async (client) => {
-    for (const path of ['/', '/openapi.json']) assert.equal((await client.ask('GET', path, { token: null })).status, 200)
+    for (const path of ['/', '/openapi.json'])
+      assert.equal((await client.ask('GET', path, { token: null })).status, 200)
   },
 }
 

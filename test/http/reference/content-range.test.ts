@@ -8,7 +8,10 @@ const headers = { 'content-type': 'application/json', 'content-range': 'bytes 0-
 
 test('PUT with Content-Range gets a 400, and the record stays', async () => {
   const before = await client.ask('GET', '/api/users/1')
-  const put = await client.ask('PUT', '/api/users/1', { headers, body: JSON.stringify({ name: 'Part', email: 'part@example.com' }) })
+  const put = await client.ask('PUT', '/api/users/1', {
+    headers,
+    body: JSON.stringify({ name: 'Part', email: 'part@example.com' }),
+  })
   assert.deepEqual([put.status, put.json.code], [400, 'invalid_header'])
   assert.equal((await client.ask('GET', '/api/users/1')).text, before.text)
 })

@@ -30,8 +30,12 @@ describe('the large file', () => {
     assert.equal(hash.digest('hex'), SHA256)
     const head = await client.open('HEAD', PATH, { token: 'reader-1' })
     for (const [name, value] of Object.entries({
-      'content-length': String(LARGE_FILE_BYTES), 'content-type': 'application/octet-stream', 'accept-ranges': 'bytes',
-      'content-disposition': 'attachment; filename="large-file.bin"', 'etag': response.headers.get('etag'), 'last-modified': 'Thu, 01 Jan 2026 00:00:00 GMT',
+      'content-length': String(LARGE_FILE_BYTES),
+      'content-type': 'application/octet-stream',
+      'accept-ranges': 'bytes',
+      'content-disposition': 'attachment; filename="large-file.bin"',
+      'etag': response.headers.get('etag'),
+      'last-modified': 'Thu, 01 Jan 2026 00:00:00 GMT',
     })) {
       assert.equal(head.headers.get(name), value, name)
       assert.equal(response.headers.get(name), value, name)
@@ -45,7 +49,9 @@ describe('the large file', () => {
     const cuts = Array.from({ length: 20 }, () => randomInt(1, LARGE_FILE_BYTES)).sort((a, b) => a - b)
     for (const cut of [...cuts, LARGE_FILE_BYTES]) {
       if (cut === had) continue
-      const response = await client.open('GET', PATH, { headers: had === 0 ? {} : { 'range': `bytes=${had}-`, 'if-range': etag } })
+      const response = await client.open('GET', PATH, {
+        headers: had === 0 ? {} : { 'range': `bytes=${had}-`, 'if-range': etag },
+      })
       assert.equal(response.status, had === 0 ? 200 : 206)
       etag = response.headers.get('etag') ?? ''
       for await (const chunk of response.body ?? []) {
@@ -84,9 +90,15 @@ describe('the large file', () => {
 
   test('SPEC 4.5: the commands of the guide resume the file with curl', async (t) => {
     const cwd = await folder(t)
-    const [script = ''] = blocks(section(await readFile(join(root, 'docs/guide/reference-server.md'), 'utf8'), 'Large files'), 'sh')
+    const [script = ''] = blocks(
+      section(await readFile(join(root, 'docs/guide/reference-server.md'), 'utf8'), 'Large files'),
+      'sh',
+    )
     const commands = script.replaceAll('http://127.0.0.1:3000', client.url).replaceAll('demo-reader', 'reader-1')
-    const { stdout } = await promisify(execFile)('sh', ['-e', '-c', commands], { cwd, env: { ...process.env, NO_PROXY: '127.0.0.1' } })
+    const { stdout } = await promisify(execFile)('sh', ['-e', '-c', commands], {
+      cwd,
+      env: { ...process.env, NO_PROXY: '127.0.0.1' },
+    })
     const [, cut] = /^cut: +(\d+) bytes$/m.exec(stdout) ?? []
     assert.ok(Number(cut) > 0 && Number(cut) < LARGE_FILE_BYTES, stdout)
     assert.equal(sha256(await readFile(join(cwd, 'large.bin'))), SHA256)

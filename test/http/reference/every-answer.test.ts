@@ -8,15 +8,39 @@ describe('X-Request-Id and the RateLimit fields are on every response', () => {
   const client = useReference()
   const ID = /^[\w-]{16,}$/
 
-  const requests: readonly (readonly [status: number, method: string, path: string, init?: { readonly token?: string | null, readonly headers?: Record<string, string>, readonly body?: unknown }])[] = [
-    [200, 'GET', '/'], [200, 'GET', '/openapi.json'], [200, 'GET', '/api/users'], [200, 'HEAD', '/api/users'], [206, 'GET', '/api/users', { headers: { range: 'items=0-1' } }],
-    [304, 'GET', '/api/users', { headers: { 'if-none-match': '*' } }], [200, 'GET', '/bulk-data'], [206, 'GET', '/api/files/large-file', { headers: { range: 'bytes=0-1' } }],
-    [202, 'POST', '/start-job', { body: { ms: 1 } }], [200, 'OPTIONS', '/api/users'],
-    [400, 'GET', '/api/users?batch_size=x'], [400, 'POST', '/start-job', { body: '{' }], [401, 'GET', '/api/users', { token: null }], [401, 'GET', '/api/users', { token: 'nobody-s' }],
-    [403, 'POST', '/start-job', { token: 'reader-1', body: {} }], [404, 'GET', '/nothing/here/at/all'], [404, 'GET', '/nothing', { token: null }], [404, 'DELETE', '/api'],
-    [404, 'GET', '/job-status/nothing'], [404, 'GET', '/v9/users'], [405, 'DELETE', '/api/users'], [405, 'PUT', '/start-job', { body: {} }], [406, 'GET', '/api/users/1', { headers: { accept: 'text/html' } }],
-    [413, 'POST', '/start-job', { body: JSON.stringify({ x: 'x'.repeat(1_100_000) }) }], [415, 'POST', '/start-job', { body: 'x', headers: { 'content-type': 'text/plain' } }],
-    [416, 'GET', '/api/files/large-file', { headers: { range: 'bytes=99999999999-' } }], [422, 'POST', '/api/long-running-task', { body: { task: 'export-users', data: { role: 'none' } } }],
+  const requests: readonly (readonly [
+    status: number,
+    method: string,
+    path: string,
+    init?: { readonly token?: string | null; readonly headers?: Record<string, string>; readonly body?: unknown },
+  ])[] = [
+    [200, 'GET', '/'],
+    [200, 'GET', '/openapi.json'],
+    [200, 'GET', '/api/users'],
+    [200, 'HEAD', '/api/users'],
+    [206, 'GET', '/api/users', { headers: { range: 'items=0-1' } }],
+    [304, 'GET', '/api/users', { headers: { 'if-none-match': '*' } }],
+    [200, 'GET', '/bulk-data'],
+    [206, 'GET', '/api/files/large-file', { headers: { range: 'bytes=0-1' } }],
+    [202, 'POST', '/start-job', { body: { ms: 1 } }],
+    [200, 'OPTIONS', '/api/users'],
+    [400, 'GET', '/api/users?batch_size=x'],
+    [400, 'POST', '/start-job', { body: '{' }],
+    [401, 'GET', '/api/users', { token: null }],
+    [401, 'GET', '/api/users', { token: 'nobody-s' }],
+    [403, 'POST', '/start-job', { token: 'reader-1', body: {} }],
+    [404, 'GET', '/nothing/here/at/all'],
+    [404, 'GET', '/nothing', { token: null }],
+    [404, 'DELETE', '/api'],
+    [404, 'GET', '/job-status/nothing'],
+    [404, 'GET', '/v9/users'],
+    [405, 'DELETE', '/api/users'],
+    [405, 'PUT', '/start-job', { body: {} }],
+    [406, 'GET', '/api/users/1', { headers: { accept: 'text/html' } }],
+    [413, 'POST', '/start-job', { body: JSON.stringify({ x: 'x'.repeat(1_100_000) }) }],
+    [415, 'POST', '/start-job', { body: 'x', headers: { 'content-type': 'text/plain' } }],
+    [416, 'GET', '/api/files/large-file', { headers: { range: 'bytes=99999999999-' } }],
+    [422, 'POST', '/api/long-running-task', { body: { task: 'export-users', data: { role: 'none' } } }],
   ]
   const seen = new Set<string>()
   for (const [status, method, path, what = {}] of requests) {

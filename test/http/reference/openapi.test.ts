@@ -15,14 +15,20 @@ describe('GET /openapi.json', () => {
     const { status, headers } = await server.ask('GET', '/openapi.json', { token: null })
     assert.deepEqual([status, headers.get('content-type')], [200, 'application/json'])
     const etag = headers.get('etag') ?? ''
-    assert.equal((await server.ask('GET', '/openapi.json', { token: null, headers: { 'if-none-match': etag } })).status, 304)
+    assert.equal(
+      (await server.ask('GET', '/openapi.json', { token: null, headers: { 'if-none-match': etag } })).status,
+      304,
+    )
   })
 
   test('passes a linter', async () => {
     const { text } = await server.ask('GET', '/openapi.json')
     const config = await createConfig({ extends: ['recommended-strict'] })
     const found = await lintFromString({ source: text, config })
-    assert.deepEqual(found.map(({ ruleId, message, location }) => `${ruleId}: ${message} at ${String(location[0]?.pointer)}`), [])
+    assert.deepEqual(
+      found.map(({ ruleId, message, location }) => `${ruleId}: ${message} at ${String(location[0]?.pointer)}`),
+      [],
+    )
   })
 
   test('is small enough to read, however the server is started', async () => {
@@ -36,23 +42,68 @@ describe('GET /openapi.json', () => {
 
   test('describes callbacks: the place of the URL, what is sent, and what the receiver responds', async () => {
     const { json } = await server.ask('GET', '/openapi.json')
-    const { paths } = dereference<{ paths: Record<string, { post: { callbacks?: Record<string, Record<string, { post: { requestBody: { content: Record<string, { schema: object }> }, parameters: { name: string }[], responses: object } }>> } }> }>(json)
+    const { paths } = dereference<{
+      paths: Record<
+        string,
+        {
+          post: {
+            callbacks?: Record<
+              string,
+              Record<
+                string,
+                {
+                  post: {
+                    requestBody: { content: Record<string, { schema: object }> }
+                    parameters: { name: string }[]
+                    responses: object
+                  }
+                }
+              >
+            >
+          }
+        }
+      >
+    }>(json)
     const described = Object.entries(paths).filter(([, { post }]) => post?.callbacks).map(([path]) => path)
     assert.deepEqual(described, ['/api/long-running-task', '/start-task'])
     const { post } = paths['/start-task']?.post.callbacks?.['taskEnded']?.['{$request.body#/callbackUrl}'] ?? {}
     assert.deepEqual(post?.parameters.map(({ name }) => name), ['webhook-id', 'webhook-timestamp', 'webhook-signature'])
     assert.deepEqual(Object.keys(post?.responses ?? {}), ['410', '2XX', 'default'])
-    const check = new Ajv2020({ strict: false, validateFormats: false }).compile(post?.requestBody.content['application/json']?.schema ?? false)
-    const message = (data: object) => ({ type: 'task.completed', timestamp: '2026-01-01T00:00:00.000Z', data: { taskId: 'a', status: 'completed', ...data } })
-    assert.equal(check(message({ result: { message: 'Done.', characters: 1, words: 1, lines: 1, sha256: '00' } })), true, JSON.stringify(check.errors))
+    const check = new Ajv2020({ strict: false, validateFormats: false }).compile(
+      post?.requestBody.content['application/json']?.schema ?? false,
+    )
+    const message = (data: object) => ({
+      type: 'task.completed',
+      timestamp: '2026-01-01T00:00:00.000Z',
+      data: { taskId: 'a', status: 'completed', ...data },
+    })
+    assert.equal(
+      check(message({ result: { message: 'Done.', characters: 1, words: 1, lines: 1, sha256: '00' } })),
+      true,
+      JSON.stringify(check.errors),
+    )
     assert.equal(check(message({ result: { message: 'Done.' } })), false)
     assert.equal(check(message({ error: { code: 'task_failed', message: 'It failed.' } })), true)
   })
 
   test('types the result of an export, and of work that always gets a 202', async () => {
     const { json } = await server.ask('GET', '/openapi.json')
-    const { paths } = dereference<{ paths: Record<string, Record<string, { responses: Record<string, { content: Record<string, { schema: { allOf: { properties: { result: { required: string[] } } }[] } }> }> }>> }>(json)
-    const resultOf = (path: string, method: string) => paths[path]?.[method]?.responses['202']?.content['application/json']?.schema.allOf[1]?.properties.result.required
+    const { paths } = dereference<{
+      paths: Record<
+        string,
+        Record<
+          string,
+          {
+            responses: Record<
+              string,
+              { content: Record<string, { schema: { allOf: { properties: { result: { required: string[] } } }[] } }> }
+            >
+          }
+        >
+      >
+    }>(json)
+    const resultOf = (path: string, method: string) =>
+      paths[path]?.[method]?.responses['202']?.content['application/json']?.schema.allOf[1]?.properties.result.required
     assert.deepEqual(resultOf('/start-task', 'post'), ['message', 'characters', 'words', 'lines', 'sha256'])
     assert.deepEqual(resultOf('/start-job', 'post'), ['message', 'bytes', 'sha256'])
     assert.deepEqual(resultOf('/bulk-data', 'get'), ['message', 'records', 'parts'])
@@ -62,9 +113,11 @@ describe('GET /openapi.json', () => {
     const { json } = await server.ask('GET', '/openapi.json')
     const paths = json.paths as Record<string, Record<string, { security: unknown }>>
     for (const path of [
-      '/', '/users', '/v1/users', '/v2/users', '/api/files/large-file', '/api/long-running-task', '/api/status/{id}', '/start-job', '/job-status/{id}',
-      '/start-task', '/task-status/{id}', '/bulk-data', '/upload-ndjson',
-    ]) assert.ok(paths[path], `${path} is described`)
+      '/', '/users', '/v1/users', '/v2/users', '/api/files/large-file', '/api/long-running-task',
+      '/api/status/{id}', '/start-job', '/job-status/{id}', '/start-task', '/task-status/{id}',
+      '/bulk-data', '/upload-ndjson',
+    ])
+      assert.ok(paths[path], `${path} is described`)
     const open = /^\/(?:openapi\.json|console\/.*)?$/
     for (const [path, item] of Object.entries(paths)) {
       for (const [method, { security }] of Object.entries(item)) {
@@ -74,9 +127,14 @@ describe('GET /openapi.json', () => {
   })
 
   test('gives each version its own path, and only the old one is deprecated', async () => {
-    const { paths } = (await server.ask('GET', '/openapi.json')).json as { paths: Record<string, { get: { deprecated?: boolean } }> }
+    const { paths } = (await server.ask('GET', '/openapi.json')).json as {
+      paths: Record<string, { get: { deprecated?: boolean } }>
+    }
     assert.deepEqual(Object.keys(paths).filter((path) => path.includes('version')), [])
-    assert.deepEqual(['/v1/users', '/v2/users', '/users'].map((path) => paths[path]?.get.deprecated), [true, undefined, false])
+    assert.deepEqual(
+      ['/v1/users', '/v2/users', '/users'].map((path) => paths[path]?.get.deprecated),
+      [true, undefined, false],
+    )
   })
 
   test('is compared with each response: a response that it does not describe is found', async (t) => {

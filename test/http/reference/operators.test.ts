@@ -1,4 +1,5 @@
-// What operators, and others, get from the routes of operators. The kit compares each response with the OpenAPI document.
+// What operators, and others, get from the routes of operators. The kit compares each response with
+// the OpenAPI document.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { useReference, type Ask } from '../kit/reference.js'
@@ -8,10 +9,17 @@ const admin = { token: 'admin-1' }
 const idOf = (location: string | null) => String(location).split('/').at(-1) ?? ''
 
 const badPosts: readonly (readonly [status: number, what: Ask])[] = [
-  [400, { body: 'x' }], [400, { body: { a: 1 } }], [400, { body: '{"__proto__":1}' }], [400, { body: '['.repeat(5000) }],
-  [400, { headers: { 'idempotency-key': 'a b' } }], [400, { body: '{}', headers: { 'content-digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:` } }],
-  [401, { token: null }], [403, { token: 'reader-1' }], [403, { headers: { 'sec-fetch-site': 'cross-site' } }],
-  [413, { body: JSON.stringify({ x: 'x'.repeat(1_100_000) }) }], [415, { body: 'x', headers: { 'content-type': 'text/plain' } }],
+  [400, { body: 'x' }],
+  [400, { body: { a: 1 } }],
+  [400, { body: '{"__proto__":1}' }],
+  [400, { body: '['.repeat(5000) }],
+  [400, { headers: { 'idempotency-key': 'a b' } }],
+  [400, { body: '{}', headers: { 'content-digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:` } }],
+  [401, { token: null }],
+  [403, { token: 'reader-1' }],
+  [403, { headers: { 'sec-fetch-site': 'cross-site' } }],
+  [413, { body: JSON.stringify({ x: 'x'.repeat(1_100_000) }) }],
+  [415, { body: 'x', headers: { 'content-type': 'text/plain' } }],
   [415, { body: '{}', headers: { 'content-encoding': 'gzip' } }],
 ]
 
@@ -25,18 +33,31 @@ test('a retry and a repeated callback reject every bad request, and repeat the o
         const got = await client.ask('POST', `${path}/${below}`, { token, ...what })
         assert.equal(got.status, status, `${path}/${below} ${JSON.stringify(what).slice(0, 80)}`)
       }
-      const keyed = { token, headers: { 'idempotency-key': `${token} ${below}`.replaceAll(' ', '-'), 'prefer': 'wait=20' } }
-      const [first, again] = [await client.ask('POST', `${path}/${below}`, keyed), await client.ask('POST', `${path}/${below}`, keyed)]
-      assert.deepEqual([first.status, again.status, again.headers.get('idempotent-replayed')], below === 'retry' ? [422, 422, 'true'] : [409, 409, 'true'])
+      const keyed = {
+        token,
+        headers: { 'idempotency-key': `${token} ${below}`.replaceAll(' ', '-'), 'prefer': 'wait=20' },
+      }
+      const [first, again] = [
+        await client.ask('POST', `${path}/${below}`, keyed),
+        await client.ask('POST', `${path}/${below}`, keyed),
+      ]
+      assert.deepEqual(
+        [first.status, again.status, again.headers.get('idempotent-replayed')],
+        below === 'retry' ? [422, 422, 'true'] : [409, 409, 'true'],
+      )
     }
   }
   const later = await client.ask('POST', '/api/long-running-task', {
-    body: { task: 'wait', data: { ms: 0 }, startAt: new Date(Date.now() + 3_600_000).toISOString() }, headers: { prefer: 'respond-async' },
+    body: { task: 'wait', data: { ms: 0 }, startAt: new Date(Date.now() + 3_600_000).toISOString() },
+    headers: { prefer: 'respond-async' },
   })
   const path = `/admin/tasks/${idOf(later.headers.get('location'))}`
   assert.equal((await client.ask('DELETE', path, admin)).status, 200)
   const keyed = { ...admin, headers: { 'idempotency-key': 'again', 'prefer': 'wait=20' } }
-  const [done, again] = [await client.ask('POST', `${path}/retry`, keyed), await client.ask('POST', `${path}/retry`, keyed)]
+  const [done, again] = [
+    await client.ask('POST', `${path}/retry`, keyed),
+    await client.ask('POST', `${path}/retry`, keyed),
+  ]
   assert.deepEqual([done.status, done.json, again.text], [200, again.json, done.text])
 })
 
@@ -49,16 +70,27 @@ test('a retry of many tasks rejects every bad request, and has a report', async 
     assert.equal((await client.ask('POST', `/admin/tasks/retry?${query}`, admin)).json.code, 'invalid_query', query)
   }
   const keyed = { ...admin, headers: { 'idempotency-key': 'all', 'prefer': 'wait=20' } }
-  const [accepted, again] = [await client.ask('POST', '/admin/tasks/retry', keyed), await client.ask('POST', '/admin/tasks/retry', keyed)]
-  assert.deepEqual([accepted.status, again.status, again.headers.get('location')], [202, 202, accepted.headers.get('location')])
+  const [accepted, again] = [
+    await client.ask('POST', '/admin/tasks/retry', keyed),
+    await client.ask('POST', '/admin/tasks/retry', keyed),
+  ]
+  assert.deepEqual(
+    [accepted.status, again.status, again.headers.get('location')],
+    [202, 202, accepted.headers.get('location')],
+  )
   const { json } = await client.ended(String(accepted.headers.get('location')), admin)
   assert.equal(json.status, 'completed')
   assert.equal((await client.ask('PATCH', '/admin/tasks/retry', admin)).status, 405)
 })
 
 test('lists, pools and the overview are for operators only', async () => {
-  for (const path of ['/admin/tasks', '/admin/overview', '/admin/pools', '/admin/tasks/unknown', '/admin/tasks/unknown/files/a']) {
-    const statuses = await Promise.all([null, 'reader-1', 'writer-1'].map(async (token) => (await client.ask('GET', path, { token })).status))
+  for (const path of [
+    '/admin/tasks', '/admin/overview', '/admin/pools', '/admin/tasks/unknown',
+    '/admin/tasks/unknown/files/a',
+  ]) {
+    const statuses = await Promise.all(
+      [null, 'reader-1', 'writer-1'].map(async (token) => (await client.ask('GET', path, { token })).status),
+    )
     assert.deepEqual(statuses, [401, 403, 403], path)
     assert.equal((await client.ask('GET', `${path}?x=1`, admin)).json.code, 'invalid_query', path)
     assert.equal((await client.ask('PUT', path, admin)).status, 405, path)

@@ -56,7 +56,9 @@ describe('a PostgreSQL that is down at the start', { timeout: 120_000 }, () => {
   })
 
   test('lets the server listen and respond with 503 even if PostgreSQL accepts connections and never responds', async (t) => {
-    const silent = createServer((socket) => { socket.on('error', () => undefined) })
+    const silent = createServer((socket) => {
+      socket.on('error', () => undefined)
+    })
     const { port } = await listen(silent)
     t.after(() => silent.close())
     const server = startProcess({ DATABASE: `postgres://ann@127.0.0.1:${port}/shop` })
@@ -67,30 +69,34 @@ describe('a PostgreSQL that is down at the start', { timeout: 120_000 }, () => {
   })
 })
 
-describe('a PostgreSQL that rejects the address ends the start with one sentence', { timeout: 60_000, concurrency: true }, async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'longhaul-hba-'))
-  const rules = join(folder, 'pg_hba.conf')
-  writeFileSync(rules, `host all ${POSTGRES_USER} 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n`)
-  chmodSync(folder, 0o755)
-  const postgres = await startPostgres({ settings: { hba_file: rules } })
-  await postgres.query("CREATE ROLE shop LOGIN PASSWORD 'right'")
-  after(async () => {
-    await postgres.stop()
-    rmSync(folder, { recursive: true })
-  })
-  const at = (user: string, name: string): string => `postgres://${user}@127.0.0.1:${postgres.port}/${name}`
-  const wrong = [
-    [at('shop:wrong', 'postgres'), 'off', 'password authentication failed for user "shop"'],
-    [at('shop', 'postgres'), 'on', 'SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string'],
-    [at('shop:right', 'missing'), 'only', 'database "missing" does not exist'],
-    [at('shop:right', 'postgres'), 'on', 'permission denied for schema public'],
-  ] as const
-  for (const [database, worker, reason] of wrong) {
-    test(`WORKER=${worker}: ${reason}`, async () => {
-      const server = startProcess({ DATABASE: database, WORKER: worker })
-      assert.deepEqual(await server.exited, { code: 1, signal: null })
-      assert.equal(server.err, `DATABASE: PostgreSQL does not accept this address: ${reason}.\n`)
-      assert.equal(server.out, '')
+describe(
+  'a PostgreSQL that rejects the address ends the start with one sentence',
+  { timeout: 60_000, concurrency: true },
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'longhaul-hba-'))
+    const rules = join(folder, 'pg_hba.conf')
+    writeFileSync(rules, `host all ${POSTGRES_USER} 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n`)
+    chmodSync(folder, 0o755)
+    const postgres = await startPostgres({ settings: { hba_file: rules } })
+    await postgres.query("CREATE ROLE shop LOGIN PASSWORD 'right'")
+    after(async () => {
+      await postgres.stop()
+      rmSync(folder, { recursive: true })
     })
-  }
-})
+    const at = (user: string, name: string): string => `postgres://${user}@127.0.0.1:${postgres.port}/${name}`
+    const wrong = [
+      [at('shop:wrong', 'postgres'), 'off', 'password authentication failed for user "shop"'],
+      [at('shop', 'postgres'), 'on', 'SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string'],
+      [at('shop:right', 'missing'), 'only', 'database "missing" does not exist'],
+      [at('shop:right', 'postgres'), 'on', 'permission denied for schema public'],
+    ] as const
+    for (const [database, worker, reason] of wrong) {
+      test(`WORKER=${worker}: ${reason}`, async () => {
+        const server = startProcess({ DATABASE: database, WORKER: worker })
+        assert.deepEqual(await server.exited, { code: 1, signal: null })
+        assert.equal(server.err, `DATABASE: PostgreSQL does not accept this address: ${reason}.\n`)
+        assert.equal(server.out, '')
+      })
+    }
+  },
+)

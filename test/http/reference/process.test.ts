@@ -88,7 +88,10 @@ describe('the stop of the reference server', () => {
     // A background task, watched until its end; a direct answer; a long poll of another task.
     const task = (await client.submit('wait', { ms: 1500 }, WRITER)).headers.get('location') ?? ''
     const events = await client.open('GET', task, { ...WRITER, headers: { accept: 'text/event-stream' } })
-    const direct = client.ask('POST', '/api/long-running-task', { ...WRITER, body: { task: 'wait', data: { ms: 1500 } } })
+    const direct = client.ask('POST', '/api/long-running-task', {
+      ...WRITER,
+      body: { task: 'wait', data: { ms: 1500 } },
+    })
     const other = await client.submit('wait', { ms: 1500 }, WRITER)
     const polled = client.ended(`/job-status/${other.json.taskId}`, WRITER)
     // What was sent before is known to have arrived once a later request is answered.

@@ -32,7 +32,9 @@ describe('a long-running task with respond-async', () => {
     await client.ask('DELETE', statusPath(begun))
   })
 
-  for (const prefer of ['Respond-Async', 'respond-async;foo=bar', 'return=minimal, respond-async', 'respond-async=""']) {
+  for (const prefer of [
+    'Respond-Async', 'respond-async;foo=bar', 'return=minimal, respond-async', 'respond-async=""',
+  ]) {
     test(`SPEC 4.6.1: may be requested with Prefer: ${prefer}`, async () => {
       const begun = await client.submit('wait', { ms: 0 }, { headers: { prefer } })
       assert.equal(begun.status, 202)
@@ -86,7 +88,10 @@ describe('a long-running task with respond-async', () => {
 
   test('runs once for two requests with one Idempotency-Key', async () => {
     const headers = { 'idempotency-key': '"once"' }
-    const [one, two] = [await client.submit('wait', { ms: 1 }, { headers }), await client.submit('wait', { ms: 1 }, { headers })]
+    const [one, two] = [
+      await client.submit('wait', { ms: 1 }, { headers }),
+      await client.submit('wait', { ms: 1 }, { headers }),
+    ]
     assert.equal(two.status, 202)
     assert.equal(two.json.taskId, one.json.taskId)
     assert.equal(two.headers.get('idempotent-replayed'), 'true')
@@ -129,16 +134,40 @@ describe('the body of a submission', () => {
   })
 
   const wrong: [body: unknown, details: [string, string][]][] = [
-    [{}, [['/task', 'is required'], ['/data', 'is required']]],
+    [
+      {},
+      [
+        ['/task', 'is required'],
+        ['/data', 'is required'],
+      ],
+    ],
     [{ task: 'wait' }, [['/data', 'is required']]],
     [{ data: {} }, [['/task', 'is required']]],
-    [{ task: 1, data: [] }, [['/task', 'must be string'], ['/data', 'must be object']]],
-    [{ task: null, data: null }, [['/task', 'must be string'], ['/data', 'must be object']]],
+    [
+      { task: 1, data: [] },
+      [
+        ['/task', 'must be string'],
+        ['/data', 'must be object'],
+      ],
+    ],
+    [
+      { task: null, data: null },
+      [
+        ['/task', 'must be string'],
+        ['/data', 'must be object'],
+      ],
+    ],
     [[], [['', 'must be object']]],
     ['"wait"', [['', 'must be object']]],
     [{ task: 'wait', data: { ms: 60_001 } }, [['/data/ms', 'must be <= 60000']]],
-    [{ task: 'wait', data: { ms: '5', fail: 1 } }, [['/data/ms', 'must be integer'], ['/data/fail', 'must be boolean']]],
-    [{ task: 'export-users', data: { role: 1 } }, [['/data/role', 'must be string']]]
+    [
+      { task: 'wait', data: { ms: '5', fail: 1 } },
+      [
+        ['/data/ms', 'must be integer'],
+        ['/data/fail', 'must be boolean'],
+      ],
+    ],
+    [{ task: 'export-users', data: { role: 1 } }, [['/data/role', 'must be string']]],
   ]
   for (const [body, details] of wrong) {
     test(`SPEC 7.400: ${JSON.stringify(body)} is rejected with pointers, with and without the preference`, async () => {
@@ -274,8 +303,21 @@ describe('the job queue of the reference server', () => {
 
   test('SPEC 4.7: passes job data of any shape to the job, and gives no property a meaning', async () => {
     const all = [
-      { name: 'x', nested: { list: [1, null] } }, { ms: -1, other: true }, [], [1, { a: 2 }], 3, 'text', '', null, false, { data: { ms: 5 } },
-      { task: 'none' }, { task: 3 }, { task: 'wait', msec: 1 }, { startAt: 'PT1H' }, { callbackUrl: 7, startAt: 'never' },
+      { name: 'x', nested: { list: [1, null] } },
+      { ms: -1, other: true },
+      [],
+      [1, { a: 2 }],
+      3,
+      'text',
+      '',
+      null,
+      false,
+      { data: { ms: 5 } },
+      { task: 'none' },
+      { task: 3 },
+      { task: 'wait', msec: 1 },
+      { startAt: 'PT1H' },
+      { callbackUrl: 7, startAt: 'never' },
     ]
     for (const data of all) {
       const accepted = await client.ask('POST', '/start-job', { body: JSON.stringify(data) })
@@ -322,7 +364,9 @@ describe('the tasks of the reference server', () => {
         }
       }
     }
-    await assert.rejects(async () => wait.run({ ms: 60_000 }, { ...context(), signal: AbortSignal.timeout(10) }), { name: 'AbortError' })
+    await assert.rejects(async () => wait.run({ ms: 60_000 }, { ...context(), signal: AbortSignal.timeout(10) }), {
+      name: 'AbortError',
+    })
     await assert.rejects(async () => checksum.run({}, context()), { name: 'AbortError' })
     const writer = exportUsers(new MemoryUsers(seededUsers()))
     const { files } = testContext(writer)
@@ -365,11 +409,18 @@ describe('the other paths and methods of the reference server', () => {
 
   test('SPEC 7.1, 7.2, 7.3: every rejection has error and code, and no internal detail', async () => {
     const refusals = await Promise.all([
-      client.ask('GET', '/api/status/nope'), client.ask('GET', '/nowhere'), client.ask('PUT', '/start-job'),
-      client.ask('BREW', '/'), client.ask('GET', '/api/status/nope', { token: null }), client.ask('POST', TASKS, { token: 'reader-1' }),
-      client.ask('POST', TASKS, { body: '{' }), client.ask('POST', TASKS, { body: {} }), client.submit('export-users', { role: 'king' }),
+      client.ask('GET', '/api/status/nope'),
+      client.ask('GET', '/nowhere'),
+      client.ask('PUT', '/start-job'),
+      client.ask('BREW', '/'),
+      client.ask('GET', '/api/status/nope', { token: null }),
+      client.ask('POST', TASKS, { token: 'reader-1' }),
+      client.ask('POST', TASKS, { body: '{' }),
+      client.ask('POST', TASKS, { body: {} }),
+      client.submit('export-users', { role: 'king' }),
       client.ask('POST', TASKS, { body: '<x/>', headers: { 'content-type': 'text/xml' } }),
-      client.ask('POST', TASKS, { body: 'x'.repeat(1_100_000) }), client.submit('wait', {}, { headers: { 'idempotency-key': 'a b' } })
+      client.ask('POST', TASKS, { body: 'x'.repeat(1_100_000) }),
+      client.submit('wait', {}, { headers: { 'idempotency-key': 'a b' } }),
     ])
     for (const { status, headers, json, text } of refusals) {
       assert.ok(status >= 400)
@@ -392,7 +443,10 @@ describe('the other paths and methods of the reference server', () => {
     const page = await client.ask('GET', '/', { token: null })
     assert.equal(page.status, 200)
     assert.equal(page.headers.get('content-type'), 'text/html; charset=utf-8')
-    for (const route of ['POST /api/long-running-task', 'GET /api/status/{id}', 'POST /start-job', 'GET /job-status/{id}']) {
+    for (const route of [
+      'POST /api/long-running-task', 'GET /api/status/{id}', 'POST /start-job',
+      'GET /job-status/{id}',
+    ]) {
       assert.ok(page.text.includes(route), route)
     }
     assert.ok(page.text.includes(`${client.url}/api/long-running-task`))

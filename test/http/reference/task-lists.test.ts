@@ -18,7 +18,8 @@ async function done(token: string, data: object): Promise<string> {
   return json.taskId as string
 }
 
-const idsOf = ({ json }: Answer): string[] => json.items.map((item: { taskId?: string, id?: string }) => item.taskId ?? item.id)
+const idsOf = ({ json }: Answer): string[] =>
+  json.items.map((item: { taskId?: string; id?: string }) => item.taskId ?? item.id)
 
 describe('the lists of own tasks', () => {
   test('show the same tasks at each status path, in the words of this path', async () => {
@@ -75,7 +76,10 @@ describe('a final task', () => {
     try {
       const client = new Client(own.url)
       const body = { task: 'wait', data: { ms: 0 }, callbackUrl }
-      const { json } = await client.ask('POST', '/api/long-running-task', { body, headers: { prefer: 'respond-async' } })
+      const { json } = await client.ask('POST', '/api/long-running-task', {
+        body,
+        headers: { prefer: 'respond-async' },
+      })
       const id = json.taskId as string
       for (const [at, path] of paths.entries()) {
         while ((await client.ask('GET', `/api/status/${id}`)).json.callback.state !== 'delivered') await turn(20)
@@ -120,7 +124,10 @@ describe('the lists of operators', () => {
     const submitted = []
     for (let at = 0; at < 12; at++) submitted.push((await server.submit('wait', { ms: 60_000 })).json.taskId)
     const { oldestQueued, counts } = (await server.ask('GET', '/admin/overview', { token })).json
-    assert.deepEqual([oldestQueued.taskId, oldestQueued.task, oldestQueued.owner, counts.queued.count], [submitted[10], 'wait', 'will', 2])
+    assert.deepEqual(
+      [oldestQueued.taskId, oldestQueued.task, oldestQueued.owner, counts.queued.count],
+      [submitted[10], 'wait', 'will', 2],
+    )
     for (const id of submitted) await server.ask('DELETE', `/api/status/${id as string}`)
   })
 })

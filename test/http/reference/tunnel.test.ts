@@ -28,10 +28,13 @@ async function listening(server: Server): Promise<number> {
 }
 
 /** A server that does with each connection what it is told. */
-const tcp = (use: (socket: Socket) => void): Promise<number> => listening(createTcp({ allowHalfOpen: true }, (socket) => {
-  socket.on('error', () => {})
-  use(socket)
-}))
+const tcp = (use: (socket: Socket) => void): Promise<number> =>
+  listening(
+    createTcp({ allowHalfOpen: true }, (socket) => {
+      socket.on('error', () => {})
+      use(socket)
+    }),
+  )
 
 async function proxy(options: Partial<TunnelOptions> = {}): Promise<number> {
   const server = createServer()
@@ -44,7 +47,11 @@ async function proxy(options: Partial<TunnelOptions> = {}): Promise<number> {
 const open = (port: number, target: string, more = '', head = ''): Wire =>
   new Wire(port, `CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n${more}\r\n${head}`)
 
-async function refused(port: number, target: string, more = ''): Promise<{ status: number, code: string, text: string }> {
+async function refused(
+  port: number,
+  target: string,
+  more = '',
+): Promise<{ status: number; code: string; text: string }> {
   const text = await open(port, target, more).end()
   const [, status = '0'] = /^HTTP\/1\.1 (\d+) /.exec(text) ?? []
   return { status: Number(status), code: /"code":"(\w+)"/.exec(text)?.[1] ?? '', text }
@@ -151,13 +158,17 @@ describe('a tunnel', () => {
     for (const target of ['127.0.0.1:1', 'example.com:80', 'localhost:80', '[::1]:443', 'example.com.:443']) {
       assert.deepEqual((await refused(port, target)).code, 'forbidden', target)
     }
-    for (const target of ['127.0.0.1', 'example.com:0', 'example.com:99999', 'a@b:1', '/x']) assert.equal((await refused(port, target)).status, 400, target)
+    for (const target of ['127.0.0.1', 'example.com:0', 'example.com:99999', 'a@b:1', '/x'])
+      assert.equal((await refused(port, target)).status, 400, target)
   })
   test('is not opened to a private address by a public name', async () => {
     let asked = 0
     const resolve = async () => [{ address: asked++ === 0 ? '127.0.0.1' : '169.254.169.254', family: 4 }]
     const port = await proxy({ allow: ['public.example:80'], resolve })
-    assert.deepEqual([(await refused(port, 'public.example:80')).code, (await refused(port, 'Public.Example:80')).code], ['forbidden', 'forbidden'])
+    assert.deepEqual(
+      [(await refused(port, 'public.example:80')).code, (await refused(port, 'Public.Example:80')).code],
+      ['forbidden', 'forbidden'],
+    )
   })
   test('is opened to a name that is never public, and to a name whose address is listed', async () => {
     const at = await echoing
@@ -172,7 +183,12 @@ describe('a tunnel', () => {
   test('SPEC 7.502: gets a 502 without details of the network if its target is unreachable', async () => {
     const gone = await tcp(() => {})
     servers.at(-1)?.close()
-    const port = await proxy({ allow: [`127.0.0.1:${gone}`, 'nowhere.example:80'], resolve: async () => { throw new Error('ENOTFOUND 10.1.2.3') } })
+    const port = await proxy({
+      allow: [`127.0.0.1:${gone}`, 'nowhere.example:80'],
+      resolve: async () => {
+        throw new Error('ENOTFOUND 10.1.2.3')
+      },
+    })
     for (const target of [`127.0.0.1:${gone}`, 'nowhere.example:80']) {
       const { status, code, text } = await refused(port, target)
       assert.deepEqual([status, code, /ECONNREFUSED|ENOTFOUND|10\.1/.test(text)], [502, 'bad_gateway', false])
@@ -186,7 +202,8 @@ describe('a tunnel', () => {
     const seen: unknown[] = []
     const policy: Policy<Context> = (request, next) => {
       seen.push([request.method, request.path, request.headers['authorization'], request.peerAddress])
-      if (request.headers['authorization'] !== 'Bearer good') throw httpError('unauthorized', { headers: { 'www-authenticate': 'Bearer' } })
+      if (request.headers['authorization'] !== 'Bearer good')
+        throw httpError('unauthorized', { headers: { 'www-authenticate': 'Bearer' } })
       return next(request)
     }
     const port = await proxy({ policies: [policy] })
@@ -195,7 +212,15 @@ describe('a tunnel', () => {
     const wire = open(port, await echo(), 'Proxy-Authorization: Bearer good\r\n')
     await wire.until(/ 200 /)
     wire.socket.destroy()
-    assert.deepEqual(seen, [undefined, 'Bearer good'].map((token) => ['CONNECT', seen.length > 0 ? (seen[0] as unknown[])[1] : '', token, '127.0.0.1']))
+    assert.deepEqual(
+      seen,
+      [undefined, 'Bearer good'].map((token) => [
+        'CONNECT',
+        seen.length > 0 ? (seen[0] as unknown[])[1] : '',
+        token,
+        '127.0.0.1',
+      ]),
+    )
   })
   test('is not opened for a client that has left', async () => {
     let found = (): void => {}
@@ -203,7 +228,15 @@ describe('a tunnel', () => {
     let answer = (_: { address: string, family: number }[]): void => {}
     const connections: Socket[] = []
     const target = await tcp((socket) => { connections.push(socket) })
-    const port = await proxy({ allow: [`db:${target}`], resolve: () => { found(); return new Promise((resolve) => { answer = resolve }) } })
+    const port = await proxy({
+      allow: [`db:${target}`],
+      resolve: () => {
+        found()
+        return new Promise((resolve) => {
+          answer = resolve
+        })
+      },
+    })
     const wire = open(port, `db:${target}`)
     await looking
     wire.socket.destroy()
@@ -218,7 +251,10 @@ describe('a tunnel', () => {
 })
 
 test('an entry of allow is a host and a port', () => {
-  for (const entry of ['', 'a', ':1', 'a:', 'a:1:2', '[::1]', '[a]:1', '[1.2.3.4]:1', 'a b:1', '2001:db8::1:80', 'a:65536', 'a/b:1', 'https://example.com:443']) {
+  for (const entry of [
+    '', 'a', ':1', 'a:', 'a:1:2', '[::1]', '[a]:1', '[1.2.3.4]:1', 'a b:1', '2001:db8::1:80',
+    'a:65536', 'a/b:1', 'https://example.com:443',
+  ]) {
     assert.throws(() => tunnel({ allow: [entry] }), TypeError, entry)
   }
 })

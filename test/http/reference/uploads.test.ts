@@ -48,7 +48,10 @@ describe('resumable uploads on the reference server', () => {
     assert.deepEqual([refused.status, refused.json.code], [403, 'forbidden'])
     const path = pathOf(await create())
     for (const method of ['HEAD', 'GET', 'PATCH', 'DELETE']) {
-      const { status } = await client.ask(method, path, { token: 'writer-2', headers: { ...PARTIAL, 'upload-offset': '0', 'upload-complete': '?0' } })
+      const { status } = await client.ask(method, path, {
+        token: 'writer-2',
+        headers: { ...PARTIAL, 'upload-offset': '0', 'upload-complete': '?0' },
+      })
       assert.equal(status, 404, method)
     }
     assert.equal((await client.ask('DELETE', path)).status, 204)

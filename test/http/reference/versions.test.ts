@@ -3,7 +3,8 @@ import { describe, test } from 'node:test'
 import { useReference } from '../kit/reference.js'
 
 const client = useReference()
-const get = (path: string, accept?: string) => client.ask('GET', path, { token: 'reader-1', ...accept === undefined ? {} : { headers: { accept } } })
+const get = (path: string, accept?: string) =>
+  client.ask('GET', path, { token: 'reader-1', ...(accept === undefined ? {} : { headers: { accept } }) })
 
 const V1: readonly [clause: string, path: string, accept?: string][] = [
   ['9.uri-versioning', '/v1/users'],
@@ -39,7 +40,11 @@ describe('the versions of the users', () => {
       const { status, headers, text } = await get(path, accept)
       const json = JSON.parse(text)
       assert.equal(status, 200, 'status')
-      assert.deepEqual(json.items[0], { id: 1, name: 'Ada Allen', email: 'ada.allen@example.com', role: 'admin' }, 'its shape')
+      assert.deepEqual(
+        json.items[0],
+        { id: 1, name: 'Ada Allen', email: 'ada.allen@example.com', role: 'admin' },
+        'its shape',
+      )
       assert.equal(headers.get('deprecation'), null, 'here to stay')
       assert.equal(headers.get('api-supported-versions'), '2', 'told')
       assert.equal(headers.get('api-deprecated-versions'), '1', 'told')
@@ -47,9 +52,13 @@ describe('the versions of the users', () => {
   }
   test('are rejected if they are malformed or not served', async () => {
     const rows: [path: string, accept: string | undefined, expected: string][] = [
-      ['/v3/users', undefined, '404 version_unsupported'], ['/v01/users', undefined, '400 version_invalid'], ['/users?version=3', undefined, '400 version_unsupported'],
-      ['/users', 'application/vnd.longhaul.v3+json', '406 version_unsupported'], ['/v1/users?version=2', undefined, '400 version_ambiguous'],
-      ['/foo/users', undefined, '404 not_found'], ['/v1/people', undefined, '404 not_found'],
+      ['/v3/users', undefined, '404 version_unsupported'],
+      ['/v01/users', undefined, '400 version_invalid'],
+      ['/users?version=3', undefined, '400 version_unsupported'],
+      ['/users', 'application/vnd.longhaul.v3+json', '406 version_unsupported'],
+      ['/v1/users?version=2', undefined, '400 version_ambiguous'],
+      ['/foo/users', undefined, '404 not_found'],
+      ['/v1/people', undefined, '404 not_found'],
     ]
     for (const [path, accept, expected] of rows) {
       const { status, json } = await get(path, accept)

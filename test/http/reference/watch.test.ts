@@ -22,7 +22,12 @@ async function* events(response: Response): AsyncGenerator<Event> {
   for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
     text += chunk
     for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
-      const fields = new Map(text.slice(0, end).split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]))
+      const fields = new Map(
+        text
+          .slice(0, end)
+          .split('\n')
+          .map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]),
+      )
       text = text.slice(end + 2)
       if (fields.has('data')) yield { id: fields.get('id') ?? '', data: JSON.parse(fields.get('data') ?? '') }
     }
@@ -51,12 +56,16 @@ describe('a long poll', () => {
   test('gets its response at the first change with If-None-Match, or a 304', async () => {
     const path = await begin(60_000)
     const { headers } = await client.ask('GET', path)
-    const changed = await client.ask('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': headers.get('etag') ?? '' } })
+    const changed = await client.ask('GET', path, {
+      headers: { 'prefer': 'wait=20', 'if-none-match': headers.get('etag') ?? '' },
+    })
     assert.equal(changed.status, 200)
     assert.notEqual(changed.headers.get('etag'), headers.get('etag'))
     await client.ask('DELETE', path)
     const final = await client.ask('GET', path)
-    const same = await client.ask('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': final.headers.get('etag') ?? '' } })
+    const same = await client.ask('GET', path, {
+      headers: { 'prefer': 'wait=20', 'if-none-match': final.headers.get('etag') ?? '' },
+    })
     assert.equal(same.status, 304)
     assert.equal(same.text, '')
   })
@@ -117,7 +126,10 @@ describe('a cancel of a task', () => {
         const again = await client.ask('DELETE', path, { headers })
         assert.deepEqual([again.status, again.text], [200, cancelled.text])
       }
-      assert.equal((await client.ask('DELETE', path, { headers: { 'if-match': cancelled.headers.get('etag') ?? '' } })).status, 204)
+      assert.equal(
+        (await client.ask('DELETE', path, { headers: { 'if-match': cancelled.headers.get('etag') ?? '' } })).status,
+        204,
+      )
       assert.equal((await client.ask('GET', path)).status, 404)
     })
   }
@@ -144,20 +156,23 @@ describe('a cancel of a task', () => {
 
 test('SPEC 3.1: a task with a later start is watched through its start, at each endpoint that starts work', async () => {
   const bodies = {
-    '/api/long-running-task': { task: 'wait', data: { ms: 10 } }, '/start-task': { taskData: 'x' },
+    '/api/long-running-task': { task: 'wait', data: { ms: 10 } },
+    '/start-task': { taskData: 'x' },
   }
-  await Promise.all(Object.entries(bodies).map(async ([endpoint, body]) => {
-    const begun = await client.ask('POST', endpoint, { body: { ...body, startAt: 'PT2S' } })
-    assert.equal(begun.status, 202, endpoint)
-    const path = begun.headers.get('location') ?? ''
-    const job = await client.ask('GET', path.replace(/.*\//, '/job-status/'))
-    const poll = client.ask('GET', path, { headers: { prefer: 'wait=20' } })
-    const seen: { status?: string, state?: string, startAt?: string }[] = []
-    for await (const { data } of events(await client.open('GET', path, { headers: SSE }))) seen.push(data)
-    const words = seen.map(({ status, state }) => status ?? state)
-    assert.deepEqual([words[0], words.at(-1)], ['processing', 'completed'], endpoint)
-    assert.match(job.text, /"state":"scheduled"/)
-    assert.ok(Date.parse(seen[0]?.startAt ?? '') > Date.now() - 20_000, endpoint)
-    assert.match((await poll).text, /"completed"/)
-  }))
+  await Promise.all(
+    Object.entries(bodies).map(async ([endpoint, body]) => {
+      const begun = await client.ask('POST', endpoint, { body: { ...body, startAt: 'PT2S' } })
+      assert.equal(begun.status, 202, endpoint)
+      const path = begun.headers.get('location') ?? ''
+      const job = await client.ask('GET', path.replace(/.*\//, '/job-status/'))
+      const poll = client.ask('GET', path, { headers: { prefer: 'wait=20' } })
+      const seen: { status?: string; state?: string; startAt?: string }[] = []
+      for await (const { data } of events(await client.open('GET', path, { headers: SSE }))) seen.push(data)
+      const words = seen.map(({ status, state }) => status ?? state)
+      assert.deepEqual([words[0], words.at(-1)], ['processing', 'completed'], endpoint)
+      assert.match(job.text, /"state":"scheduled"/)
+      assert.ok(Date.parse(seen[0]?.startAt ?? '') > Date.now() - 20_000, endpoint)
+      assert.match((await poll).text, /"completed"/)
+    }),
+  )
 })

@@ -223,7 +223,8 @@ test('a synchronous response obeys the concurrency of its pool', async (t) => {
   closeAfter(t, tasks)
   const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const handle = toFetch(submit(heavy))
-  const send = () => handle(new Request('http://x/work', { method: 'POST', body: '1', headers: { 'content-type': 'application/json' } }))
+  const send = () =>
+    handle(new Request('http://x/work', { method: 'POST', body: '1', headers: { 'content-type': 'application/json' } }))
   const answers = [send(), send(), send()]
   // The third one waits for a place.
   await eventually(async () => ran.length === 2 && (await tasks.pools())[1]?.waiting === 1)
@@ -240,7 +241,10 @@ describe('createTasks rejects', () => {
     'an empty list': [{ pools: POOLS, worker: [] }, /worker: false/],
     'a list of pools with an engine in memory': [{ pools: POOLS, worker: ['heavy'] }, /several processes share/],
     'a pool with a bad name': [{ pools: { ...POOLS, 'a b': {} } }, /1 to 64/],
-    'a concurrency of the pool default': [{ pools: { ...POOLS, default: { concurrency: 2 } } }, /the option concurrency/],
+    'a concurrency of the pool default': [
+      { pools: { ...POOLS, default: { concurrency: 2 } } },
+      /the option concurrency/,
+    ],
     'a concurrency of 0': [{ pools: { heavy: { concurrency: 0 } } }, /concurrency/],
     'an unknown setting of a pool': [{ pools: { heavy: { size: 1 } as object } }, /size/],
   }

@@ -34,13 +34,25 @@ function api(t: TestContext, startAt: FindStart = (body) => body['startAt']) {
     await asTask.status(request) ?? await asJob.status(request) ?? await submit(request)
   ), { onError: () => undefined })
   t.after(() => tasks.close({ drainMs: 0 }))
-  const send = async (method: string, path: string, headers: Record<string, string> = {}, body?: unknown): Promise<Answer> => {
-    const response = await handle(new Request(`http://x${path}`, {
-      method, headers: { ...body !== undefined && { 'content-type': 'application/json' }, ...headers },
-      ...body !== undefined && { body: JSON.stringify(body) },
-    }))
+  const send = async (
+    method: string,
+    path: string,
+    headers: Record<string, string> = {},
+    body?: unknown,
+  ): Promise<Answer> => {
+    const response = await handle(
+      new Request(`http://x${path}`, {
+        method,
+        headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      }),
+    )
     const text = await response.text()
-    return { status: response.status, headers: response.headers, json: text.startsWith('{') ? JSON.parse(text) as Answer['json'] : {} }
+    return {
+      status: response.status,
+      headers: response.headers,
+      json: text.startsWith('{') ? (JSON.parse(text) as Answer['json']) : {},
+    }
   }
   const post = (startAt: unknown, headers: Record<string, string> = { prefer: 'respond-async' }) => (
     send('POST', '/work', headers, { startAt })
@@ -143,7 +155,12 @@ describe('the error of an invalid start points at its place in the body', () => 
     ['in an object', nested, { schedule: { 'a/b': 'tomorrow' } }, '/schedule/a~1b'],
     ['in an array', (body) => (body['runs'] as Body[])[1]?.['at'], { runs: [{}, { at: null }] }, '/runs/1/at'],
     ['out of range', nested, { schedule: { 'a/b': 'P367D' } }, '/schedule/a~1b'],
-    ['startAt, although another member is equal', (body) => body['startAt'], { note: 'now', startAt: 'now' }, '/startAt'],
+    [
+      'startAt, although another member is equal',
+      (body) => body['startAt'],
+      { note: 'now', startAt: 'now' },
+      '/startAt',
+    ],
     ['in one of two members, which cannot be told', nested, { note: 'now', schedule: { 'a/b': 'now' } }, ''],
     ['in a header field', fromHeader, { note: 'never' }, ''],
   ]
@@ -172,7 +189,9 @@ describe('the error of an invalid start points at its place in the body', () => 
     for (const start of ['tomorrow', 'P367D']) {
       for (const users of [`[{"note":"${start}"}]`, `[${'['.repeat(50_000)}${']'.repeat(50_000)}]`]) {
         const headers = { 'content-type': 'application/json', 'prefer': 'respond-async', 'x-start': start }
-        const answer = await handle(new Request('http://x/users', { method: 'POST', headers, body: `{"users":${users}}` }))
+        const answer = await handle(
+          new Request('http://x/users', { method: 'POST', headers, body: `{"users":${users}}` }),
+        )
         const { code, details } = await answer.json() as { code: string, details: { pointer: string }[] }
         assert.equal(code, start === 'tomorrow' ? 'invalid_start_at' : 'start_at_out_of_range')
         assert.equal(details[0]?.pointer, '')
@@ -182,7 +201,25 @@ describe('the error of an invalid start points at its place in the body', () => 
 })
 
 describe('RFC 3339 section 5.6: an invalid start', () => {
-  const malformed = ['', 'tomorrow', '2026-12-24', '2026-12-24T18:00:00', '2026-02-30T18:00:00Z', 'P', 'PT', 'P1Y', 'P1M', 'PT1.5H', '-PT1H', 'PT1H30', 3600, null, {}, [], true]
+  const malformed = [
+    '',
+    'tomorrow',
+    '2026-12-24',
+    '2026-12-24T18:00:00',
+    '2026-02-30T18:00:00Z',
+    'P',
+    'PT',
+    'P1Y',
+    'P1M',
+    'PT1.5H',
+    '-PT1H',
+    'PT1H30',
+    3600,
+    null,
+    {},
+    [],
+    true,
+  ]
   for (const startAt of malformed) {
     test(`is rejected as malformed: ${JSON.stringify(startAt)}`, async (t) => {
       const { post, runs } = api(t)

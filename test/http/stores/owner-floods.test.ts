@@ -38,7 +38,12 @@ interface Flood {
   readonly share?: { readonly maxEntriesPerOwner: number, readonly maxBytesPerOwner: number }
 }
 
-const SMALL: Flood = { tasks: 60, keyed: 60, uploads: 150, share: { maxEntriesPerOwner: 40, maxBytesPerOwner: 400_000 } }
+const SMALL: Flood = {
+  tasks: 60,
+  keyed: 60,
+  uploads: 150,
+  share: { maxEntriesPerOwner: 40, maxBytesPerOwner: 400_000 },
+}
 const folder = mkdtempSync(join(tmpdir(), 'longhaul-flood-'))
 after(() => { rmSync(folder, { recursive: true, force: true }) })
 const url = await redisUrl()
@@ -95,17 +100,30 @@ function site({ engine, store }: Parts) {
     store, blobs, owner, uploadPath: '/uploads/{id}',
   })
   const [submit, keyed] = [endpoints.submit(report), lines.handler(endpoints)]
-  const send = (handler: Handler, user: string, path: string, headers: Record<string, string>, body?: string, method = 'POST') => (
-    inject(handler, { method, path, headers: { 'x-user': user, ...headers }, ...body !== undefined && { body } })
-  )
+  const send = (
+    handler: Handler,
+    user: string,
+    path: string,
+    headers: Record<string, string>,
+    body?: string,
+    method = 'POST',
+  ) => inject(handler, { method, path, headers: { 'x-user': user, ...headers }, ...(body !== undefined && { body }) })
   return {
     submit: async (user: string) => {
-      const response = await send(submit, user, '/reports', { 'content-type': 'application/json', 'prefer': 'respond-async' }, '{}')
+      const response = await send(
+        submit,
+        user,
+        '/reports',
+        { 'content-type': 'application/json', 'prefer': 'respond-async' },
+        '{}',
+      )
       return { status: response.status, id: (await response.json<{ taskId: string }>()).taskId }
     },
     status: (user: string, id: string) => send(endpoints.status, user, `/tasks/${id}`, {}, undefined, 'GET'),
-    keyed: (user: string, key: string) => send(keyed, user, '/lines', { 'content-type': 'application/x-ndjson', 'idempotency-key': `"${key}"` }, BAD_LINES),
-    upload: (user: string) => send(upload.create, user, '/files', { 'upload-complete': '?1', 'x-long': 'h'.repeat(8000) }, '123456789'),
+    keyed: (user: string, key: string) =>
+      send(keyed, user, '/lines', { 'content-type': 'application/x-ndjson', 'idempotency-key': `"${key}"` }, BAD_LINES),
+    upload: (user: string) =>
+      send(upload.create, user, '/files', { 'upload-complete': '?1', 'x-long': 'h'.repeat(8000) }, '123456789'),
     head: (user: string, path: string) => send(upload.resource, user, path, {}, undefined, 'HEAD'),
   }
 }
@@ -115,14 +133,20 @@ describe('A flood of one owner', () => {
     test(where, async () => {
       const { submit, status, keyed, upload, head } = site(open())
       const before = await submit('bob')
-      await eventually(async () => (await (await status('bob', before.id)).json<{ status: string }>()).status === 'completed')
+      await eventually(
+        async () => (await (await status('bob', before.id)).json<{ status: string }>()).status === 'completed',
+      )
       const mine = await submit('mallory')
-      await eventually(async () => (await (await status('mallory', mine.id)).json<{ status: string }>()).status === 'completed')
+      await eventually(
+        async () => (await (await status('mallory', mine.id)).json<{ status: string }>()).status === 'completed',
+      )
 
       for (let n = 0; n < flood.tasks; n++) {
         const { id } = await submit('mallory')
         // One after the other, so that the limit of unfinished tasks is not reached.
-        await eventually(async () => (await (await status('mallory', id)).json<{ status: string }>()).status === 'completed')
+        await eventually(
+          async () => (await (await status('mallory', id)).json<{ status: string }>()).status === 'completed',
+        )
       }
       for (let n = 0; n < flood.keyed; n++) assert.ok((await keyed('mallory', `key-${String(n)}`)).status < 500)
       const paths: string[] = []

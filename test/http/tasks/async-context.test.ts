@@ -129,10 +129,12 @@ async function site(t: TestContext, serve: Serve, url: string | undefined) {
     await tasks.close({ drainMs: 0 })
     await close()
   })
-  const call = (method: string, path: string, as: string, body?: object, prefer = 'respond-async') => fetch(base + path, {
-    method, headers: { 'content-type': 'application/json', prefer, 'x-user': as },
-    ...body && { body: JSON.stringify(body) },
-  })
+  const call = (method: string, path: string, as: string, body?: object, prefer = 'respond-async') =>
+    fetch(base + path, {
+      method,
+      headers: { 'content-type': 'application/json', prefer, 'x-user': as },
+      ...(body && { body: JSON.stringify(body) }),
+    })
   return { seen, call, aborts, ended: () => ended }
 }
 
@@ -146,7 +148,10 @@ for (const [engine, url] of Object.entries(urls)) {
         )))
         assert.deepEqual(new Set(statuses), new Set([202]))
         await eventually(() => ended() === USERS, 20_000)
-        const called = ['external.bytes', 'external.release', 'external.renew', 'onError', 'run', 'secrets', 'sender.check', 'sender.send']
+        const called = [
+          'external.bytes', 'external.release', 'external.renew', 'onError', 'run', 'secrets',
+          'sender.check', 'sender.send',
+        ]
         assert.deepEqual([...seen.keys()].sort(), called)
         for (const what of called) assert.deepEqual([...seen.get(what) ?? []], ['createTasks'], what)
       })

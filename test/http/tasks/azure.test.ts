@@ -18,11 +18,25 @@ interface Sent { readonly method: string, readonly path: string, readonly status
 /** What Azure's clients put between the poller and the wire: a request, and an error for what is no success. */
 function operationOf(call: Site['call'], sent: Sent[], origin: string): RunningOperation {
   const send = async (method: string, path: string, body?: unknown): Promise<OperationResponse> => {
-    const response = await call(method, path.startsWith(origin) ? path.slice(origin.length) : path, body === undefined ? {} : { body })
-    const told = response.status === 304 ? undefined : await response.json() as { error?: { code: string, message: string } }
+    const response = await call(
+      method,
+      path.startsWith(origin) ? path.slice(origin.length) : path,
+      body === undefined ? {} : { body },
+    )
+    const told =
+      response.status === 304 ? undefined : ((await response.json()) as { error?: { code: string; message: string } })
     sent.push({ method, path, status: response.status, body: told })
-    if (!response.ok) throw Object.assign(new Error(told?.error?.message), { name: 'RestError', code: told?.error?.code })
-    return { flatResponse: told, rawResponse: { statusCode: response.status, request: { method, url: path }, headers: Object.fromEntries(response.headers), body: told } }
+    if (!response.ok)
+      throw Object.assign(new Error(told?.error?.message), { name: 'RestError', code: told?.error?.code })
+    return {
+      flatResponse: told,
+      rawResponse: {
+        statusCode: response.status,
+        request: { method, url: path },
+        headers: Object.fromEntries(response.headers),
+        body: told,
+      },
+    }
   }
   return { sendInitialRequest: () => send('POST', '/api/work', {}), sendPollRequest: (path) => send('GET', path) }
 }
@@ -30,7 +44,9 @@ function operationOf(call: Site['call'], sent: Sent[], origin: string): RunningO
 const ORIGIN = 'https://api.example.com'
 
 const STYLES: readonly [string, AzureFormatOptions][] = [
-  ['an absolute Operation-Location', { origin: ORIGIN }], ['a path in Operation-Location', {}], ['Location alone', { via: 'location' }],
+  ['an absolute Operation-Location', { origin: ORIGIN }],
+  ['a path in Operation-Location', {}],
+  ['Location alone', { via: 'location' }],
 ]
 
 for (const binding of BINDINGS) {
@@ -40,7 +56,10 @@ for (const binding of BINDINGS) {
       const viaLocation = options.via === 'location'
       const bench = async (t: Parameters<typeof site>[0], run: Parameters<typeof defineTask>[0]['run']) => {
         const work = defineTask({ name: 'work', run })
-        const made = await site(t, binding, work, { endpoints: { format: azureFormat(options) }, submit: { respond: 'always' } })
+        const made = await site(t, binding, work, {
+          endpoints: { format: azureFormat(options) },
+          submit: { respond: 'always' },
+        })
         const sent: Sent[] = []
         return { ...made, sent, operation: operationOf(made.call, sent, ORIGIN) }
       }
@@ -79,16 +98,26 @@ for (const binding of BINDINGS) {
         const first = createHttpPoller(operation, { intervalInMs: 1 })
         const state = await first.serialize()
         gate.resolve()
-        const second = createHttpPoller<Record<string, unknown>, OperationState<Record<string, unknown>>>(operation, { intervalInMs: 1, restoreFrom: state })
+        const second = createHttpPoller<Record<string, unknown>, OperationState<Record<string, unknown>>>(operation, {
+          intervalInMs: 1,
+          restoreFrom: state,
+        })
         const outcome = await second.pollUntilDone()
         assert.deepEqual(viaLocation ? outcome : outcome['result'], { message: 'late' })
         assert.equal(sent.filter(({ method }) => method === 'POST').length, 1)
       })
 
       test('rejects with the code and the message of a failure', async (t) => {
-        const { operation } = await bench(t, () => { throw httpError('unprocessable', { message: 'There is no such thing.' }) })
+        const { operation } = await bench(t, () => {
+          throw httpError('unprocessable', { message: 'There is no such thing.' })
+        })
         const poller = createHttpPoller(operation, { intervalInMs: 1 })
-        await assert.rejects(Promise.resolve(poller.pollUntilDone()), viaLocation ? { code: 'unprocessable', message: 'There is no such thing.' } : /unprocessable\. There is no such thing\./)
+        await assert.rejects(
+          Promise.resolve(poller.pollUntilDone()),
+          viaLocation
+            ? { code: 'unprocessable', message: 'There is no such thing.' }
+            : /unprocessable\. There is no such thing\./,
+        )
         assert.equal(poller.operationState?.status, 'failed')
       })
 
@@ -107,7 +136,10 @@ for (const binding of BINDINGS) {
         const { id } = sent[0]?.body as { id: string }
         const cancelled = await call('DELETE', `/api/status/${id}`)
         assert.deepEqual([cancelled.status, (await members(cancelled))['status']], [200, 'Canceled'])
-        await assert.rejects(Promise.resolve(poller.pollUntilDone()), viaLocation ? { code: 'task_cancelled' } : /canceled/i)
+        await assert.rejects(
+          Promise.resolve(poller.pollUntilDone()),
+          viaLocation ? { code: 'task_cancelled' } : /canceled/i,
+        )
         assert.equal(poller.operationState?.status, viaLocation ? 'failed' : 'canceled')
       })
     })
@@ -118,7 +150,10 @@ describe('the format for Azure clients', () => {
   test('SPEC 4.6.3: has the same content in the 202 as in a GET of its Content-Location, queued and running', async (t) => {
     for (const via of ['operation-location', 'location'] as const) {
       const work = defineTask({ name: 'work', run: () => 1 })
-      const { start, call } = await site(t, 'fetch', work, { worker: false, endpoints: { format: azureFormat({ via }) } })
+      const { start, call } = await site(t, 'fetch', work, {
+        worker: false,
+        endpoints: { format: azureFormat({ via }) },
+      })
       const response = await start()
       assert.equal(response.headers.has('operation-location'), via === 'operation-location')
       const body = await members(response)
@@ -134,10 +169,17 @@ describe('the format for Azure clients', () => {
     const steps = [[1, 3, 33], [-1, 3, 0], [5, 3, 100], [1, undefined, undefined], [1, 0, undefined]] as const
     for (const [done, total, percent] of steps) {
       const gate = deferred()
-      const work = defineTask({ name: 'work', run: async (_, { progress }) => { progress(done, total, 'so far'); await gate.promise } })
+      const work = defineTask({
+        name: 'work',
+        run: async (_, { progress }) => {
+          progress(done, total, 'so far')
+          await gate.promise
+        },
+      })
       const { start, call } = await site(t, 'fetch', work, { endpoints: { format: azureFormat() } })
       const path = (await start()).headers.get('location') ?? ''
-      const now = async () => await (await call('GET', path)).json() as { status: string, percentComplete?: number, message?: string }
+      const now = async () =>
+        (await (await call('GET', path)).json()) as { status: string; percentComplete?: number; message?: string }
       await eventually(async () => (await now()).message === 'so far')
       assert.equal((await now()).percentComplete, percent)
       gate.resolve()
@@ -163,10 +205,23 @@ describe('the format for Azure clients', () => {
   test('is described in the OpenAPI document', () => {
     const tasks = createTasks({ ...memory(), definitions: [defineTask({ name: 'work', run: () => 1 })] })
     const describes = (options: AzureFormatOptions) => {
-      const { submit, status } = taskEndpoints(tasks, { statusPath: '/operations/{id}', owner: 'anyone', format: azureFormat(options) })
-      const document = openapi(router({ 'POST /work': submit(tasks.definition('work') ?? assert.fail()), 'GET /operations/{id}': status }), { info: { title: 't', version: '1' } })
-      const paths = document['paths'] as Record<string, Record<string, { responses: Record<string, { headers: object }> }>>
-      return [Object.keys(paths['/work']?.['post']?.responses['202']?.headers ?? {}), Object.keys(paths['/operations/{id}']?.['get']?.responses ?? {})]
+      const { submit, status } = taskEndpoints(tasks, {
+        statusPath: '/operations/{id}',
+        owner: 'anyone',
+        format: azureFormat(options),
+      })
+      const document = openapi(
+        router({ 'POST /work': submit(tasks.definition('work') ?? assert.fail()), 'GET /operations/{id}': status }),
+        { info: { title: 't', version: '1' } },
+      )
+      const paths = document['paths'] as Record<
+        string,
+        Record<string, { responses: Record<string, { headers: object }> }>
+      >
+      return [
+        Object.keys(paths['/work']?.['post']?.responses['202']?.headers ?? {}),
+        Object.keys(paths['/operations/{id}']?.['get']?.responses ?? {}),
+      ]
     }
     const [fields, statuses] = describes({})
     assert.ok(fields?.includes('Operation-Location'))
@@ -178,7 +233,10 @@ describe('the format for Azure clients', () => {
   })
 
   test('rejects an invalid origin', () => {
-    for (const origin of ['api.example.com', 'https://api.example.com/', 'https://a.example/base', 'ftp://a.example', 'https://u:p@a.example', 'nonsense']) {
+    for (const origin of [
+      'api.example.com', 'https://api.example.com/', 'https://a.example/base', 'ftp://a.example',
+      'https://u:p@a.example', 'nonsense',
+    ]) {
       assert.throws(() => azureFormat({ origin }), /origin must be like/, origin)
     }
     for (const origin of ['https://api.example.com', 'http://127.0.0.1:3000']) assert.ok(azureFormat({ origin }))

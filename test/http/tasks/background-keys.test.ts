@@ -22,7 +22,9 @@ const KINDS = ['bulk', 'ndjson'] as const
 type Kind = typeof KINDS[number]
 const TYPES = { bulk: 'application/json', ndjson: 'application/x-ndjson' }
 const databases = [
-  { name: 'memory', url: undefined }, { name: 'Redis', url: await redisUrl() }, { name: 'PostgreSQL', url: await postgresUrl() },
+  { name: 'memory', url: undefined },
+  { name: 'Redis', url: await redisUrl() },
+  { name: 'PostgreSQL', url: await postgresUrl() },
 ]
 
 interface Told { readonly status: number, readonly taskId?: string, readonly code?: string, readonly replayed: boolean }
@@ -51,7 +53,9 @@ async function setUp(t: TestContext, url: string | undefined) {
     const ndjson = ndjsonUpload({ write, background: { name: 'ndjson', ...background } })
     const tasks = createTasks({ ...parts, engine, definitions: [bulk.task, ndjson.task], onError: () => undefined })
     const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-    const server = createServer(toNode(router({ 'POST /bulk': bulk.handler(endpoints), 'POST /ndjson': ndjson.handler(endpoints) })))
+    const server = createServer(
+      toNode(router({ 'POST /bulk': bulk.handler(endpoints), 'POST /ndjson': ndjson.handler(endpoints) })),
+    )
     const listening = await listen(server)
     t.after(async () => {
       gate.resolve()
@@ -65,15 +69,26 @@ async function setUp(t: TestContext, url: string | undefined) {
   t.after(() => { rmSync(folder, { recursive: true, force: true }) })
   const [first] = all as [Awaited<ReturnType<typeof open>>]
   let turn = 0
-  const send = async (kind: Kind, body: ReadableStream | Uint8Array | string, headers: Record<string, string> = {}): Promise<Told> => {
+  const send = async (
+    kind: Kind,
+    body: ReadableStream | Uint8Array | string,
+    headers: Record<string, string> = {},
+  ): Promise<Told> => {
     const site = all[turn++ % all.length] ?? first
     const response = await fetch(`${site.url}/${kind}`, {
-      method: 'POST', body, duplex: 'half',
+      method: 'POST',
+      body,
+      duplex: 'half',
       headers: { 'content-type': TYPES[kind], 'prefer': 'respond-async', 'idempotency-key': '"one"', ...headers },
     })
     const text = await response.text()
     const { taskId, code } = (text === '' ? {} : JSON.parse(text)) as Told
-    return { status: response.status, replayed: response.headers.has('idempotent-replayed'), ...taskId !== undefined && { taskId }, ...code !== undefined && { code } }
+    return {
+      status: response.status,
+      replayed: response.headers.has('idempotent-replayed'),
+      ...(taskId !== undefined && { taskId }),
+      ...(code !== undefined && { code }),
+    }
   }
   return { first, send, written, go: () => { gate.resolve() } }
 }
@@ -95,7 +110,8 @@ function slowly(text: string): ReadableStream {
   })
 }
 
-const times = <T>(count: number, ask: (n: number) => Promise<T>): Promise<T[]> => Promise.all(Array.from({ length: count }, (_, n) => ask(n)))
+const times = <T>(count: number, ask: (n: number) => Promise<T>): Promise<T[]> =>
+  Promise.all(Array.from({ length: count }, (_, n) => ask(n)))
 
 for (const { name, url } of databases) {
   for (const kind of KINDS) {
@@ -128,17 +144,28 @@ for (const { name, url } of databases) {
         const accepted = told.flatMap(({ status }, n) => (status === 202 ? [n % 3] : []))
         assert.equal(accepted.length, 5)
         assert.equal(new Set(accepted).size, 1)
-        assert.deepEqual(told.filter(({ status }) => status !== 202).map(({ status, code }) => `${String(status)} ${String(code)}`), Array(10).fill('422 idempotency_key_reused'))
+        assert.deepEqual(
+          told.filter(({ status }) => status !== 202).map(({ status, code }) => `${String(status)} ${String(code)}`),
+          Array(10).fill('422 idempotency_key_reused'),
+        )
       })
 
       test('leaves its key free if its body breaks off', async (t) => {
         const { send, first } = await setUp(t, url)
         const socket = createConnection(first.port, '127.0.0.1')
         const body = bodyOf(kind, 'a')
-        socket.write([
-          `POST /${kind} HTTP/1.1`, 'Host: a', `Content-Type: ${TYPES[kind]}`, 'Prefer: respond-async', 'Idempotency-Key: "one"',
-          `Content-Length: ${String(body.length)}`, '', body.slice(0, 20),
-        ].join('\r\n'))
+        socket.write(
+          [
+            `POST /${kind} HTTP/1.1`,
+            'Host: a',
+            `Content-Type: ${TYPES[kind]}`,
+            'Prefer: respond-async',
+            'Idempotency-Key: "one"',
+            `Content-Length: ${String(body.length)}`,
+            '',
+            body.slice(0, 20),
+          ].join('\r\n'),
+        )
         await new Promise<void>((resolve) => { socket.on('connect', () => { setTimeout(resolve, 50) }) })
         socket.destroy()
         const { status, replayed } = await send(kind, body)
@@ -149,13 +176,19 @@ for (const { name, url } of databases) {
         const { send, written, first, go } = await setUp(t, url)
         go()
         const told = await times(20, (n) => send(kind, bodyOf(kind, 'a'), n % 2 === 0 ? {} : { prefer: 'wait=5' }))
-        for (const { status, code } of told) assert.ok(status < 300 || status === 422 || status === 409, `${String(status)} ${String(code)}`)
-        for (const taskId of new Set(told.flatMap((each) => each.taskId ?? []))) await first.tasks.wait(taskId, { timeoutMs: 30_000 })
+        for (const { status, code } of told)
+          assert.ok(status < 300 || status === 422 || status === 409, `${String(status)} ${String(code)}`)
+        for (const taskId of new Set(told.flatMap((each) => each.taskId ?? [])))
+          await first.tasks.wait(taskId, { timeoutMs: 30_000 })
         assert.deepEqual(written, ['a', 'a', 'a'])
       })
 
       /** The task of a request for the background that is created after a synchronous request has claimed its key. */
-      const lateTask = async ({ send, first, go }: Pick<Awaited<ReturnType<typeof setUp>>, 'send' | 'first' | 'go'>): Promise<string> => {
+      const lateTask = async ({
+        send,
+        first,
+        go,
+      }: Pick<Awaited<ReturnType<typeof setUp>>, 'send' | 'first' | 'go'>): Promise<string> => {
         const gate = deferred()
         let isCreating = false
         first.beforeCreate(() => {
@@ -163,7 +196,9 @@ for (const { name, url } of databases) {
           return gate.promise
         })
         const late = fetch(`${first.url}/${kind}`, {
-          method: 'POST', body: bodyOf(kind, 'a'), headers: { 'content-type': TYPES[kind], 'prefer': 'respond-async', 'idempotency-key': '"one"' },
+          method: 'POST',
+          body: bodyOf(kind, 'a'),
+          headers: { 'content-type': TYPES[kind], 'prefer': 'respond-async', 'idempotency-key': '"one"' },
         })
         await eventually(() => isCreating, 10_000, 'the task is being created')
         const direct = send(kind, bodyOf(kind, 'a'), { prefer: '' })
@@ -172,7 +207,7 @@ for (const { name, url } of databases) {
         gate.resolve()
         const response = await late
         assert.equal(response.status, 202)
-        return (await response.json() as { taskId: string }).taskId
+        return ((await response.json()) as { taskId: string }).taskId
       }
 
       test('writes nothing if a synchronous request has claimed its key before', async (t) => {

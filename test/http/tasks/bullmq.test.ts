@@ -34,23 +34,39 @@ for (const major of MAJORS) {
       const errors: unknown[] = []
       const work = bullmqTask({ name: 'work', queue, events, ...options })
       const tasks = createTasks({
-        ...memory(), definitions: [work], progressIntervalMs: 0, concurrency: 100, onError: (error) => { errors.push(error) },
+        ...memory(),
+        definitions: [work],
+        progressIntervalMs: 0,
+        concurrency: 100,
+        onError: (error) => {
+          errors.push(error)
+        },
       })
       t.after(() => tasks.close({ drainMs: 0 }))
       const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-      const handle = toFetch(router({
-        'POST /work': endpoints.submit(work), 'GET|DELETE /tasks/{id}': endpoints.status, 'POST /tasks/{id}/retry': endpoints.retry,
-      }))
-      const ask = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) => handle(new Request(`http://localhost${path}`, {
-        method, headers: { 'content-type': 'application/json', ...headers }, ...body !== undefined && { body: JSON.stringify(body) },
-      }))
+      const handle = toFetch(
+        router({
+          'POST /work': endpoints.submit(work),
+          'GET|DELETE /tasks/{id}': endpoints.status,
+          'POST /tasks/{id}/retry': endpoints.retry,
+        }),
+      )
+      const ask = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
+        handle(
+          new Request(`http://localhost${path}`, {
+            method,
+            headers: { 'content-type': 'application/json', ...headers },
+            ...(body !== undefined && { body: JSON.stringify(body) }),
+          }),
+        )
       const submit = async (data: unknown) => {
         const response = await ask('POST', '/work', data, { prefer: 'respond-async' })
         assert.equal(response.status, 202)
         const path = response.headers.get('location') ?? ''
         return { path, id: path.split('/').at(-1) ?? '' }
       }
-      const read = async (path: string, headers?: Record<string, string>) => await (await ask('GET', path, undefined, headers)).json() as Status
+      const read = async (path: string, headers?: Record<string, string>) =>
+        (await (await ask('GET', path, undefined, headers)).json()) as Status
       const ended = (path: string) => read(path, { prefer: 'wait=30' })
       return { tasks, work, errors, handle, ask, submit, read, ended }
     }
@@ -73,7 +89,14 @@ for (const major of MAJORS) {
       const { handle } = open(t, { jobOptions: { delay: 3_600_000 } })
       const leaving = new AbortController()
       const body = JSON.stringify({ by: 'a client that leaves' })
-      const asked = handle(new Request('http://localhost/work', { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: leaving.signal })).catch(() => undefined)
+      const asked = handle(
+        new Request('http://localhost/work', {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body,
+          signal: leaving.signal,
+        }),
+      ).catch(() => undefined)
       const mine = async () => (await queue.getDelayed()).find((job) => JSON.stringify(job.data) === body)
       await eventually(async () => await mine() !== undefined, 30_000)
       leaving.abort()
@@ -89,7 +112,9 @@ for (const major of MAJORS) {
 
     test('the job gets the name, the data and the options that the definition gives it', async (t) => {
       const { submit, ended } = open(t, {
-        jobName: 'double', data: (input, { taskId, owner }) => ({ say: { input, isTask: taskId !== undefined, owner: owner ?? null } }), jobOptions: { attempts: 4 },
+        jobName: 'double',
+        data: (input, { taskId, owner }) => ({ say: { input, isTask: taskId !== undefined, owner: owner ?? null } }),
+        jobOptions: { attempts: 4 },
       })
       const { path, id } = await submit({ n: 1 })
       assert.deepEqual((await ended(path)).result, { input: { n: 1 }, isTask: true, owner: null })
@@ -157,7 +182,12 @@ for (const major of MAJORS) {
       const { submit, ended } = open(t)
       const of = async (progress: unknown) => (await ended((await submit({ progress: [progress] })).path)).progress
       assert.deepEqual(await of(42), { done: 42, total: 100 })
-      assert.deepEqual(await of({ done: 3, total: 7, message: 'March', unit: 'months' }), { done: 3, total: 7, message: 'March', unit: 'months' })
+      assert.deepEqual(await of({ done: 3, total: 7, message: 'March', unit: 'months' }), {
+        done: 3,
+        total: 7,
+        message: 'March',
+        unit: 'months',
+      })
       assert.equal(await of({ step: 'reading' }), undefined)
     })
 
@@ -237,14 +267,21 @@ for (const major of MAJORS) {
     test('a job whose events are lost is found by the next check', async (t) => {
       const deaf = queueForFile(major, url)
       await deaf.events.close()
-      const { submit, ended } = open(t, { events: Object.assign(Object.create(deaf.events), { name: queue.name }) as never })
+      const { submit, ended } = open(t, {
+        events: Object.assign(Object.create(deaf.events), { name: queue.name }) as never,
+      })
       assert.equal((await ended((await submit({ say: 1 })).path)).status, 'completed')
     })
 
     test('a hundred tasks share the listeners of one QueueEvents', async (t) => {
       const { tasks, work } = open(t)
-      const ends = await Promise.all(Array.from({ length: 100 }, async (_, say) => (await tasks.submit(work, { say })).wait({ timeoutMs: 60_000 })))
-      assert.deepEqual(ends.map((end) => end?.status === 'completed' && end.result), Array.from({ length: 100 }, (_, n) => n))
+      const ends = await Promise.all(
+        Array.from({ length: 100 }, async (_, say) => (await tasks.submit(work, { say })).wait({ timeoutMs: 60_000 })),
+      )
+      assert.deepEqual(
+        ends.map((end) => end?.status === 'completed' && end.result),
+        Array.from({ length: 100 }, (_, n) => n),
+      )
       assert.equal(events.listenerCount('completed'), 1)
     })
 

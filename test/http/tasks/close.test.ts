@@ -10,12 +10,18 @@ import { BINDINGS, members, site } from '../kit/tasks.js'
 import { deferred, eventually, within } from '../../kit/wait.js'
 
 async function refused(response: Response): Promise<void> {
-  assert.deepEqual([response.status, response.headers.get('retry-after'), (await members(response))['code']], [503, '5', 'shutting_down'])
+  assert.deepEqual(
+    [response.status, response.headers.get('retry-after'), (await members(response))['code']],
+    [503, '5', 'shutting_down'],
+  )
 }
 
 /** Stopped while it ran: nobody is asked to send again what may have been done. */
 async function stopped(response: Response): Promise<void> {
-  assert.deepEqual([response.status, response.headers.get('retry-after'), (await members(response))['code']], [503, null, 'shutting_down'])
+  assert.deepEqual(
+    [response.status, response.headers.get('retry-after'), (await members(response))['code']],
+    [503, null, 'shutting_down'],
+  )
 }
 
 /** Runs until its gate is opened, and tells of its signal. */
@@ -23,7 +29,15 @@ function gated() {
   const gate = deferred()
   const signals: AbortSignal[] = []
   const order: string[] = []
-  const work = defineTask({ name: 'gated', run: async (_, { signal }) => { signals.push(signal); await gate.promise; order.push('run'); return { message: 'done' } } })
+  const work = defineTask({
+    name: 'gated',
+    run: async (_, { signal }) => {
+      signals.push(signal)
+      await gate.promise
+      order.push('run')
+      return { message: 'done' }
+    },
+  })
   return { gate, signals, order, work }
 }
 
@@ -108,7 +122,10 @@ for (const binding of BINDINGS) {
       const again = await handle(new Request('http://x/api/work', {
         method: 'POST', body: '{}', headers: { 'content-type': 'application/json', 'idempotency-key': 'mine' },
       }))
-      assert.deepEqual([again.status, again.headers.get('idempotent-replayed'), (await members(again))['code']], [500, 'true', 'task_interrupted'])
+      assert.deepEqual(
+        [again.status, again.headers.get('idempotent-replayed'), (await members(again))['code']],
+        [500, 'true', 'task_interrupted'],
+      )
       assert.equal(signals.length, 1)
     })
   })

@@ -11,15 +11,25 @@ import { deferred, eventually, keepAlive, within } from '../../kit/wait.js'
 
 type Options = Partial<TasksOptions> & { readonly syncTimeoutMs?: number, readonly parts?: ReturnType<typeof memory> }
 
-function api(t: TestContext, work: AnyTaskDefinition, { syncTimeoutMs = 5000, parts = memory(), ...options }: Options = {}) {
+function api(
+  t: TestContext,
+  work: AnyTaskDefinition,
+  { syncTimeoutMs = 5000, parts = memory(), ...options }: Options = {},
+) {
   const tasks = createTasks({ ...parts, definitions: [work], onError: () => undefined, ...options })
   const owner = ({ headers }: { headers: Readonly<Record<string, unknown>> }) => headers['x-user'] as string | undefined
   const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, anonymous: true, syncTimeoutMs })
   const handle = toFetch(submit(work), { onError: () => undefined })
   t.after(() => tasks.close({ drainMs: 0 }))
-  const send = (headers: Record<string, string> = {}, signal?: AbortSignal) => handle(new Request('http://x/work', {
-    method: 'POST', body: '{}', headers: { 'content-type': 'application/json', ...headers }, ...signal && { signal },
-  }))
+  const send = (headers: Record<string, string> = {}, signal?: AbortSignal) =>
+    handle(
+      new Request('http://x/work', {
+        method: 'POST',
+        body: '{}',
+        headers: { 'content-type': 'application/json', ...headers },
+        ...(signal && { signal }),
+      }),
+    )
   return { tasks, send, store: parts.store }
 }
 
@@ -72,7 +82,10 @@ describe('the concurrency of tasks', () => {
     const late = await waiting
     assert.deepEqual([late.status, late.headers.get('retry-after'), await codeOf(late)], [503, '1', 'sync_timeout'])
     const stopped = await first
-    assert.deepEqual([stopped.status, stopped.headers.get('retry-after'), await codeOf(stopped)], [503, null, 'sync_timeout'])
+    assert.deepEqual(
+      [stopped.status, stopped.headers.get('retry-after'), await codeOf(stopped)],
+      [503, null, 'sync_timeout'],
+    )
     assert.equal(seen.begun, 1)
     gate.resolve()
   })
@@ -114,7 +127,10 @@ describe('a process with worker: false', () => {
     gate.resolve()
     const { send, store } = api(t, work, { worker: false, syncTimeoutMs: 100 })
     const late = await send()
-    assert.deepEqual([late.status, late.headers.get('retry-after'), await codeOf(late), seen.begun], [503, '1', 'sync_timeout', 0])
+    assert.deepEqual(
+      [late.status, late.headers.get('retry-after'), await codeOf(late), seen.begun],
+      [503, '1', 'sync_timeout', 0],
+    )
     await eventually(() => store.usage().entries === 0)
   })
 
@@ -139,7 +155,10 @@ describe('limits that the engine counts', () => {
     }
     const other = send({ 'x-user': 'bob' })
     gate.resolve()
-    assert.deepEqual([(await first).status, (await other).status, (await send({ 'x-user': 'ann' })).status], [200, 200, 200])
+    assert.deepEqual(
+      [(await first).status, (await other).status, (await send({ 'x-user': 'ann' })).status],
+      [200, 200, 200],
+    )
     await eventually(() => store.usage().entries === 0, 5000)
   })
 
@@ -162,5 +181,8 @@ describe('limits that the engine counts', () => {
 })
 
 test('createTasks rejects any other value of direct', () => {
-  assert.throws(() => createTasks({ ...memory(), definitions: [], direct: 'there' as 'request' }), { name: 'TypeError', message: /request.*task/ })
+  assert.throws(() => createTasks({ ...memory(), definitions: [], direct: 'there' as 'request' }), {
+    name: 'TypeError',
+    message: /request.*task/,
+  })
 })

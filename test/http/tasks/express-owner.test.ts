@@ -30,17 +30,56 @@ function session(req: Request, _res: Response, next: NextFunction): void {
   next()
 }
 
-async function site(t: TestContext, owner: OwnerOption<Context>, options: NodeOptions<Context> = {}, policies: Parameters<typeof toMiddleware>[0][] = []) {
-  const secret = defineTask({ name: 'secret', maxPerOwner: 2, run: (input: { of: string }) => ({ message: 'done', of: input.of }) })
-  const idle = defineTask({ name: 'idle', maxPerOwner: 1, run: (_, { signal }) => new Promise((resolve) => { signal.addEventListener('abort', resolve) }) })
+async function site(
+  t: TestContext,
+  owner: OwnerOption<Context>,
+  options: NodeOptions<Context> = {},
+  policies: Parameters<typeof toMiddleware>[0][] = [],
+) {
+  const secret = defineTask({
+    name: 'secret',
+    maxPerOwner: 2,
+    run: (input: { of: string }) => ({ message: 'done', of: input.of }),
+  })
+  const idle = defineTask({
+    name: 'idle',
+    maxPerOwner: 1,
+    run: (_, { signal }) =>
+      new Promise((resolve) => {
+        signal.addEventListener('abort', resolve)
+      }),
+  })
   const engine = memory()
   const tasks = createTasks({ ...engine, definitions: [secret, idle] })
   const { submit, status } = taskEndpoints<Context>(tasks, { statusPath: '/tasks/{id}', owner })
   const heard: unknown[] = []
   const app = express()
-  app.use(session, ...policies.map((policy) => toMiddleware(policy, { onError: (error) => { heard.push(error) } })))
-  app.use('/api', toNode(router<Context>({ 'POST /secret': submit(secret), 'POST /idle': submit(idle), 'GET|HEAD|DELETE /tasks/{id}': status }),
-    { onError: (error) => { heard.push(error) }, ...options }))
+  app.use(
+    session,
+    ...policies.map((policy) =>
+      toMiddleware(policy, {
+        onError: (error) => {
+          heard.push(error)
+        },
+      }),
+    ),
+  )
+  app.use(
+    '/api',
+    toNode(
+      router<Context>({
+        'POST /secret': submit(secret),
+        'POST /idle': submit(idle),
+        'GET|HEAD|DELETE /tasks/{id}': status,
+      }),
+      {
+        onError: (error) => {
+          heard.push(error)
+        },
+        ...options,
+      },
+    ),
+  )
   const { port, close } = await listen(createServer(app))
   t.after(async () => {
     await close()
@@ -48,10 +87,13 @@ async function site(t: TestContext, owner: OwnerOption<Context>, options: NodeOp
   })
   const as = (name: string | undefined) => (name === undefined ? {} : { 'x-session': name })
   return {
-    tasks, heard,
-    post: (path: string, name: string | undefined, body: unknown, headers: Record<string, string> = {}) => ask(port, 'POST', `/api${path}`, {
-      body: JSON.stringify(body), headers: { ...JSON_TYPE, ...as(name), ...headers },
-    }),
+    tasks,
+    heard,
+    post: (path: string, name: string | undefined, body: unknown, headers: Record<string, string> = {}) =>
+      ask(port, 'POST', `/api${path}`, {
+        body: JSON.stringify(body),
+        headers: { ...JSON_TYPE, ...as(name), ...headers },
+      }),
     call: (method: string, path: string, name: string | undefined) => ask(port, method, path, { headers: as(name) }),
   }
 }
@@ -64,14 +106,22 @@ const toPrincipal = authenticate({
     return user && { subject: String(user.id) }
   })],
 })
-const WAYS: readonly (readonly [string, Parameters<typeof site>[1], ...(readonly [NodeOptions<Context>?, Parameters<typeof toMiddleware>[0][]?])])[] = [
+const WAYS: readonly (readonly [
+  string,
+  Parameters<typeof site>[1],
+  ...(readonly [NodeOptions<Context>?, Parameters<typeof toMiddleware>[0][]?]),
+])[] = [
   ['a function of req.user', byUser],
-  ['principal, mapped by the context of the binding', 'principal', {
-    context: (req) => {
-      const { user } = req as unknown as Context
-      return (user ? { user, principal: { subject: String(user.id) } } : {}) as Context
+  [
+    'principal, mapped by the context of the binding',
+    'principal',
+    {
+      context: (req) => {
+        const { user } = req as unknown as Context
+        return (user ? { user, principal: { subject: String(user.id) } } : {}) as Context
+      },
     },
-  }],
+  ],
   ['principal, mapped by hostUser in a middleware', 'principal', {}, [toPrincipal]],
 ]
 
@@ -81,7 +131,10 @@ for (const [name, owner, options, policies] of WAYS) {
       test(`gives another user with the same Idempotency-Key neither the task nor its result: ${prefer}`, async (t) => {
         const { post } = await site(t, owner, options, policies)
         const headers = { 'idempotency-key': 'k', prefer }
-        const [ann, bob] = [await post('/secret', 'ann', { of: 'x' }, headers), await post('/secret', 'bob', { of: 'x' }, headers)]
+        const [ann, bob] = [
+          await post('/secret', 'ann', { of: 'x' }, headers),
+          await post('/secret', 'bob', { of: 'x' }, headers),
+        ]
         assert.ok(ann.status === 200 || ann.status === 202, ann.body)
         assert.equal(bob.status, ann.status)
         assert.equal(bob.headers['idempotent-replayed'], undefined)
@@ -95,7 +148,9 @@ for (const [name, owner, options, policies] of WAYS) {
 
     test('responds to status, events and cancel of another user as if there were no such task', async (t) => {
       const { tasks, post, call } = await site(t, owner, options, policies)
-      const { taskId } = JSON.parse((await post('/idle', 'ann', {}, { prefer: 'respond-async' })).body) as { taskId: string }
+      const { taskId } = JSON.parse((await post('/idle', 'ann', {}, { prefer: 'respond-async' })).body) as {
+        taskId: string
+      }
       assert.equal((await coreOf(tasks).read(taskId))?.owner, '1')
       const path = `/api/tasks/${taskId}`
       for (const method of ['GET', 'HEAD', 'DELETE']) {
@@ -108,7 +163,8 @@ for (const [name, owner, options, policies] of WAYS) {
 
     test('counts maxPerOwner for each user', async (t) => {
       const { post } = await site(t, owner, options, policies)
-      const start = async (user: string | undefined) => (await post('/idle', user, {}, { prefer: 'respond-async' })).status
+      const start = async (user: string | undefined) =>
+        (await post('/idle', user, {}, { prefer: 'respond-async' })).status
       assert.deepEqual([await start('ann'), await start('ann'), await start('bob')], [202, 429, 202])
       assert.equal(await start(undefined), 401)
     })
@@ -133,7 +189,15 @@ describe('a req.user without a principal gets a 500, is never anonymous, and onE
   })
 
   for (const [policy, make] of [
-    ['rateLimit', () => rateLimit({ store: memory().store, policies: [{ name: 'few', limit: 1, windowSeconds: 60 }], onStoreError: 'deny' })],
+    [
+      'rateLimit',
+      () =>
+        rateLimit({
+          store: memory().store,
+          policies: [{ name: 'few', limit: 1, windowSeconds: 60 }],
+          onStoreError: 'deny',
+        }),
+    ],
     ['authorize', () => authorize({ allow: () => true, reason: 'none' })],
   ] as const) {
     test(policy, async (t) => {
@@ -153,10 +217,15 @@ describe('a req.user without a principal gets a 500, is never anonymous, and onE
   })
 
   test('rateLimit counts each user behind hostUser, whatever the address', async (t) => {
-    const limit = rateLimit({ store: memory().store, policies: [{ name: 'few', limit: 1, windowSeconds: 60 }], onStoreError: 'deny' })
+    const limit = rateLimit({
+      store: memory().store,
+      policies: [{ name: 'few', limit: 1, windowSeconds: 60 }],
+      onStoreError: 'deny',
+    })
     const { call } = await site(t, byUser, {}, [toPrincipal, limit])
     const statuses = []
-    for (const name of ['ann', 'ann', 'bob', undefined, undefined]) statuses.push((await call('GET', '/api/tasks/x', name)).status)
+    for (const name of ['ann', 'ann', 'bob', undefined, undefined])
+      statuses.push((await call('GET', '/api/tasks/x', name)).status)
     assert.deepEqual(statuses, [404, 429, 404, 401, 429])
   })
 })

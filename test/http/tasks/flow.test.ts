@@ -14,7 +14,15 @@ const gated = (result: unknown = { message: 'done' }) => {
   const gate = deferred()
   const runs: number[] = []
   const signals: AbortSignal[] = []
-  const work = defineTask({ name: 'gated', run: async (_, { attempt, signal }) => { runs.push(attempt); signals.push(signal); await gate.promise; return result } })
+  const work = defineTask({
+    name: 'gated',
+    run: async (_, { attempt, signal }) => {
+      runs.push(attempt)
+      signals.push(signal)
+      await gate.promise
+      return result
+    },
+  })
   return { gate, runs, signals, work }
 }
 
@@ -63,7 +71,10 @@ for (const binding of BINDINGS) {
 
     test('SPEC 4.6.5: finish first without the preference, and nothing is written', async (t) => {
       const { call, spy } = await site(t, binding, quick)
-      for (const prefer of [undefined, 'wait=5', 'respond-asynchronously', 'respond-async=1', 'return=minimal', '"respond-async"']) {
+      for (const prefer of [
+        undefined, 'wait=5', 'respond-asynchronously', 'respond-async=1', 'return=minimal',
+        '"respond-async"',
+      ]) {
         const response = await call('POST', '/api/work', { body: {}, headers: prefer === undefined ? {} : { prefer } })
         assert.equal(response.status, 200, prefer)
         assert.deepEqual(await members(response), { message: 'done', n: 1 })
@@ -76,7 +87,10 @@ for (const binding of BINDINGS) {
 
     test('read the preference as RFC 7240 says', async (t) => {
       const { start } = await site(t, binding, quick)
-      for (const prefer of ['Respond-Async', 'foo="a, b", respond-async; x=1', 'wait=0, respond-async', 'respond-async, respond-async=no']) {
+      for (const prefer of [
+        'Respond-Async', 'foo="a, b", respond-async; x=1', 'wait=0, respond-async',
+        'respond-async, respond-async=no',
+      ]) {
         assert.equal((await start({}, { prefer })).status, 202, prefer)
       }
     })
@@ -125,22 +139,29 @@ for (const binding of BINDINGS) {
       const [get, head] = [await call('GET', path), await call('HEAD', path, { headers: { prefer: 'wait=30' } })]
       assert.equal(head.status, 200)
       assert.equal(await head.text(), '')
-      for (const name of ['etag', 'content-type', 'vary', 'cache-control', 'sunset', 'retry-after']) assert.equal(head.headers.get(name), get.headers.get(name), name)
+      for (const name of ['etag', 'content-type', 'vary', 'cache-control', 'sunset', 'retry-after'])
+        assert.equal(head.headers.get(name), get.headers.get(name), name)
       assert.equal((await call('HEAD', '/api/status/unknown')).status, 404)
       assert.equal((await call('PUT', path)).status, 405)
     })
 
     test('SPEC 4.7: have jobId and statusUrl in the 202 of the job format, and id and state in the status', async (t) => {
-      const { call, start, tasks } = await site(t, binding, quick, { endpoints: { format: jobFormat } , concurrency: 1 })
+      const { call, start, tasks } = await site(t, binding, quick, { endpoints: { format: jobFormat }, concurrency: 1 })
       const response = await start()
       const body = await members(response)
       assert.equal(body['statusUrl'], response.headers.get('location'))
       assert.deepEqual([body['state'], body['id']], ['queued', body['jobId']])
       await ended(tasks, String(body['jobId']))
       const status = await members(await call('GET', String(body['statusUrl'])))
-      assert.deepEqual([status['id'], status['state'], status['result']], [body['jobId'], 'completed', { message: 'done', n: 1 }])
+      assert.deepEqual(
+        [status['id'], status['state'], status['result']],
+        [body['jobId'], 'completed', { message: 'done', n: 1 }],
+      )
       const missing = await call('GET', '/api/status/nothing')
-      assert.deepEqual([missing.status, await members(missing)], [404, { error: 'No such job.', code: 'job_not_found' }])
+      assert.deepEqual(
+        [missing.status, await members(missing)],
+        [404, { error: 'No such job.', code: 'job_not_found' }],
+      )
     })
 
     test('SPEC 4.6.poll: get a 404 with the same bytes for unknown, expired, foreign and malformed ids', async (t) => {
@@ -151,8 +172,18 @@ for (const binding of BINDINGS) {
       await ended(tasks, String(taskId))
       await tasks.delete(String(taskId))
       const anonymous = (await start()).headers.get('location') ?? ''
-      const paths = [foreign, anonymous, deleted.headers.get('location') ?? '', '/api/status/AAAAAAAAAAAAAAAAAAAAAA', '/api/status/x', `/api/status/${'x'.repeat(500)}`,
-        '/api/status/a%20b', '/api/status/%22', '/api/status/task:x', '/api/status/__proto__']
+      const paths = [
+        foreign,
+        anonymous,
+        deleted.headers.get('location') ?? '',
+        '/api/status/AAAAAAAAAAAAAAAAAAAAAA',
+        '/api/status/x',
+        `/api/status/${'x'.repeat(500)}`,
+        '/api/status/a%20b',
+        '/api/status/%22',
+        '/api/status/task:x',
+        '/api/status/__proto__',
+      ]
       const answers = new Set<string>()
       for (const path of paths) {
         for (const method of ['GET', 'DELETE']) {
@@ -180,7 +211,16 @@ for (const binding of BINDINGS) {
         [new Error('secret at /etc'), { code: 'task_failed', message: 'The task failed.' }],
         [new HttpError(422, 'no_role', { message: 'No such role.' }), { code: 'no_role', message: 'No such role.' }],
       ] as const) {
-        const { call, start, tasks } = await site(t, binding, defineTask({ name: 'broken', run: () => { throw thrown } }))
+        const { call, start, tasks } = await site(
+          t,
+          binding,
+          defineTask({
+            name: 'broken',
+            run: () => {
+              throw thrown
+            },
+          }),
+        )
         const { taskId } = await members(await start())
         await ended(tasks, String(taskId))
         const response = await call('GET', `/api/status/${String(taskId)}`)
@@ -194,12 +234,26 @@ for (const binding of BINDINGS) {
 
     test('SPEC 7.500: fail synchronously with the status of the HttpError, or with a masked 500', async (t) => {
       let thrown: unknown
-      const { call, noise } = await site(t, binding, defineTask({ name: 'broken', run: () => { throw thrown } }), { maxResultBytes: 100 })
+      const { call, noise } = await site(
+        t,
+        binding,
+        defineTask({
+          name: 'broken',
+          run: () => {
+            throw thrown
+          },
+        }),
+        { maxResultBytes: 100 },
+      )
       for (const [error, status, body] of [
         [new Error('secret'), 500, { error: 'Something went wrong.', code: 'internal_error' }],
         ['secret', 500, { error: 'Something went wrong.', code: 'internal_error' }],
         [undefined, 500, { error: 'Something went wrong.', code: 'internal_error' }],
-        [httpError('conflict', { headers: { 'retry-after': '7' } }), 409, { error: 'The request conflicts with the current state.', code: 'conflict' }],
+        [
+          httpError('conflict', { headers: { 'retry-after': '7' } }),
+          409,
+          { error: 'The request conflicts with the current state.', code: 'conflict' },
+        ],
       ] as const) {
         thrown = error
         const response = await call('POST', '/api/work', { body: {} })
@@ -208,25 +262,45 @@ for (const binding of BINDINGS) {
         assert.equal(response.headers.get('retry-after'), status === 409 ? '7' : null)
       }
       assert.equal(noise.length, 3)
-      const large = await site(t, binding, defineTask({ name: 'large', run: () => 'x'.repeat(200) }), { maxResultBytes: 100 })
+      const large = await site(t, binding, defineTask({ name: 'large', run: () => 'x'.repeat(200) }), {
+        maxResultBytes: 100,
+      })
       const response = await large.call('POST', '/api/work', { body: {} })
       assert.deepEqual([response.status, (await members(response))['code']], [500, 'result_too_large'])
     })
 
     test('SPEC 7.400, 7.422: get a 400 with pointers for schema failures and a 422 for business rules, before they are accepted', async (t) => {
       const strict = defineTask({
-        name: 'strict', input: jsonSchema<{ role: string }>({ type: 'object', required: ['role'], properties: { role: { type: 'string' } } }),
-        check: ({ role }) => { if (role === 'king') throw httpError('unprocessable', { message: 'No such role.' }) }, run: () => ({ message: 'done' }),
+        name: 'strict',
+        input: jsonSchema<{ role: string }>({
+          type: 'object',
+          required: ['role'],
+          properties: { role: { type: 'string' } },
+        }),
+        check: ({ role }) => {
+          if (role === 'king') throw httpError('unprocessable', { message: 'No such role.' })
+        },
+        run: () => ({ message: 'done' }),
       })
       const { call, spy } = await site(t, binding, strict)
-      for (const headers of [{}, { prefer: 'respond-async' }, { 'prefer': 'respond-async', 'idempotency-key': 'k' }] as Record<string, string>[]) {
-        for (const [body, status, code] of [[{}, 400, 'invalid_input'], [{ role: 5 }, 400, 'invalid_input'], [{ role: 'king' }, 422, 'unprocessable']] as const) {
+      for (const headers of [
+        {},
+        { prefer: 'respond-async' },
+        { 'prefer': 'respond-async', 'idempotency-key': 'k' },
+      ] as Record<string, string>[]) {
+        for (const [body, status, code] of [
+          [{}, 400, 'invalid_input'],
+          [{ role: 5 }, 400, 'invalid_input'],
+          [{ role: 'king' }, 422, 'unprocessable'],
+        ] as const) {
           const response = await call('POST', '/api/work', { body, headers })
           const answer = await members(response)
           assert.deepEqual([response.status, answer['code']], [status, code])
           if (status === 400) assert.ok(Array.isArray(answer['details']))
         }
-        const malformed = await call('POST', '/api/work', { headers: { ...headers, 'content-type': 'application/json' } })
+        const malformed = await call('POST', '/api/work', {
+          headers: { ...headers, 'content-type': 'application/json' },
+        })
         assert.deepEqual([malformed.status, (await members(malformed))['code']], [400, 'missing_body'])
       }
       assert.deepEqual(spy.writes, [])
@@ -247,13 +321,23 @@ for (const binding of BINDINGS) {
       assert.equal((await start()).status, 202)
       assert.equal((await start()).status, 202)
       const full = await start()
-      assert.deepEqual([full.status, full.headers.get('retry-after'), (await members(full))['code']], [503, '1', 'queue_full'])
+      assert.deepEqual(
+        [full.status, full.headers.get('retry-after'), (await members(full))['code']],
+        [503, '1', 'queue_full'],
+      )
       gate.resolve()
     })
 
     test('get the result or the failure of their one run in time with respond-async, wait=N, and the status path', async (t) => {
       let runs = 0
-      const work = defineTask({ name: 'work', run: ({ fail }: { fail?: boolean }) => { runs++; if (fail) throw httpError('conflict'); return { message: 'in time' } } })
+      const work = defineTask({
+        name: 'work',
+        run: ({ fail }: { fail?: boolean }) => {
+          runs++
+          if (fail) throw httpError('conflict')
+          return { message: 'in time' }
+        },
+      })
       const { start, call, tasks } = await site(t, binding, work)
       const response = await start({}, { prefer: 'respond-async, wait=20' })
       assert.deepEqual([response.status, response.headers.get('preference-applied')], [200, 'wait=20'])
@@ -271,7 +355,15 @@ for (const binding of BINDINGS) {
     test('get a 202 with what a GET shows if wait=N is over, and the same run continues', async (t) => {
       const gate = deferred()
       let runs = 0
-      const work = defineTask({ name: 'work', run: async (_, { progress }) => { runs++; progress(1, 2); await gate.promise; return { message: 'late' } } })
+      const work = defineTask({
+        name: 'work',
+        run: async (_, { progress }) => {
+          runs++
+          progress(1, 2)
+          await gate.promise
+          return { message: 'late' }
+        },
+      })
       const { start, call, tasks } = await site(t, binding, work, { endpoints: { maxWaitSeconds: 0.1 } })
       const response = await start({}, { prefer: 'respond-async, wait=5' })
       assert.deepEqual([response.status, response.headers.get('preference-applied')], [202, 'respond-async, wait=0.1'])
@@ -304,13 +396,23 @@ for (const binding of BINDINGS) {
         maxWaiters: 100, maxWaitersPerOwner: 2, endpoints: { owner: ({ headers }) => String(headers['x-user']) },
       })
       const paths = new Map<string, string>()
-      for (const user of ['ann', 'ben']) paths.set(user, (await start({}, { 'x-user': user })).headers.get('location') ?? '')
+      for (const user of ['ann', 'ben'])
+        paths.set(user, (await start({}, { 'x-user': user })).headers.get('location') ?? '')
       const leave = new AbortController()
-      const open = (user: string) => call('GET', paths.get(user) ?? '', { headers: { 'x-user': user, 'accept': 'text/event-stream' }, signal: leave.signal })
+      const open = (user: string) =>
+        call('GET', paths.get(user) ?? '', {
+          headers: { 'x-user': user, 'accept': 'text/event-stream' },
+          signal: leave.signal,
+        })
       for (let at = 0; at < 2; at++) assert.equal((await open('ann')).status, 200)
       const refused = await open('ann')
-      assert.deepEqual([refused.status, refused.headers.get('retry-after'), (await members(refused))['code']], [429, '5', 'too_many_requests'])
-      const poll = await within(call('GET', paths.get('ann') ?? '', { headers: { 'x-user': 'ann', 'prefer': 'wait=20' } }))
+      assert.deepEqual(
+        [refused.status, refused.headers.get('retry-after'), (await members(refused))['code']],
+        [429, '5', 'too_many_requests'],
+      )
+      const poll = await within(
+        call('GET', paths.get('ann') ?? '', { headers: { 'x-user': 'ann', 'prefer': 'wait=20' } }),
+      )
       assert.deepEqual([poll.status, poll.headers.get('preference-applied')], [200, null])
       const waiting = await within(start({}, { 'x-user': 'ann', 'prefer': 'respond-async, wait=20' }))
       assert.equal(waiting.status, 202)
@@ -318,7 +420,11 @@ for (const binding of BINDINGS) {
       assert.equal(coreOf(tasks).waiters.size, 3)
       leave.abort()
       await eventually(() => coreOf(tasks).waiters.size === 0)
-      assert.equal((await call('GET', paths.get('ann') ?? '', { headers: { 'x-user': 'ann', 'accept': 'text/event-stream' } })).status, 200)
+      assert.equal(
+        (await call('GET', paths.get('ann') ?? '', { headers: { 'x-user': 'ann', 'accept': 'text/event-stream' } }))
+          .status,
+        200,
+      )
       gate.resolve()
     })
 
@@ -337,9 +443,16 @@ for (const binding of BINDINGS) {
       const { work, signals } = gated()
       const { call } = await site(t, binding, work, { endpoints: { syncTimeoutMs: 30 } })
       const response = await call('POST', '/api/work', { body: {} })
-      assert.deepEqual([response.status, response.headers.get('retry-after'), (await members(response))['code']], [503, null, 'sync_timeout'])
+      assert.deepEqual(
+        [response.status, response.headers.get('retry-after'), (await members(response))['code']],
+        [503, null, 'sync_timeout'],
+      )
       assert.equal(signals[0]?.aborted, true)
-      const own = await site(t, binding, defineTask({ name: 'own', timeoutMs: 20, run: () => new Promise(() => undefined) }))
+      const own = await site(
+        t,
+        binding,
+        defineTask({ name: 'own', timeoutMs: 20, run: () => new Promise(() => undefined) }),
+      )
       const answer = await own.call('POST', '/api/work', { body: {} })
       assert.deepEqual([answer.status, (await members(answer))['code']], [504, 'task_timeout'])
     })
@@ -371,9 +484,17 @@ for (const binding of BINDINGS) {
     test('get a 503 with Retry-After and without details if the store fails', async (t) => {
       const { start, call, spy, noise } = await site(t, binding, quick)
       spy.fault = () => 'before'
-      for (const response of [await start(), await start({}, { 'idempotency-key': 'k' }), await call('GET', '/api/status/x'), await call('DELETE', '/api/status/x')]) {
+      for (const response of [
+        await start(),
+        await start({}, { 'idempotency-key': 'k' }),
+        await call('GET', '/api/status/x'),
+        await call('DELETE', '/api/status/x'),
+      ]) {
         assert.deepEqual([response.status, response.headers.get('retry-after')], [503, '5'])
-        assert.deepEqual(await members(response), { error: 'The service is not available now.', code: 'store_unavailable' })
+        assert.deepEqual(await members(response), {
+          error: 'The service is not available now.',
+          code: 'store_unavailable',
+        })
       }
       assert.equal(noise.length, 4)
       assert.equal((await call('POST', '/api/work', { body: {} })).status, 200, 'direct work needs no store')

@@ -9,9 +9,12 @@ for (const direct of ['request', 'task'] as const) {
   test(`work of 1.5 s with timeoutMs of 1 s is charged once, and the client has its result, with direct: ${direct}`, async (t) => {
     let charges = 0
     const charge = defineTask({
-      name: 'charge', run: async () => {
+      name: 'charge',
+      run: async () => {
         charges++
-        await new Promise((resolve) => { setTimeout(resolve, 1500) })
+        await new Promise((resolve) => {
+          setTimeout(resolve, 1500)
+        })
         return { message: `charge ${String(charges)}` }
       },
     })
@@ -37,6 +40,9 @@ test('the client asks again if a synchronous response says that its key has a la
   assert.deepEqual(await client.run('/api/work', {}, { background: false }), { message: 'charged' })
   assert.equal(charges, 1)
   // Without a key nobody knows what became of it, so the client does not send it again.
-  await assert.rejects(client.run('/api/work', {}, { background: false, idempotencyKey: false }), { status: 503, code: 'sync_timeout' })
+  await assert.rejects(client.run('/api/work', {}, { background: false, idempotencyKey: false }), {
+    status: 503,
+    code: 'sync_timeout',
+  })
   assert.equal(charges, 2)
 })

@@ -13,23 +13,50 @@ import { deferred, eventually } from '../../kit/wait.js'
 interface Api {
   readonly tasks: Tasks
   readonly store: MemoryStore
-  readonly send: (key: string, how?: { readonly prefer?: string, readonly body?: unknown, readonly user?: string }) => Promise<Response>
+  readonly send: (
+    key: string,
+    how?: { readonly prefer?: string; readonly body?: unknown; readonly user?: string },
+  ) => Promise<Response>
 }
 
-function api(t: TestContext, work: AnyTaskDefinition, options: { maxUnfinished?: number, maxBytes?: number, maxWaiters?: number } = {}): Api {
+function api(
+  t: TestContext,
+  work: AnyTaskDefinition,
+  options: { maxUnfinished?: number; maxBytes?: number; maxWaiters?: number } = {},
+): Api {
   const { maxWaiters = 1000, ...rest } = options
   const { engine, store } = memory(rest)
-  const tasks = createTasks({ engine, store, definitions: [work], concurrency: 1, maxWaiters, onError: () => undefined })
-  const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }) => headers['x-user'] as string | undefined })
+  const tasks = createTasks({
+    engine,
+    store,
+    definitions: [work],
+    concurrency: 1,
+    maxWaiters,
+    onError: () => undefined,
+  })
+  const { submit } = taskEndpoints(tasks, {
+    statusPath: '/tasks/{id}',
+    anonymous: true,
+    owner: ({ headers }) => headers['x-user'] as string | undefined,
+  })
   const handle = toFetch(submit(work), { onError: () => undefined })
   t.after(async () => {
     await tasks.close({ drainMs: 0 })
     await store.close()
   })
-  const send: Api['send'] = (key, { prefer = 'respond-async', body = {}, user } = {}) => handle(new Request('http://x/work', {
-    method: 'POST', body: JSON.stringify(body),
-    headers: { 'content-type': 'application/json', 'idempotency-key': key, prefer, ...user !== undefined && { 'x-user': user } },
-  }))
+  const send: Api['send'] = (key, { prefer = 'respond-async', body = {}, user } = {}) =>
+    handle(
+      new Request('http://x/work', {
+        method: 'POST',
+        body: JSON.stringify(body),
+        headers: {
+          'content-type': 'application/json',
+          'idempotency-key': key,
+          prefer,
+          ...(user !== undefined && { 'x-user': user }),
+        },
+      }),
+    )
   return { tasks, store, send }
 }
 
@@ -52,13 +79,22 @@ describe('a rejected request leaves its Idempotency-Key free', () => {
 
   test('after 1,000 rejections of each kind: tasks above the limit, bad input, waiting requests above the limit', async (t) => {
     const gate = deferred()
-    const work = defineTask({ name: 'work', maxPerOwner: 1, input: jsonSchema({ type: 'object', required: ['n'] }), run: () => gate.promise })
+    const work = defineTask({
+      name: 'work',
+      maxPerOwner: 1,
+      input: jsonSchema({ type: 'object', required: ['n'] }),
+      run: () => gate.promise,
+    })
     const { store, send, tasks } = api(t, work, { maxWaiters: 0 })
     const ann = { user: 'ann', body: { n: 1 } }
     await send('first', ann)
     await eventually(async () => (await tasks.health()).running === 1)
     const before = store.usage().entries
-    for (const [how, wanted] of [[ann, 429], [{ body: {} }, 400], [{ prefer: 'x', user: 'bob', body: { n: 1 } }, 503]] as const) {
+    for (const [how, wanted] of [
+      [ann, 429],
+      [{ body: {} }, 400],
+      [{ prefer: 'x', user: 'bob', body: { n: 1 } }, 503],
+    ] as const) {
       for (let n = 0; n < 1000; n++) assert.equal((await send(`k${String(n)}`, how)).status, wanted)
       assert.equal(store.usage().entries, before, String(wanted))
     }

@@ -15,7 +15,13 @@ const key = (value: string) => ({ 'idempotency-key': value })
 
 function counted() {
   const runs: unknown[] = []
-  const work = defineTask({ name: 'counted', run: (input) => { runs.push(input); return { message: `run ${String(runs.length)}` } } })
+  const work = defineTask({
+    name: 'counted',
+    run: (input) => {
+      runs.push(input)
+      return { message: `run ${String(runs.length)}` }
+    },
+  })
   return { runs, work }
 }
 
@@ -63,7 +69,11 @@ for (const binding of BINDINGS) {
       for (const value of ['""', '"a', 'a b', 'a, b', 'x'.repeat(256)]) {
         for (const prefer of ['respond-async', 'x']) {
           const response = await start({}, { ...key(value), prefer })
-          assert.deepEqual([response.status, (await members(response))['code']], [400, 'invalid_idempotency_key'], value)
+          assert.deepEqual(
+            [response.status, (await members(response))['code']],
+            [400, 'invalid_idempotency_key'],
+            value,
+          )
         }
       }
       assert.deepEqual([spy.calls, runs], [[], []])
@@ -71,13 +81,21 @@ for (const binding of BINDINGS) {
 
     test('repeats a failure with its Retry-After, in a synchronous response, in its retry and after a wait', async (t) => {
       const limited = defineTask({
-        name: 'limited', run: () => { throw new HttpError(429, 'upstream_limit', { headers: { 'retry-after': '7', 'x-other': 'a' } }) },
+        name: 'limited',
+        run: () => {
+          throw new HttpError(429, 'upstream_limit', { headers: { 'retry-after': '7', 'x-other': 'a' } })
+        },
       })
       const { start } = await site(t, binding, limited)
-      for (const fields of [{ ...key('k'), prefer: 'x' }, { ...key('k'), prefer: 'x' }, { prefer: 'respond-async, wait=10' }]) {
+      for (const fields of [
+        { ...key('k'), prefer: 'x' },
+        { ...key('k'), prefer: 'x' },
+        { prefer: 'respond-async, wait=10' },
+      ]) {
         const response = await start({}, fields)
         assert.deepEqual(
-          [response.status, response.headers.get('retry-after'), response.headers.get('x-other')], [429, '7', null],
+          [response.status, response.headers.get('retry-after'), response.headers.get('x-other')],
+          [429, '7', null],
         )
       }
     })
@@ -101,8 +119,15 @@ for (const binding of BINDINGS) {
       const { start, call } = await site(t, binding, work)
       const ids = new Set<unknown>()
       ids.add((await members(await start({}, key('k'))))['taskId'])
-      for (const user of ['ann', 'bob']) ids.add((await members(await start({}, { ...key('k'), 'x-user': user })))['taskId'])
-      ids.add((await members(await call('POST', '/api/other', { body: {}, headers: { ...key('k'), prefer: 'respond-async' } })))['taskId'])
+      for (const user of ['ann', 'bob'])
+        ids.add((await members(await start({}, { ...key('k'), 'x-user': user })))['taskId'])
+      ids.add(
+        (
+          await members(
+            await call('POST', '/api/other', { body: {}, headers: { ...key('k'), prefer: 'respond-async' } }),
+          )
+        )['taskId'],
+      )
       ids.add((await members(await start({}, key('K'))))['taskId'])
       assert.equal(ids.size, 5)
       await eventually(() => runs.length === 5)
@@ -123,20 +148,33 @@ for (const binding of BINDINGS) {
     test('makes a retry of a running synchronous request wait, and get its result as 200', async (t) => {
       const gate = deferred()
       let runs = 0
-      const slow = defineTask({ name: 'slow', run: async () => { runs++; await gate.promise; return { message: `run ${String(runs)}` } } })
+      const slow = defineTask({
+        name: 'slow',
+        run: async () => {
+          runs++
+          await gate.promise
+          return { message: `run ${String(runs)}` }
+        },
+      })
       const { start, tasks } = await site(t, binding, slow)
       const direct = () => start({}, { ...key('k'), prefer: 'x' })
       const first = direct()
       await eventually(() => runs === 1)
       const running = await start({}, { ...key('k'), prefer: 'respond-async' })
-      assert.deepEqual([running.status, running.headers.get('retry-after'), (await members(running))['code']], [409, '1', 'idempotent_request_running'])
+      assert.deepEqual(
+        [running.status, running.headers.get('retry-after'), (await members(running))['code']],
+        [409, '1', 'idempotent_request_running'],
+      )
       const waiting = [direct(), start({}, { ...key('k'), prefer: 'respond-async, wait=20' })]
       await eventually(() => coreOf(tasks).waiters.size === 3)
       gate.resolve()
       assert.deepEqual([(await first).status, (await first).headers.get('idempotent-replayed')], [200, null])
       waiting.push(direct(), start({}, { ...key('k'), prefer: 'respond-async' }))
       for (const again of await Promise.all(waiting)) {
-        assert.deepEqual([again.status, again.headers.get('idempotent-replayed'), await members(again)], [200, 'true', { message: 'run 1' }])
+        assert.deepEqual(
+          [again.status, again.headers.get('idempotent-replayed'), await members(again)],
+          [200, 'true', { message: 'run 1' }],
+        )
       }
       assert.equal(runs, 1)
     })
@@ -151,7 +189,10 @@ for (const binding of BINDINGS) {
       await eventually(() => coreOf(tasks).waiters.size === 1)
       gate.resolve()
       const done = await waiting
-      assert.deepEqual([done.status, done.headers.get('idempotent-replayed'), await members(done)], [200, 'true', { message: 'done' }])
+      assert.deepEqual(
+        [done.status, done.headers.get('idempotent-replayed'), await members(done)],
+        [200, 'true', { message: 'done' }],
+      )
       const late = await start({}, { ...key('k'), prefer: 'x' })
       assert.deepEqual([late.status, (await members(late))['taskId']], [202, taskId])
     })
@@ -161,18 +202,45 @@ for (const binding of BINDINGS) {
       const { call } = await site(t, binding, work)
       const send = (body: unknown) => call('POST', '/api/work', { body, headers: key('k') })
       assert.equal((await send({ a: 1, b: { c: [1, { x: 1, y: 2 }], d: null } })).status, 200)
-      assert.equal((await send({ b: { d: null, c: [1, { y: 2, x: 1 }] }, a: 1 })).headers.get('idempotent-replayed'), 'true')
+      assert.equal(
+        (await send({ b: { d: null, c: [1, { y: 2, x: 1 }] }, a: 1 })).headers.get('idempotent-replayed'),
+        'true',
+      )
       assert.equal((await send({ b: { d: null, c: [{ y: 2, x: 1 }, 1] }, a: 1 })).status, 422)
-      assert.equal((await call('POST', '/api/work?more', { body: { a: 1, b: { c: [1, { x: 1, y: 2 }], d: null } }, headers: key('k') })).status, 422, 'the query counts')
+      assert.equal(
+        (
+          await call('POST', '/api/work?more', {
+            body: { a: 1, b: { c: [1, { x: 1, y: 2 }], d: null } },
+            headers: key('k'),
+          })
+        ).status,
+        422,
+        'the query counts',
+      )
       assert.equal(runs.length, 1)
     })
 
     test('repeats the failure of a synchronous request', async (t) => {
       for (const thrown of [
-        new HttpError(409, 'mine', { message: 'Mine.', details: [{ pointer: '/a', message: 'm' }], headers: { 'x-more': '1' } }), new Error('secret'),
+        new HttpError(409, 'mine', {
+          message: 'Mine.',
+          details: [{ pointer: '/a', message: 'm' }],
+          headers: { 'x-more': '1' },
+        }),
+        new Error('secret'),
       ]) {
         let runs = 0
-        const { start } = await site(t, binding, defineTask({ name: 'broken', run: () => { runs++; throw thrown } }))
+        const { start } = await site(
+          t,
+          binding,
+          defineTask({
+            name: 'broken',
+            run: () => {
+              runs++
+              throw thrown
+            },
+          }),
+        )
         const direct = () => start({}, { ...key('k'), prefer: 'x' })
         const [first, again] = [await direct(), await direct()]
         assert.equal(again.headers.get('idempotent-replayed'), 'true')
@@ -186,12 +254,22 @@ for (const binding of BINDINGS) {
     test('lets a synchronous request that takes too long continue, and a retry gets its result', async (t) => {
       const gate = deferred()
       const signals: AbortSignal[] = []
-      const slow = defineTask({ name: 'slow', run: async (_, { signal }) => { signals.push(signal); await gate.promise; return { message: 'done' } } })
+      const slow = defineTask({
+        name: 'slow',
+        run: async (_, { signal }) => {
+          signals.push(signal)
+          await gate.promise
+          return { message: 'done' }
+        },
+      })
       const { start } = await site(t, binding, slow, { endpoints: { syncTimeoutMs: 30 } })
       const direct = () => start({}, { ...key('k'), prefer: 'x' })
       for (let n = 0; n < 2; n++) {
         const late = await direct()
-        assert.deepEqual([late.status, late.headers.get('retry-after'), (await members(late))['code']], [503, '1', 'sync_timeout'])
+        assert.deepEqual(
+          [late.status, late.headers.get('retry-after'), (await members(late))['code']],
+          [503, '1', 'sync_timeout'],
+        )
       }
       gate.resolve()
       await eventually(async () => (await direct()).status === 200)
@@ -266,7 +344,11 @@ describe('a process that dies', () => {
         spy.fault = () => undefined
         const retries = [await start({ a: 1 }, key('k')), await start({ a: 1 }, key('k'))]
         assert.deepEqual(retries.map(({ status }) => status), [202, 202], `${when} ${String(n)}`)
-        const ids = await Promise.all([...first.status === 202 ? [first] : [], ...retries].map(async (response) => (await members(response))['taskId']))
+        const ids = await Promise.all(
+          [...(first.status === 202 ? [first] : []), ...retries].map(
+            async (response) => (await members(response))['taskId'],
+          ),
+        )
         assert.equal(new Set(ids).size, 1, `${when} ${String(n)}`)
         assert.equal((await ended(tasks, String(ids[0]))).status, 'completed')
         await new Promise(setImmediate)
@@ -283,15 +365,29 @@ describe('a process that dies', () => {
     const clock: Clock = { ...systemClock, now: () => now }
     const { engine, store } = memory({ clock })
     const { work, runs } = counted()
-    const tasks = createTasks({ engine, store, definitions: [work], worker: false, retentionMs: 10 * DAY, pendingMs: DAY })
+    const tasks = createTasks({
+      engine,
+      store,
+      definitions: [work],
+      worker: false,
+      retentionMs: 10 * DAY,
+      pendingMs: DAY,
+    })
     t.after(() => tasks.close({ drainMs: 0 }))
-    const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', startAt: (body) => (body as { at: string }).at })
+    const endpoints = taskEndpoints(tasks, {
+      statusPath: '/s/{id}',
+      owner: 'anyone',
+      startAt: (body) => (body as { at: string }).at,
+    })
     const handle = toFetch(endpoints.submit(work))
     const start = async () => {
-      const response = await handle(new Request('http://x/work', {
-        method: 'POST', body: JSON.stringify({ at: 'P30D' }),
-        headers: { 'content-type': 'application/json', 'prefer': 'respond-async', ...key('k') },
-      }))
+      const response = await handle(
+        new Request('http://x/work', {
+          method: 'POST',
+          body: JSON.stringify({ at: 'P30D' }),
+          headers: { 'content-type': 'application/json', 'prefer': 'respond-async', ...key('k') },
+        }),
+      )
       return [response.status, response.headers.get('idempotent-replayed'), (await members(response))['taskId']]
     }
     const first = await start()

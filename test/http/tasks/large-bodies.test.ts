@@ -33,7 +33,11 @@ describe(`${BODIES} bodies of 1 MiB of a caller whose requests stay in flight`, 
     },
   } }
   const store = memory()
-  const report = defineTask({ name: 'report', input: slow, run: ({ text }: Input) => ({ message: String(text.length) }) })
+  const report = defineTask({
+    name: 'report',
+    input: slow,
+    run: ({ text }: Input) => ({ message: String(text.length) }),
+  })
   const tasks = createTasks({ ...store, definitions: [report] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
   const records = collection({
@@ -64,15 +68,22 @@ describe(`${BODIES} bodies of 1 MiB of a caller whose requests stay in flight`, 
   )
 
   for (const [path, status] of [['/reports', 202], ['/keyed', 202], ['/records', 201]] as const) {
-    test(`do not delay another caller at POST ${path}, and are all accepted in the end`, { timeout: 60_000 }, async () => {
-      const keyed = (key: string) => path === '/keyed' ? { 'idempotency-key': `"${key}"` } : {}
-      const greedy = Array.from({ length: BODIES }, (_, n) => post('greedy', path, BODY, keyed(`greedy-${n}`)))
-      const most = Math.min(BODIES, PARSED_OF_ONE)
-      while (parsed < most) await new Promise(setImmediate)
-      const other = await post('other', path, BODY.replace('xx', 'ox'), keyed('other'))
-      assert.equal(other.status, status)
-      open()
-      assert.deepEqual((await Promise.all(greedy)).map((response) => response.status), Array.from({ length: BODIES }, () => status))
-    })
+    test(
+      `do not delay another caller at POST ${path}, and are all accepted in the end`,
+      { timeout: 60_000 },
+      async () => {
+        const keyed = (key: string) => (path === '/keyed' ? { 'idempotency-key': `"${key}"` } : {})
+        const greedy = Array.from({ length: BODIES }, (_, n) => post('greedy', path, BODY, keyed(`greedy-${n}`)))
+        const most = Math.min(BODIES, PARSED_OF_ONE)
+        while (parsed < most) await new Promise(setImmediate)
+        const other = await post('other', path, BODY.replace('xx', 'ox'), keyed('other'))
+        assert.equal(other.status, status)
+        open()
+        assert.deepEqual(
+          (await Promise.all(greedy)).map((response) => response.status),
+          Array.from({ length: BODIES }, () => status),
+        )
+      },
+    )
   }
 })

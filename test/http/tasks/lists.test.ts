@@ -44,7 +44,9 @@ for (const [title, url] of Object.entries(urls)) {
         await web.ownedBy('bob').submit(report, {})
       }
       await Promise.all(ids.map((id) => web.wait(id, { timeoutMs: 10_000 })))
-      await eventually(async () => (await web.ownedBy('ann').list({ status: ['completed', 'failed'] })).items.length === 12)
+      await eventually(
+        async () => (await web.ownedBy('ann').list({ status: ['completed', 'failed'] })).items.length === 12,
+      )
       const failed = await web.ownedBy('ann').list({ status: 'failed', task: report })
       assert.deepEqual(failed.items.map(({ error }) => error.code), Array.from({ length: 4 }, () => 'task_failed'))
       const seen: string[] = []

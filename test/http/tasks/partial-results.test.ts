@@ -1,7 +1,9 @@
 // Partial results over each engine: as a browser, a script with lines, and a client that comes back would read them.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition, type Schema } from 'longhaul'
+import {
+  createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition, type Schema,
+} from 'longhaul'
 import { toFetch } from 'longhaul/fetch'
 import { memory } from 'longhaul/memory'
 import { partialResults } from 'longhaul/partial'
@@ -13,7 +15,11 @@ import { eventsOf } from '../kit/tasks.js'
 import { Spy, SpyStore } from '../../unit/kit/tasks.js'
 
 interface Input { readonly words: readonly string[] }
-const input = jsonSchema<Input>({ type: 'object', required: ['words'], properties: { words: { type: 'array', items: { type: 'string' } } } })
+const input = jsonSchema<Input>({
+  type: 'object',
+  required: ['words'],
+  properties: { words: { type: 'array', items: { type: 'string' } } },
+})
 const urls = { memory: undefined, Redis: await redisUrl(), PostgreSQL: await postgresUrl() }
 let sites = 0
 
@@ -45,14 +51,23 @@ function open(t: TestContext, url: string | undefined, options: { readonly maxRe
       }),
     })
     const tasks = createTasks({ ...parts, store, definitions: [say], worker, onError: () => undefined })
-    const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => String(headers['x-user'] ?? 'ann'), remove: 'forget' })
+    const endpoints = taskEndpoints(tasks, {
+      statusPath: '/tasks/{id}',
+      owner: ({ headers }) => String(headers['x-user'] ?? 'ann'),
+      remove: 'forget',
+    })
     const handle = toFetch(router({
       'POST /tasks': endpoints.submit(say), 'GET|DELETE /tasks/{id}': endpoints.status,
       'GET|HEAD|OPTIONS|POST /tasks/{id}/partial-results': words.endpoint(endpoints),
     }))
-    const ask = (path: string, headers: Record<string, string> = {}, method = 'GET', body?: unknown) => handle(new Request(`http://localhost${path}`, {
-      method, headers: { ...body !== undefined && { 'content-type': 'application/json' }, ...headers }, ...body !== undefined && { body: JSON.stringify(body) },
-    }))
+    const ask = (path: string, headers: Record<string, string> = {}, method = 'GET', body?: unknown) =>
+      handle(
+        new Request(`http://localhost${path}`, {
+          method,
+          headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+          ...(body !== undefined && { body: JSON.stringify(body) }),
+        }),
+      )
     return { tasks, ask, say, store: parts.store }
   }
   const worker = process_(database.parts, true)
@@ -70,14 +85,16 @@ function open(t: TestContext, url: string | undefined, options: { readonly maxRe
     assert.equal(response.status, 202)
     return response.headers.get('location') ?? ''
   }
-  const ended = async (path: string) => (await web.ask(path, { prefer: 'wait=20' })).json() as Promise<{ status: string, taskId: string }>
+  const ended = async (path: string) =>
+    (await web.ask(path, { prefer: 'wait=20' })).json() as Promise<{ status: string; taskId: string }>
   /** Keys of the entries that were written. */
   const keys = () => spy.writes.map((call) => call.split(' ')[1] ?? '').filter((key) => key.startsWith('partial/'))
   return { ...web, submit, ended, gates, keys }
 }
 
 /** Returns a text with ids as `log-3`. */
-const plain = (text: string): string => text.replaceAll(/\b[0-9a-f]{8}-(?=\d+\b)/g, 'log-').replaceAll(/(log-\d+)-\d+/g, '$1-end')
+const plain = (text: string): string =>
+  text.replaceAll(/\b[0-9a-f]{8}-(?=\d+\b)/g, 'log-').replaceAll(/(log-\d+)-\d+/g, '$1-end')
 
 /** Yields events with ids as `log-3`. */
 async function* plainEvents(response: Response) {
@@ -113,19 +130,30 @@ for (const [name, url] of Object.entries(urls)) {
       const { last } = await (await ask(`${path}/partial-results`)).json() as { last: string }
       const at = (number: number): string => last.replace(/3$/, String(number))
       const events = await (await ask(`${path}/partial-results`, { ...EVENTS, 'last-event-id': at(2) })).text()
-      assert.equal(plain(events), 'retry: 2000\n\nid: log-3\ndata: "c"\n\nid: log-3-end\nevent: end\ndata: {"status":"completed"}\n\n')
+      assert.equal(
+        plain(events),
+        'retry: 2000\n\nid: log-3\ndata: "c"\n\nid: log-3-end\nevent: end\ndata: {"status":"completed"}\n\n',
+      )
       // An EventSource keeps the parameter of its URL when it reconnects.
-      const again = await (await ask(`${path}/partial-results?after=${at(1)}`, { ...EVENTS, 'last-event-id': at(2) })).text()
+      const again = await (
+        await ask(`${path}/partial-results?after=${at(1)}`, { ...EVENTS, 'last-event-id': at(2) })
+      ).text()
       assert.equal(again, events)
       // The connection broke between the last result and the end.
       const end = await (await ask(`${path}/partial-results`, { ...EVENTS, 'last-event-id': last })).text()
       assert.equal(plain(end), 'retry: 2000\n\nid: log-3-end\nevent: end\ndata: {"status":"completed"}\n\n')
       const told = /^id: (.*-.*-.*)$/m.exec(end)?.[1] ?? ''
       for (const method of ['GET', 'HEAD']) {
-        assert.equal((await ask(`${path}/partial-results?after=${at(1)}`, { ...EVENTS, 'last-event-id': told }, method)).status, 204)
+        assert.equal(
+          (await ask(`${path}/partial-results?after=${at(1)}`, { ...EVENTS, 'last-event-id': told }, method)).status,
+          204,
+        )
       }
       const lines = await (await ask(`${path}/partial-results?after=${at(1)}`, LINES)).text()
-      assert.equal(plain(lines), '{"id":"log-2","value":"b"}\n{"id":"log-3","value":"c"}\n{"id":"log-3-end","end":{"status":"completed"}}\n')
+      assert.equal(
+        plain(lines),
+        '{"id":"log-2","value":"b"}\n{"id":"log-3","value":"c"}\n{"id":"log-3-end","end":{"status":"completed"}}\n',
+      )
       const now = await ask(`${path}/partial-results?after=${at(2)}`)
       assert.equal(now.headers.get('cache-control'), 'no-store')
       assert.deepEqual(await now.json(), { status: 'completed', last, results: [{ id: last, value: 'c' }] })
@@ -148,7 +176,10 @@ for (const [name, url] of Object.entries(urls)) {
       const end = await tasks.wait(taskId, { timeoutMs: 20_000 })
       assert.ok(end?.status === 'failed' && end.error.code === 'task_failed')
       assert.ok(Number(end.attempts?.at(-1)?.attempt) > 3)
-      const { last, results } = await (await ask(`${path}/partial-results`)).json() as { last: string, results: object[] }
+      const { last, results } = (await (await ask(`${path}/partial-results`)).json()) as {
+        last: string
+        results: object[]
+      }
       assert.deepEqual(results, [{ id: last, value: 'a' }])
     })
 
@@ -175,7 +206,10 @@ for (const [name, url] of Object.entries(urls)) {
       const [key = ''] = keys()
       const left = await store.get(key)
       const etag = (await ask('/tasks/chosen-id-of-a-task', { 'x-user': 'bob' })).headers.get('etag') ?? ''
-      assert.equal((await ask('/tasks/chosen-id-of-a-task', { 'x-user': 'bob', 'if-match': etag }, 'DELETE')).status, 204)
+      assert.equal(
+        (await ask('/tasks/chosen-id-of-a-task', { 'x-user': 'bob', 'if-match': etag }, 'DELETE')).status,
+        204,
+      )
       await eventually(async () => await store.get(key) === undefined, 15_000)
       // A removal that failed leaves the entry.
       await store.create(key, left?.value ?? '', { ttlMs: 60_000 })
@@ -188,12 +222,19 @@ for (const [name, url] of Object.entries(urls)) {
       const { submit, ended, ask } = open(t, url, { maxResults: 100 })
       const path = await submit(...Array.from({ length: 1000 }, (_, at) => `word ${String(at)}`))
       await ended(path)
-      const { last, gap, results } = await (await ask(`${path}/partial-results`)).json() as { last: string, gap: boolean, results: { id: string, value: string }[] }
+      const { last, gap, results } = (await (await ask(`${path}/partial-results`)).json()) as {
+        last: string
+        gap: boolean
+        results: { id: string; value: string }[]
+      }
       assert.deepEqual([gap, plain(last), results.at(-1)], [true, 'log-1000', { id: last, value: 'word 999' }])
       assert.ok(results.length >= 100 && results.length <= 110)
       const lines = (await (await ask(`${path}/partial-results`, LINES)).text()).split('\n')
       const [{ id, value } = { id: '', value: '' }] = results
-      assert.deepEqual(lines.slice(0, 2).map(plain), [`{"id":"log-${1000 - results.length}","gap":{}}`, plain(JSON.stringify({ id, value }))])
+      assert.deepEqual(lines.slice(0, 2).map(plain), [
+        `{"id":"log-${1000 - results.length}","gap":{}}`,
+        plain(JSON.stringify({ id, value })),
+      ])
     })
 
     test('are deleted with their task', async (t) => {
@@ -215,7 +256,10 @@ for (const [name, url] of Object.entries(urls)) {
       const readers = await Promise.all(Array.from({ length: 90 }, () => ask(`${path}/partial-results`, LINES)))
       gates[1]?.resolve()
       for (const text of await Promise.all(readers.map((reader) => reader.text()))) {
-        assert.equal(plain(text), '{"id":"log-1","value":"a"}\n{"id":"log-2","value":"wait"}\n{"id":"log-3","value":"b"}\n{"id":"log-3-end","end":{"status":"completed"}}\n')
+        assert.equal(
+          plain(text),
+          '{"id":"log-1","value":"a"}\n{"id":"log-2","value":"wait"}\n{"id":"log-3","value":"b"}\n{"id":"log-3-end","end":{"status":"completed"}}\n',
+        )
       }
     })
   })
@@ -235,7 +279,8 @@ describe('the resource of partial results', () => {
   test('rejects positions, parameters, types and methods that it does not know', async (t) => {
     const { submit, ask } = open(t, undefined)
     const path = `${await submit('a')}/partial-results`
-    for (const after of ['x', '1', '-1', 'a-1-1-1', 'a-1&after=a-1']) assert.equal((await ask(`${path}?after=${after}`)).status, 400)
+    for (const after of ['x', '1', '-1', 'a-1-1-1', 'a-1&after=a-1'])
+      assert.equal((await ask(`${path}?after=${after}`)).status, 400)
     assert.equal((await ask(`${path}?since=1`)).status, 400)
     assert.equal((await ask(path, { ...EVENTS, 'last-event-id': '-1' })).status, 400)
     assert.equal((await ask(path, { accept: 'image/png' })).status, 406)
@@ -251,16 +296,29 @@ describe('the resource of partial results', () => {
     const run = words.run(() => 1)
     const external = { of: () => 'file', release: () => undefined }
     const create = (definition: AnyTaskDefinition) => {
-      const tasks = createTasks({ store, engine: memory().engine, definitions: [definition], onError: (error) => { heard.push(error) } })
+      const tasks = createTasks({
+        store,
+        engine: memory().engine,
+        definitions: [definition],
+        onError: (error) => {
+          heard.push(error)
+        },
+      })
       t.after(() => tasks.close())
       return { tasks, endpoints: taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' }) }
     }
     const kept = create(defineTask({ name: 'kept', external: words.external, run }))
-    assert.throws(() => words.endpoint(kept.endpoints), { message: 'partialResults: keepMs must be at least retentionMs and failedRetentionMs of the task kept' })
-    assert.throws(() => other.endpoint(kept.endpoints), { message: 'partialResults: pass the store that createTasks has' })
+    assert.throws(() => words.endpoint(kept.endpoints), {
+      message: 'partialResults: keepMs must be at least retentionMs and failedRetentionMs of the task kept',
+    })
+    assert.throws(() => other.endpoint(kept.endpoints), {
+      message: 'partialResults: pass the store that createTasks has',
+    })
     const without = defineTask({ name: 'without', run })
     for (const definition of [without, defineTask({ name: 'without', external, run })]) {
-      assert.throws(() => words.endpoint(create(definition).endpoints), { message: 'partialResults: the definition without needs its property external, too' })
+      assert.throws(() => words.endpoint(create(definition).endpoints), {
+        message: 'partialResults: the definition without needs its property external, too',
+      })
     }
     const { tasks } = create(without)
     const { taskId } = await tasks.submit(without, {})
@@ -280,7 +338,11 @@ describe('the resource of partial results', () => {
       isValid ? { value: value as object } : { issues: [{ message: 'no more' }] }
     ) } }
     const rejected = defineTask({ name: 'rejected', external: words.external, input: changing, run })
-    const other = defineTask({ name: 'other', external: { of: () => 'a file', release: () => undefined }, run: () => 1 })
+    const other = defineTask({
+      name: 'other',
+      external: { of: () => 'a file', release: () => undefined },
+      run: () => 1,
+    })
     const emits = defineTask({ name: 'emits', external: words.external, run })
     const tasks = createTasks({ store, engine, definitions: [rejected, other, emits], onError: () => undefined })
     t.after(() => tasks.close())
@@ -306,24 +368,35 @@ describe('the resource of partial results', () => {
     const words = partialResults<string>({ store })
     const gate = deferred()
     const end = deferred()
-    const say = defineTask({ name: 'say', external: words.external, run: words.run(async (_input: object, { emit, progress }) => {
-      await emit('a')
-      await gate.promise
-      progress(1, 2)
-      await end.promise
-    }) })
+    const say = defineTask({
+      name: 'say',
+      external: words.external,
+      run: words.run(async (_input: object, { emit, progress }) => {
+        await emit('a')
+        await gate.promise
+        progress(1, 2)
+        await end.promise
+      }),
+    })
     const tasks = createTasks({ store, engine, definitions: [say], progressIntervalMs: 1 })
     t.after(() => tasks.close())
     const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
     const handle = toFetch(router({ 'GET /tasks/{id}/partial-results': words.endpoint(endpoints) }))
     const { taskId } = await tasks.submit(say, {})
-    const [later, waits, realNow, realTimeout] = [{ ms: 0 }, [] as number[], performance.now.bind(performance), setTimeout]
+    const [later, waits, realNow, realTimeout] = [
+      { ms: 0 },
+      [] as number[],
+      performance.now.bind(performance),
+      setTimeout,
+    ]
     t.mock.method(performance, 'now', () => realNow() + later.ms)
     t.mock.method(globalThis, 'setTimeout', (work: () => void, ms: number) => {
       waits.push(ms)
       return realTimeout(work, ms)
     })
-    const events = plainEvents(await handle(new Request(`http://localhost/tasks/${taskId}/partial-results`, { headers: EVENTS })))
+    const events = plainEvents(
+      await handle(new Request(`http://localhost/tasks/${taskId}/partial-results`, { headers: EVENTS })),
+    )
     await events.next()
     assert.deepEqual((await events.next()).value, { id: 'log-1', data: '"a"' })
     const next = events.next()

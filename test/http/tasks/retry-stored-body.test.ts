@@ -255,7 +255,11 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       assert.equal((await retry(path)).status, 202)
       const end = await ended(path)
       assert.equal(end?.status, 'completed')
-      assert.deepEqual(end.result && (end.result as unknown as BulkTaskResult).summary, { total: 20_000, succeeded: 20_000, failed: 0 })
+      assert.deepEqual(end.result && (end.result as unknown as BulkTaskResult).summary, {
+        total: 20_000,
+        succeeded: 20_000,
+        failed: 0,
+      })
       assert.deepEqual(written, items.map(({ n }) => n), 'each item is written once')
       const { body: report } = await get(`${path}/items`)
       assert.deepEqual(report.split('\n').slice(0, -1).map((line) => JSON.parse(line).id), written)
@@ -339,11 +343,14 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
 test('the stored body of a task with a later start lives until its start, and as long as the task may wait then', async (t) => {
   const { blobs, advance } = inMemory()
   const upload = ndjsonUpload<object>({
-    write: () => undefined, background: { name: 'upload', blobs, attempts: 1, blobRetentionMs: 1000 },
+    write: () => undefined,
+    background: { name: 'upload', blobs, attempts: 1, blobRetentionMs: 1000 },
   })
   const { tasks } = await site(t, [upload.task], blobs, () => ({}))
   const blob = `ndjson-upload/${'a'.repeat(22)}`
-  const body = async function* () { yield Buffer.from('{"id":1}\n') }
+  const body = async function* () {
+    yield Buffer.from('{"id":1}\n')
+  }
   await blobs.put(blob, body(), { ttlMs: 1000 })
   const input = { blob, coding: 'identity', size: 9 }
   await tasks.submit(upload.task, input, { delayMs: 30 * DAY })

@@ -120,7 +120,11 @@ describe('POST {status}/retry', () => {
     for (const headers of pages) {
       const response = await retry(headers)
       own = new URL(response.url).origin
-      assert.deepEqual([response.status, (await members(response))['code']], [403, 'cross_site'], JSON.stringify(headers))
+      assert.deepEqual(
+        [response.status, (await members(response))['code']],
+        [403, 'cross_site'],
+        JSON.stringify(headers),
+      )
     }
     assert.deepEqual(state.runs, [1])
     assert.equal((await retry({ origin: own })).status, 202)
@@ -183,7 +187,11 @@ describe('POST {status}/retry', () => {
     const { retry, id } = await failedSite(t, { endpoints: { format: jobFormat } })
     const { state, jobId, attempts } = await members(await retry())
     assert.deepEqual([state, jobId], ['queued', id])
-    assert.deepEqual((attempts as { attempt: number }[]).map(({ attempt }) => attempt), [1], 'SPEC 3.1 allows more members')
+    assert.deepEqual(
+      (attempts as { attempt: number }[]).map(({ attempt }) => attempt),
+      [1],
+      'SPEC 3.1 allows more members',
+    )
   })
 })
 
@@ -199,7 +207,11 @@ describe("DELETE with remove: 'forget'", () => {
     const etag = (await call('GET', path, { headers: ann })).headers.get('etag') ?? ''
     const gone = await call('DELETE', path, { headers: { ...ann, 'if-match': etag } })
     assert.deepEqual([gone.status, await gone.text(), state.released], [204, '', ['upload']])
-    for (const answer of [await call('GET', path, { headers: ann }), await call('DELETE', path, { headers: ann }), await retry()]) {
+    for (const answer of [
+      await call('GET', path, { headers: ann }),
+      await call('DELETE', path, { headers: ann }),
+      await retry(),
+    ]) {
       assert.deepEqual([answer.status, await answer.text()], [404, unknown])
     }
   })
@@ -286,32 +298,41 @@ test('only the owner retries, deletes or redelivers a task, and others get the r
   const { work } = unlucky()
   const { call, start, tasks } = await site(t, 'fetch', work, { endpoints: { remove: 'forget' } })
   const owners = [undefined, 'ann', 'bob', 'ann ', 'undefined', 'null'] as const
-  const asOwner = (owner: string | undefined): Record<string, string> => (
+  const asOwner = (owner: string | undefined): Record<string, string> =>
     owner === undefined ? {} : { 'x-user': owner }
+  const requests = [
+    ['POST', '/retry'],
+    ['POST', '/callback'],
+    ['DELETE', ''],
+  ] as const
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(...owners),
+      fc.constantFrom(...owners),
+      fc.constantFrom(...requests),
+      fc.constantFrom({}, { prefer: 'wait=1' }, { 'idempotency-key': '"k1"' }),
+      async (owner, other, [method, below], headers) => {
+        fc.pre(owner?.trim() !== other?.trim())
+        const { taskId } = await members(await start({}, asOwner(owner)))
+        const id = String(taskId)
+        const before = await ended(tasks, id)
+        const send = async (target: string) => {
+          const response = await call(method, `/api/status/${target}${below}`, {
+            headers: { ...headers, ...asOwner(other) },
+          })
+          return [response.status, await response.text()]
+        }
+        assert.deepEqual(await send(id), await send('unknown'))
+        assert.deepEqual(await tasks.get(id), before)
+        const outcomes = [
+          await tasks.ownedBy(other).retry(id),
+          await tasks.ownedBy(other).delete(id),
+          await tasks.ownedBy(other).redeliver(id),
+        ]
+        assert.deepEqual(outcomes, [undefined, false, false])
+        assert.deepEqual(await tasks.get(id), before)
+      },
+    ),
+    { numRuns: 60 },
   )
-  const requests = [['POST', '/retry'], ['POST', '/callback'], ['DELETE', '']] as const
-  await fc.assert(fc.asyncProperty(
-    fc.constantFrom(...owners), fc.constantFrom(...owners), fc.constantFrom(...requests),
-    fc.constantFrom({}, { prefer: 'wait=1' }, { 'idempotency-key': '"k1"' }),
-    async (owner, other, [method, below], headers) => {
-      fc.pre(owner?.trim() !== other?.trim())
-      const { taskId } = await members(await start({}, asOwner(owner)))
-      const id = String(taskId)
-      const before = await ended(tasks, id)
-      const send = async (target: string) => {
-        const response = await call(method, `/api/status/${target}${below}`, {
-          headers: { ...headers, ...asOwner(other) },
-        })
-        return [response.status, await response.text()]
-      }
-      assert.deepEqual(await send(id), await send('unknown'))
-      assert.deepEqual(await tasks.get(id), before)
-      const outcomes = [
-        await tasks.ownedBy(other).retry(id), await tasks.ownedBy(other).delete(id),
-        await tasks.ownedBy(other).redeliver(id),
-      ]
-      assert.deepEqual(outcomes, [undefined, false, false])
-      assert.deepEqual(await tasks.get(id), before)
-    },
-  ), { numRuns: 60 })
 })

@@ -91,9 +91,12 @@ for (const binding of BINDINGS) {
       await eventually(async () => (await coreOf(tasks).read(String(taskId)))?.status === 'processing')
       const etag = (await call('GET', path)).headers.get('etag') ?? ''
       const at = Date.now()
-      const [tagged, plain] = await within(Promise.all([
-        call('GET', path, { headers: { 'prefer': 'wait=100', 'if-none-match': etag } }), call('GET', path, { headers: { prefer: 'wait=100' } }),
-      ]))
+      const [tagged, plain] = await within(
+        Promise.all([
+          call('GET', path, { headers: { 'prefer': 'wait=100', 'if-none-match': etag } }),
+          call('GET', path, { headers: { prefer: 'wait=100' } }),
+        ]),
+      )
       assert.ok(Date.now() - at >= 90)
       assert.deepEqual([tagged.status, tagged.headers.get('preference-applied')], [304, 'wait=0.1'])
       assert.deepEqual([plain.status, plain.headers.get('preference-applied')], [200, 'wait=0.1'])
@@ -121,7 +124,10 @@ for (const binding of BINDINGS) {
       const stream = await call('GET', path, { headers: { accept: 'text/event-stream' } })
       await eventually(() => coreOf(tasks).waiters.size === 2)
       void tasks.close({ drainMs: 10 })
-      assert.deepEqual((await members(await within(polling)))['error'], { code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.' })
+      assert.deepEqual((await members(await within(polling)))['error'], {
+        code: 'task_interrupted',
+        message: 'The process that ran this task stopped or crashed.',
+      })
       for await (const event of eventsOf(stream)) assert.ok(event)
       assert.equal(coreOf(tasks).waiters.size, 0)
     })
@@ -138,33 +144,49 @@ for (const binding of BINDINGS) {
       assert.deepEqual([late.status, late.headers.get('preference-applied')], [200, null])
     })
 
-    test('get events with id, retry and every change, and their end after the final state', { timeout: 60_000 }, async (t) => {
-      byNoticesAlone(t)
-      const { work, step } = stepped()
-      const { start, call, tasks, engine } = await site(t, binding, work)
-      const { taskId } = await members(await start())
-      await eventually(async () => (await coreOf(tasks).read(String(taskId)))?.status === 'processing')
-      const response = await call('GET', `/api/status/${String(taskId)}`, { headers: { accept: 'text/event-stream' } })
-      assert.deepEqual([response.status, response.headers.get('content-type'), response.headers.get('cache-control')], [200, 'text/event-stream; charset=utf-8', 'no-store, no-transform'])
-      const seen: Record<string, unknown>[] = []
-      const ids: string[] = []
-      let retry: string | undefined
-      for await (const event of eventsOf(response)) {
-        retry ??= event['retry']
-        if (event['data'] === undefined) continue
-        ids.push(event['id'] ?? '')
-        const data = JSON.parse(event['data']) as Record<string, unknown>
-        seen.push(data)
-        if (data['progress'] === undefined) step(0)
-        else step(1)
-      }
-      assert.equal(retry, '2000')
-      assert.deepEqual(seen.map(({ status, progress }) => [status, progress]), [['processing', undefined], ['processing', { done: 1, total: 2 }], ['completed', { done: 1, total: 2 }]])
-      assert.deepEqual(seen.at(-1), JSON.parse(JSON.stringify(await tasks.get(String(taskId)))))
-      assert.equal(new Set(ids).size, 3)
-      assert.ok(ids.every((id) => /^[^\s"]+$/.test(id)))
-      await eventually(() => coreOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
-    })
+    test(
+      'get events with id, retry and every change, and their end after the final state',
+      { timeout: 60_000 },
+      async (t) => {
+        byNoticesAlone(t)
+        const { work, step } = stepped()
+        const { start, call, tasks, engine } = await site(t, binding, work)
+        const { taskId } = await members(await start())
+        await eventually(async () => (await coreOf(tasks).read(String(taskId)))?.status === 'processing')
+        const response = await call('GET', `/api/status/${String(taskId)}`, {
+          headers: { accept: 'text/event-stream' },
+        })
+        assert.deepEqual(
+          [response.status, response.headers.get('content-type'), response.headers.get('cache-control')],
+          [200, 'text/event-stream; charset=utf-8', 'no-store, no-transform'],
+        )
+        const seen: Record<string, unknown>[] = []
+        const ids: string[] = []
+        let retry: string | undefined
+        for await (const event of eventsOf(response)) {
+          retry ??= event['retry']
+          if (event['data'] === undefined) continue
+          ids.push(event['id'] ?? '')
+          const data = JSON.parse(event['data']) as Record<string, unknown>
+          seen.push(data)
+          if (data['progress'] === undefined) step(0)
+          else step(1)
+        }
+        assert.equal(retry, '2000')
+        assert.deepEqual(
+          seen.map(({ status, progress }) => [status, progress]),
+          [
+            ['processing', undefined],
+            ['processing', { done: 1, total: 2 }],
+            ['completed', { done: 1, total: 2 }],
+          ],
+        )
+        assert.deepEqual(seen.at(-1), JSON.parse(JSON.stringify(await tasks.get(String(taskId)))))
+        assert.equal(new Set(ids).size, 3)
+        assert.ok(ids.every((id) => /^[^\s"]+$/.test(id)))
+        await eventually(() => coreOf(tasks).waiters.size === 0 && engine.usage().watches === 0)
+      },
+    )
 
     test('get the events after Last-Event-ID, and a 204 for the final id', async (t) => {
       const { work, step } = stepped()
@@ -173,7 +195,12 @@ for (const binding of BINDINGS) {
       const path = `/api/status/${String(taskId)}`
       await eventually(async () => (await coreOf(tasks).read(String(taskId)))?.status === 'processing')
       const read = async (lastEventId?: string) => {
-        const response = await call('GET', path, { headers: { accept: 'text/event-stream', ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }) } })
+        const response = await call('GET', path, {
+          headers: {
+            accept: 'text/event-stream',
+            ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
+          },
+        })
         return { response, events: eventsOf(response) }
       }
       const next = async (events: AsyncGenerator<Record<string, string>>) => {
@@ -205,7 +232,10 @@ for (const binding of BINDINGS) {
       const { work } = stepped()
       const { start, call, tasks } = await site(t, binding, work)
       const path = (await start()).headers.get('location') ?? ''
-      for (const accept of ['*/*', 'application/json', 'application/json, text/event-stream', 'text/html', 'text/event-stream;q=0.5, application/json', 'text/event-stream;q=0']) {
+      for (const accept of [
+        '*/*', 'application/json', 'application/json, text/event-stream', 'text/html',
+        'text/event-stream;q=0.5, application/json', 'text/event-stream;q=0',
+      ]) {
         await members(await call('GET', path, { headers: { accept } }))
       }
       const head = await call('HEAD', path, { headers: { accept: 'text/event-stream' } })
@@ -220,7 +250,10 @@ for (const binding of BINDINGS) {
       const path = (await start()).headers.get('location') ?? ''
       for (const when of ['unread', 'after the first event'] as const) {
         const controller = new AbortController()
-        const response = await call('GET', path, { headers: { accept: 'text/event-stream' }, signal: controller.signal })
+        const response = await call('GET', path, {
+          headers: { accept: 'text/event-stream' },
+          signal: controller.signal,
+        })
         await eventually(() => coreOf(tasks).waiters.size === 1)
         if (when !== 'unread') {
           const events = eventsOf(response)

@@ -24,10 +24,15 @@ for (const [engine, url] of Object.entries(urls)) {
       const process_ = (worker: boolean) => {
         const { parts, close } = openDatabase(url, { name, leaseMs: 2000 })
         const work = defineTask({
-          name: 'work', backoff: { type: 'fixed', delayMs: 1 }, cancel: (workId) => { cancelled.push(workId) }, ...options,
+          name: 'work',
+          backoff: { type: 'fixed', delayMs: 1 },
+          cancel: (workId) => {
+            cancelled.push(workId)
+          },
+          ...options,
           run: async (_input, context) => {
             workIds.push(context.workId ?? '')
-            return await run(context) as null
+            return (await run(context)) as null
           },
         })
         const tasks = createTasks({ ...parts, definitions: [work], worker, onError: (error) => { errors.push(error) } })
@@ -41,15 +46,29 @@ for (const [engine, url] of Object.entries(urls)) {
       const submit = () => web.tasks.submit(web.work, {})
       return { workIds, cancelled, errors, worker, web, submit, process_ }
     }
-    const untilAborted = ({ signal }: TaskContext) => new Promise<never>((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) })
+    const untilAborted = ({ signal }: TaskContext) =>
+      new Promise<never>((_, reject) => {
+        signal.addEventListener('abort', () => {
+          reject(signal.reason as Error)
+        })
+      })
 
     test('the id of external work contains the id of its task, and changes with each failed attempt and each retry', async (t) => {
-      const { workIds, cancelled, web, submit } = open(t, () => { throw new Error('no') }, { attempts: 2 })
+      const { workIds, cancelled, web, submit } = open(
+        t,
+        () => {
+          throw new Error('no')
+        },
+        { attempts: 2 },
+      )
       const task = await submit()
       await task.wait({ timeoutMs: 20_000 })
       await web.tasks.retry(task.taskId)
       await task.wait({ timeoutMs: 20_000 })
-      assert.deepEqual(workIds.map((id) => id.startsWith(`${task.taskId}.`)), [true, true, true, true])
+      assert.deepEqual(
+        workIds.map((id) => id.startsWith(`${task.taskId}.`)),
+        [true, true, true, true],
+      )
       assert.equal(new Set(workIds).size, 4)
       for (const id of workIds) assert.match(id, /^[A-Za-z0-9._-]{1,180}$/)
       assert.deepEqual(cancelled, [])
@@ -58,11 +77,19 @@ for (const [engine, url] of Object.entries(urls)) {
     test('a cancelled task calls cancel with the id of the run, even if the run starts its work after the cancel', async (t) => {
       const started: string[] = []
       const begun = deferred()
-      const { cancelled, web, submit } = open(t, async (context) => {
-        begun.resolve()
-        await untilAborted(context).catch(() => undefined)
-        started.push(context.workId ?? '')
-      }, { cancel: (workId) => { cancelled.push(`${workId} ${String(started.length)}`) } })
+      const { cancelled, web, submit } = open(
+        t,
+        async (context) => {
+          begun.resolve()
+          await untilAborted(context).catch(() => undefined)
+          started.push(context.workId ?? '')
+        },
+        {
+          cancel: (workId) => {
+            cancelled.push(`${workId} ${String(started.length)}`)
+          },
+        },
+      )
       const task = await submit()
       await within(begun.promise, 20_000)
       await web.tasks.cancel(task.taskId)
@@ -70,7 +97,13 @@ for (const [engine, url] of Object.entries(urls)) {
     })
 
     test('a task that is cancelled between two runs calls cancel', async (t) => {
-      const { workIds, cancelled, web, submit } = open(t, () => { throw new Error('no') }, { attempts: 2, backoff: { type: 'fixed', delayMs: 3_600_000 } })
+      const { workIds, cancelled, web, submit } = open(
+        t,
+        () => {
+          throw new Error('no')
+        },
+        { attempts: 2, backoff: { type: 'fixed', delayMs: 3_600_000 } },
+      )
       const task = await submit()
       await eventually(() => workIds.length === 1, 20_000)
       await eventually(async () => (await web.tasks.get(task.taskId))?.status !== 'processing', 20_000)
@@ -94,7 +127,11 @@ for (const [engine, url] of Object.entries(urls)) {
     })
 
     test('a cancel that throws is reported, and the task is cancelled', async (t) => {
-      const { errors, workIds, web, submit } = open(t, untilAborted, { cancel: () => { throw new Error('it is away') } })
+      const { errors, workIds, web, submit } = open(t, untilAborted, {
+        cancel: () => {
+          throw new Error('it is away')
+        },
+      })
       const task = await submit()
       await eventually(() => workIds.length === 1, 20_000)
       assert.equal((await web.tasks.cancel(task.taskId))?.status, 'cancelled')

@@ -47,7 +47,9 @@ before(async () => {
   const tusScript = readFileSync(join(root, 'node_modules/tus-js-client/dist/tus.min.js'), 'utf8')
   browser = await openBrowser()
   page = await browser.newPage()
-  const scripts = [script, tusScript].map((text) => `<script>${text.replaceAll('</script', '<\\/script')}</script>`).join('')
+  const scripts = [script, tusScript]
+    .map((text) => `<script>${text.replaceAll('</script', '<\\/script')}</script>`)
+    .join('')
   pages = createServer((_, res) => {
     res.setHeader('content-type', 'text/html').end(`<!doctype html><title>uploads</title>${scripts}`)
   })

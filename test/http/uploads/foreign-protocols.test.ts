@@ -31,7 +31,11 @@ describe('a client of tus 1.0', () => {
   test('gets a 412 for each method of an upload except OPTIONS, and nothing changes', async (t) => {
     const site = await open()
     t.after(() => site.close())
-    const made = await fetch(`${site.base}/api/files`, { method: 'POST', headers: { 'upload-complete': '?0' }, body: 'abc' })
+    const made = await fetch(`${site.base}/api/files`, {
+      method: 'POST',
+      headers: { 'upload-complete': '?0' },
+      body: 'abc',
+    })
     const url = new URL(made.headers.get('location') ?? '', site.base)
     for (const method of ['HEAD', 'GET', 'PATCH', 'DELETE', 'POST']) {
       const { status, headers } = await fetch(url, { method, headers: TUS })

@@ -19,7 +19,9 @@ async function open(...how: Parameters<typeof openSite>) {
 }
 
 const head = (path: string, fields: Record<string, string>, method = 'PATCH') =>
-  `${method} ${path} HTTP/1.1\r\nHost: x\r\n${Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
+  `${method} ${path} HTTP/1.1\r\nHost: x\r\n${Object.entries(fields)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')}\r\n`
 
 async function socketTo(port: number): Promise<Socket> {
   const socket = connect(port, '127.0.0.1')
@@ -38,16 +40,24 @@ describe('an upload over node:http', () => {
   test('has identical bytes and runs its handler once over a socket that is cut again and again', async () => {
     const { port, seen, base } = await open({ partBytes: 64 * 1024 })
     const bytes = randomBytes(2_000_000)
-    const created = await fetch(`${base}/api/files`, { method: 'POST', headers: { 'upload-complete': '?0', 'upload-length': String(bytes.length) } })
+    const created = await fetch(`${base}/api/files`, {
+      method: 'POST',
+      headers: { 'upload-complete': '?0', 'upload-length': String(bytes.length) },
+    })
     const path = String(created.headers.get('location'))
     assert.match(path, /^\/api\/uploads\//)
     let offset = 0
     for (let cuts = 1; cuts <= 20; cuts++) {
       const socket = await socketTo(port)
       const rest = bytes.subarray(offset)
-      socket.write(head(path, {
-        'Content-Type': PARTIAL, 'Upload-Offset': String(offset), 'Upload-Complete': '?1', 'Content-Length': String(rest.length),
-      }))
+      socket.write(
+        head(path, {
+          'Content-Type': PARTIAL,
+          'Upload-Offset': String(offset),
+          'Upload-Complete': '?1',
+          'Content-Length': String(rest.length),
+        }),
+      )
       const sent = Math.min(cuts * 7001, rest.length - 1)
       await new Promise<void>((resolve) => { socket.write(rest.subarray(0, sent), () => { resolve() }) })
       if (cuts % 2 === 0) socket.end()
@@ -73,7 +83,12 @@ describe('an upload over node:http', () => {
     const path = String(created.headers.get('location'))
     for (let offset = 0; offset < 500_000; offset += 100_000) {
       const socket = await socketTo(port)
-      const fields = { 'Content-Type': PARTIAL, 'Upload-Offset': String(offset), 'Upload-Complete': '?1', 'Content-Length': String(900_000 - offset) }
+      const fields = {
+        'Content-Type': PARTIAL,
+        'Upload-Offset': String(offset),
+        'Upload-Complete': '?1',
+        'Content-Length': String(900_000 - offset),
+      }
       socket.resume().write(head(path, fields))
       socket.end(Buffer.alloc(100_000))
       await once(socket, 'close')
@@ -86,7 +101,12 @@ describe('an upload over node:http', () => {
     const created = await fetch(`${base}/api/files`, { method: 'POST', headers: { 'upload-complete': '?0' } })
     const path = String(created.headers.get('location'))
     const silent = await socketTo(port)
-    const fields = { 'Content-Type': PARTIAL, 'Upload-Offset': '0', 'Upload-Complete': '?1', 'Content-Length': '1000000' }
+    const fields = {
+      'Content-Type': PARTIAL,
+      'Upload-Offset': '0',
+      'Upload-Complete': '?1',
+      'Content-Length': '1000000',
+    }
     silent.write(head(path, fields) + 'half of it')
     let received = ''
     silent.on('data', (data: Buffer) => { received += data.toString() })
@@ -117,7 +137,9 @@ describe('an upload over node:http', () => {
         continue
       }
       const [first] = informed
-      assert.ok(informed.every(({ status, headers }) => status === 104 && headers['upload-draft-interop-version'] === version))
+      assert.ok(
+        informed.every(({ status, headers }) => status === 104 && headers['upload-draft-interop-version'] === version),
+      )
       assert.equal(first?.headers['location'], answer.headers['location'])
       assert.match(String(first?.headers['upload-limit']), /max-size=/)
     }
@@ -153,9 +175,19 @@ describe('an upload over node:http', () => {
         if (/ 104 /.test(received) && / 100 /.test(received)) resolve()
       })
     })
-    socket.write(head('/api/files', {
-      'Upload-Complete': '?1', 'Content-Length': '5', 'Expect': '100-continue', 'Upload-Draft-Interop-Version': '8', 'Connection': 'close',
-    }, 'POST'))
+    socket.write(
+      head(
+        '/api/files',
+        {
+          'Upload-Complete': '?1',
+          'Content-Length': '5',
+          'Expect': '100-continue',
+          'Upload-Draft-Interop-Version': '8',
+          'Connection': 'close',
+        },
+        'POST',
+      ),
+    )
     await both
     socket.write('hello')
     await once(socket, 'close')
@@ -167,7 +199,9 @@ describe('an upload over node:http', () => {
     const socket = await socketTo(port)
     let received = ''
     socket.on('data', (data: Buffer) => { received += data.toString() })
-    socket.write('POST /api/files HTTP/1.0\r\nUpload-Complete: ?1\r\nUpload-Draft-Interop-Version: 8\r\nContent-Length: 2\r\n\r\nhi')
+    socket.write(
+      'POST /api/files HTTP/1.0\r\nUpload-Complete: ?1\r\nUpload-Draft-Interop-Version: 8\r\nContent-Length: 2\r\n\r\nhi',
+    )
     await once(socket, 'close')
     assert.match(received, /^HTTP\/1\.1 200 /)
   })
@@ -208,7 +242,10 @@ describe('an upload over node:http', () => {
     const created = await fetch(`${base}/api/files`, { method: 'POST', headers: { 'upload-complete': '?0' } })
     const path = String(created.headers.get('location'))
     const socket = await socketTo(port)
-    socket.write(head(path, { 'Content-Type': PARTIAL, 'Upload-Offset': '0', 'Upload-Complete': '?1', 'Content-Length': '5' }) + 'hello')
+    socket.write(
+      head(path, { 'Content-Type': PARTIAL, 'Upload-Offset': '0', 'Upload-Complete': '?1', 'Content-Length': '5' }) +
+        'hello',
+    )
     await begun
     socket.resetAndDestroy()
     const state = await fetch(base + path, { method: 'HEAD' })

@@ -47,11 +47,15 @@ import { inject, testClock, testContext } from 'longhaul/testing'
 
 const double = defineTask({
   name: 'double',
-  input: jsonSchema<{ amount: number }>({ type: 'object', required: ['amount'], properties: { amount: { type: 'integer' } } }),
+  input: jsonSchema<{ amount: number }>({
+    type: 'object',
+    required: ['amount'],
+    properties: { amount: { type: 'integer' } },
+  }),
   run: ({ amount }, { progress }) => {
     progress(1, 1)
     return { message: `doubled ${amount.toFixed()}`, amount: amount * 2 }
-  }
+  },
 })
 
 interface User { id: string }
@@ -67,15 +71,36 @@ const sender: CallbackSender = {
 }
 const secrets = () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']
 const words = partialResults<string>({ store })
-const speech = defineTask({ name: 'speech', external: words.external, run: words.run(async (_: object, { emit }) => emit('hello')) })
-const nightly = defineTask({ name: 'nightly', schedule: cron('0 3 * * *', { timezone: 'Europe/Vienna' }), run: () => ({ message: 'done' }) })
+const speech = defineTask({
+  name: 'speech',
+  external: words.external,
+  run: words.run(async (_: object, { emit }) => emit('hello')),
+})
+const nightly = defineTask({
+  name: 'nightly',
+  schedule: cron('0 3 * * *', { timezone: 'Europe/Vienna' }),
+  run: () => ({ message: 'done' }),
+})
 const retries = retryTasks()
-const tasks = createTasks({ engine, store, definitions: [double, nightly, speech, retries], tracing: taskTracing(), callbacks: callbacks({ sender, secrets }) })
+const tasks = createTasks({
+  engine,
+  store,
+  definitions: [double, nightly, speech, retries],
+  tracing: taskTracing(),
+  callbacks: callbacks({ sender, secrets }),
+})
 const endMetrics = taskMetrics({ tasks })
 endMetrics()
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-const operators = operatorEndpoints(tasks, { statusPath: '/admin/{id}', operator: ({ context }) => context.user?.role === 'admin', retries })
-const handler: Handler = router({ 'POST /double': endpoints.submit(double), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
+const operators = operatorEndpoints(tasks, {
+  statusPath: '/admin/{id}',
+  operator: ({ context }) => context.user?.role === 'admin',
+  retries,
+})
+const handler: Handler = router({
+  'POST /double': endpoints.submit(double),
+  'GET|HEAD|DELETE /tasks/{id}': endpoints.status,
+})
 
 const headers = { 'content-type': 'application/json' }
 const post = (body: unknown, prefer?: string): RequestInit => ({
@@ -105,7 +130,11 @@ async function main(): Promise<void> {
   assert.equal((await inject(operators.list, { path: '/admin/tasks' })).status, 401)
   const listed = await inject(operators.list, { path: '/admin/tasks', context: { user: { role: 'admin' } } })
   assert.equal((await listed.json<{ items: unknown[] }>()).items.length, 1)
-  assert.equal((await inject(operators.retryMany, { method: 'POST', path: '/admin/retry', context: { user: { role: 'admin' } } })).status, 202)
+  assert.equal(
+    (await inject(operators.retryMany, { method: 'POST', path: '/admin/retry', context: { user: { role: 'admin' } } }))
+      .status,
+    202,
+  )
 
   const bad = await fetch(`${base}/double`, post({ amount: 'many' }))
   assert.equal(bad.status, 400)
@@ -129,7 +158,11 @@ async function main(): Promise<void> {
   const onRedis = (client: RedisClient): Store => redis({ client }).store
   const onPostgres = (pool: PostgresPool): Store => postgres({ pool }).store
   const redisEngine = (options: RedisOptions): TaskEngine => redis(options).engine
-  for (const each of [onRedis, onPostgres, redisEngine, sqlite, bullmqTask, mcpTasks, mcpTool, consolePage, taskConsole, S3Blobs, storeConformance, engineConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
+  for (const each of [
+    onRedis, onPostgres, redisEngine, sqlite, bullmqTask, mcpTasks, mcpTool, consolePage, taskConsole, S3Blobs,
+    storeConformance, engineConformance, blobsConformance, inject, testClock, testContext,
+  ])
+    assert.equal(typeof each, 'function')
   assert.equal(isWorkerClosing(new Error('no')), false)
   assert.equal(parsePrefer('wait=5').wait, 5)
 
@@ -141,7 +174,9 @@ async function main(): Promise<void> {
 
 /** A callback is signed and sent, and shown. What it takes comes from an entry point of its own. */
 async function told(): Promise<void> {
-  await assert.rejects(tasks.submit(double, { amount: 4 }, { callbackUrl: 'http://127.0.0.1/' }), { code: 'callback_url_forbidden' })
+  await assert.rejects(tasks.submit(double, { amount: 4 }, { callbackUrl: 'http://127.0.0.1/' }), {
+    code: 'callback_url_forbidden',
+  })
   const { taskId: id } = await tasks.submit(double, { amount: 4 }, { callbackUrl: 'https://example.com/hook' })
   for (let tries = 0; tries < 500 && (await tasks.get(id))?.callback?.state !== 'delivered'; tries++) {
     await new Promise((resolve) => setTimeout(resolve, 10))
@@ -188,13 +223,29 @@ async function files(): Promise<void> {
     'GET|HEAD /folder/{name}': content(folderSource(folder, { path: ({ params }) => params['name'] })),
     'GET|HEAD /letters': content(() => blobSource(blobs, 'letters'))
   }))
-  const resumable = resumableUpload(({ headers }) => ({ status: 200, headers: {}, body: String(headers['content-length']) }), {
-    blobs, store: own.store, owner: 'anyone', uploadPath: '/uploads/{id}',
+  const resumable = resumableUpload(
+    ({ headers }) => ({ status: 200, headers: {}, body: String(headers['content-length']) }),
+    {
+      blobs,
+      store: own.store,
+      owner: 'anyone',
+      uploadPath: '/uploads/{id}',
+    },
+  )
+  const whole = await inject(resumable.create, {
+    method: 'POST',
+    path: '/',
+    headers: { 'upload-complete': '?1' },
+    body: 'hello',
   })
-  const whole = await inject(resumable.create, { method: 'POST', path: '/', headers: { 'upload-complete': '?1' }, body: 'hello' })
   assert.equal(await whole.text(), '5')
-  const ask = (to: string, init: RequestInit = {}): Promise<Response> => Promise.resolve(serve(new Request(`http://127.0.0.1${to}`, init)))
-  const lines = (body: string, prefer: string): RequestInit => ({ method: 'POST', body, headers: { 'content-type': 'application/x-ndjson', prefer } })
+  const ask = (to: string, init: RequestInit = {}): Promise<Response> =>
+    Promise.resolve(serve(new Request(`http://127.0.0.1${to}`, init)))
+  const lines = (body: string, prefer: string): RequestInit => ({
+    method: 'POST',
+    body,
+    headers: { 'content-type': 'application/x-ndjson', prefer },
+  })
 
   const direct = await ask('/users', lines('{"id":1}\nnonsense\n{"id":2}\n', 'respond-sync'))
   assert.equal(((await direct.json()) as { summary: { failed: number } }).summary.failed, 1)
@@ -246,7 +297,14 @@ async function vocabulary(): Promise<void> {
 
 /** A source of records for uploads; the pipeline is one of the application. */
 async function sources(): Promise<void> {
-  const source = streamJson(() => [new Transform({ readableObjectMode: true, transform: (_, __, done) => { done(null, { key: 0, value: { id: 1 } }) } })])
+  const source = streamJson(() => [
+    new Transform({
+      readableObjectMode: true,
+      transform: (_, __, done) => {
+        done(null, { key: 0, value: { id: 1 } })
+      },
+    }),
+  ])
   const upload = ndjsonUpload({ source, write: (records) => { assert.deepEqual(records, [{ id: 1 }]) } })
   const answer = await inject(upload, { method: 'POST', path: '/', body: [1] })
   assert.equal(answer.status, 200)
@@ -260,7 +318,10 @@ async function frameworks(): Promise<void> {
   koa.use(toKoa(handler))
   const server = createServer((req, res) => { void koa.callback()(req, res) }).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  for (const base of [`${await app.listen({ host: '127.0.0.1', port: 0 })}/api`, `http://127.0.0.1:${(server.address() as AddressInfo).port.toFixed()}`]) {
+  for (const base of [
+    `${await app.listen({ host: '127.0.0.1', port: 0 })}/api`,
+    `http://127.0.0.1:${(server.address() as AddressInfo).port.toFixed()}`,
+  ]) {
     const answer = await fetch(`${base}/double`, post({ amount: 4 }))
     assert.deepEqual(await answer.json(), { message: 'doubled 4', amount: 8 })
   }

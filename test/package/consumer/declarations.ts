@@ -24,7 +24,11 @@ import 'longhaul/engine'
 
 export const parts = memory()
 export const { engine, store, blobs } = memory()
-export const report = defineTask({ name: 'report', input: jsonSchema<{ year: number }>({ type: 'object' }), run: ({ year }) => ({ message: String(year) }) })
+export const report = defineTask({
+  name: 'report',
+  input: jsonSchema<{ year: number }>({ type: 'object' }),
+  run: ({ year }) => ({ message: String(year) }),
+})
 export const tasks = createTasks({ ...parts, definitions: [report] })
 export const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 export const { submit, status } = endpoints
@@ -33,7 +37,10 @@ export const composed = compose(rateLimit({ store, policies: [], onStoreError: '
 export const guarded = guard(handler)
 export async function health() { return tasks.health() }
 export async function get(id: string) { return tasks.get(id) }
-export async function done(id: string) { const t = await tasks.get(id, report); return t?.status === 'completed' ? t : undefined }
+export async function done(id: string) {
+  const t = await tasks.get(id, report)
+  return t?.status === 'completed' ? t : undefined
+}
 export async function attempts(id: string) { return (await tasks.get(id))?.attempts }
 export async function lastAttempt(id: string) { return (await tasks.get(id))?.attempts?.at(-1) }
 export async function callback(id: string) { return (await tasks.get(id))?.callback }
@@ -47,7 +54,10 @@ export const typed = client.task<typeof report>('/r')
 export async function run() { return client.run('/x', {}) }
 export async function sub() { return client.submit('/x', {}) }
 export async function changes() { for await (const s of (await sub()).changes()) return s; return undefined }
-export async function clientDone() { for await (const s of (await sub()).changes()) if (s.status === 'completed') return s; return undefined }
+export async function clientDone() {
+  for await (const s of (await sub()).changes()) if (s.status === 'completed') return s
+  return undefined
+}
 export async function lists() { return client.tasks('/x').page() }
 export async function up() { return client.upload('/x', []) }
 export const upf = () => client.uploadFile('/x', new Uint8Array())
@@ -64,7 +74,11 @@ export async function firstBatch() { for await (const b of recs()) return b; ret
 export const bytes = ndjsonBytes([])
 export const bc = bulkCreate({ repository: { createMany: () => [] } })
 export const bcb = bulkCreate({ repository: { createMany: () => [] }, background: { name: 'b', blobs } })
-export const bu = bulkUpdate({ repository: { updateMany: () => [] }, id: (x: { id: string }) => x.id, change: (x) => x })
+export const bu = bulkUpdate({
+  repository: { updateMany: () => [] },
+  id: (x: { id: string }) => x.id,
+  change: (x) => x,
+})
 export const ex = exportTask({ name: 'e', records: () => [] })
 export const ru = resumableUpload(handler, { store, blobs, owner: 'anyone', uploadPath: '/u/{id}' })
 export const { create, resource } = ru

@@ -11,7 +11,11 @@ const _meta = { 'io.modelcontextprotocol/clientCapabilities': { extensions: { [E
 
 const add = defineTask({
   name: 'add',
-  input: jsonSchema<{ a: number, b: number }>({ type: 'object', required: ['a', 'b'], properties: { a: { type: 'number' }, b: { type: 'number' } } }),
+  input: jsonSchema<{ a: number; b: number }>({
+    type: 'object',
+    required: ['a', 'b'],
+    properties: { a: { type: 'number' }, b: { type: 'number' } },
+  }),
   run: ({ a, b }) => a + b,
 })
 const whoami = defineTask({ name: 'whoami', run: (_input, { context }: { context: unknown }) => ({ context }) })
@@ -37,7 +41,8 @@ describe('handle', () => {
 
   test('returns a handle that tasks/get knows, to a client with the extension', async (t) => {
     const { send } = setUp(t)
-    const { result: { taskId } = {} } = await send('tools/call', { name: 'add', arguments: { a: 1, b: 2 }, _meta }) ?? {}
+    const { result: { taskId } = {} } =
+      (await send('tools/call', { name: 'add', arguments: { a: 1, b: 2 }, _meta })) ?? {}
     const response = await send('tasks/get', { taskId, _meta })
     assert.equal(response?.result?.['taskId'], taskId)
     assert.equal(response?.result?.['resultType'], 'complete')
@@ -45,9 +50,16 @@ describe('handle', () => {
 
   test('returns undefined for what is not about the tools', async (t) => {
     const { mcp, send } = setUp(t)
-    for (const method of ['tools/list', 'tasks/list', 'tasks/result', 'ping', 'toString']) assert.equal(await send(method, {}), undefined)
+    for (const method of ['tools/list', 'tasks/list', 'tasks/result', 'ping', 'toString'])
+      assert.equal(await send(method, {}), undefined)
     assert.equal(await send('tools/call', { name: 'other' }), undefined)
-    for (const message of [undefined, null, 'x', [], { jsonrpc: '2.0', method: 'tasks/get', params: { taskId: 'x', _meta } }]) {
+    for (const message of [
+      undefined,
+      null,
+      'x',
+      [],
+      { jsonrpc: '2.0', method: 'tasks/get', params: { taskId: 'x', _meta } },
+    ]) {
       assert.equal(await mcp.handle(message), undefined)
     }
   })
@@ -65,12 +77,18 @@ describe('handle', () => {
   test('returns an error for an id that is none', async (t) => {
     const { send } = setUp(t)
     for (const taskId of [undefined, 1, '', '../x', 'a'.repeat(500)]) {
-      assert.deepEqual((await send('tasks/get', { taskId, _meta }))?.error, { code: -32_602, message: 'Task not found' })
+      assert.deepEqual((await send('tasks/get', { taskId, _meta }))?.error, {
+        code: -32_602,
+        message: 'Task not found',
+      })
     }
   })
 
   test('passes the context of the client to the work', async (t) => {
-    const { send } = setUp(t, { owner: (authInfo) => authInfo?.clientId, context: (authInfo) => ({ tenant: authInfo?.extra?.['tenant'] }) })
+    const { send } = setUp(t, {
+      owner: (authInfo) => authInfo?.clientId,
+      context: (authInfo) => ({ tenant: authInfo?.extra?.['tenant'] }),
+    })
     const authInfo = { clientId: 'ann', scopes: [], extra: { tenant: 'acme' } }
     const response = await send('tools/call', { name: 'whoami' }, { authInfo })
     assert.deepEqual(response?.result?.['structuredContent'], { context: { tenant: 'acme' } })
@@ -78,7 +96,10 @@ describe('handle', () => {
 
   test('rejects a client without an owner', async (t) => {
     const { send } = setUp(t, { owner: () => undefined })
-    assert.deepEqual((await send('tools/call', { name: 'add' }))?.error, { code: -32_602, message: 'Authentication is required' })
+    assert.deepEqual((await send('tools/call', { name: 'add' }))?.error, {
+      code: -32_602,
+      message: 'Authentication is required',
+    })
   })
 
   test('masks an error of the application, and reports it', async (t) => {
@@ -93,11 +114,21 @@ describe('handle', () => {
 
 describe('mcpTool and mcpTasks', () => {
   test('list a tool with the schema of its input', (t) => {
-    const { mcp } = setUp(t, { tools: [mcpTool(add, { name: 'sum', title: 'Sum', annotations: { readOnlyHint: true } })] })
-    assert.deepEqual(mcp.tools, [{
-      name: 'sum', title: 'Sum', annotations: { readOnlyHint: true },
-      inputSchema: { type: 'object', required: ['a', 'b'], properties: { a: { type: 'number' }, b: { type: 'number' } } },
-    }])
+    const { mcp } = setUp(t, {
+      tools: [mcpTool(add, { name: 'sum', title: 'Sum', annotations: { readOnlyHint: true } })],
+    })
+    assert.deepEqual(mcp.tools, [
+      {
+        name: 'sum',
+        title: 'Sum',
+        annotations: { readOnlyHint: true },
+        inputSchema: {
+          type: 'object',
+          required: ['a', 'b'],
+          properties: { a: { type: 'number' }, b: { type: 'number' } },
+        },
+      },
+    ])
     assert.deepEqual(mcp.capabilities, { extensions: { [EXTENSION]: {} } })
   })
 
@@ -111,12 +142,17 @@ describe('mcpTool and mcpTasks', () => {
     const make = (...tools: McpTasksOptions['tools']) => mcpTasks(tasks, { tools, owner: 'anyone' })
     assert.throws(() => make(mcpTool(add), mcpTool(add, { name: 'sum' })), /the definition add is there twice/)
     assert.throws(() => make(mcpTool(add, { name: 'x' }), mcpTool(whoami, { name: 'x' })), /the name x is there twice/)
-    assert.throws(() => make(mcpTool(defineTask({ name: 'other', run: () => 1 }))), /other is not among the definitions/)
+    assert.throws(
+      () => make(mcpTool(defineTask({ name: 'other', run: () => 1 }))),
+      /other is not among the definitions/,
+    )
   })
 
   test('throw for a server of version 1 of the official SDK', (t) => {
     const { mcp } = setUp(t)
-    assert.throws(() => { mcp.register(new OldServer({ name: 'old', version: '1.0.0' })) }, /pass an McpServer of @modelcontextprotocol\/server 2/)
+    assert.throws(() => {
+      mcp.register(new OldServer({ name: 'old', version: '1.0.0' }))
+    }, /pass an McpServer of @modelcontextprotocol\/server 2/)
   })
 
   test('throw without an owner', (t) => {

@@ -6,20 +6,34 @@ import { fakeRequest } from '../kit/request.js'
 import { ask, codes, draft, people, person, statuses, Users, type Draft, type User } from '../kit/bulk.js'
 
 /** All or none, over a repository whose transaction is this. */
-function atomic(users: Users, transaction: (work: (inside: Users) => Promise<unknown>) => Promise<unknown>, heard: unknown[] = []) {
+function atomic(
+  users: Users,
+  transaction: (work: (inside: Users) => Promise<unknown>) => Promise<unknown>,
+  heard: unknown[] = [],
+) {
   const repository = { createMany: users.createMany.bind(users), transaction: transaction as Users['transaction'] }
   return bulkCreate<User, Draft>({
-    repository, schema: draft, key: ({ email }) => email, atomic: true, onError: (error) => { heard.push((error as Error).message) },
+    repository,
+    schema: draft,
+    key: ({ email }) => email,
+    atomic: true,
+    onError: (error) => {
+      heard.push((error as Error).message)
+    },
   })
 }
 
 describe('a transaction', () => {
   test('fails as an error of the application if it does not call its work or hides its failure, and nothing counts as written', async () => {
     const users = new Users()
-    users.fails = () => { throw new Error('the database is away') }
+    users.fails = () => {
+      throw new Error('the database is away')
+    }
     for (const transaction of [
       async () => undefined,
-      async (work: (inside: Users) => Promise<unknown>) => { await work(users).catch(() => undefined) },
+      async (work: (inside: Users) => Promise<unknown>) => {
+        await work(users).catch(() => undefined)
+      },
     ]) {
       const heard: unknown[] = []
       const answer = await ask(atomic(users, transaction, heard), { body: people(2) })
@@ -49,7 +63,10 @@ describe('a transaction', () => {
       begun++
       return users.transaction(work)
     }), { body: [person(0), person(1), person(0)] })
-    assert.deepEqual([answer.status, statuses(answer), codes(answer)], [409, [424, 424, 409], ['not_applied', 'not_applied', 'duplicate_item']])
+    assert.deepEqual(
+      [answer.status, statuses(answer), codes(answer)],
+      [409, [424, 424, 409], ['not_applied', 'not_applied', 'duplicate_item']],
+    )
     assert.deepEqual([begun, users.users.size], [1, 0])
   })
 
@@ -76,8 +93,14 @@ describe('a transaction', () => {
       stream: async function* () { try { for (const piece of pieces) yield Buffer.from(piece) } finally { closed++ } },
     }
     const handler = bulkCreate<User, Draft>({
-      repository: { createMany: users.createMany.bind(users), transaction: () => Promise.reject(new Error('no connection')) }, schema: draft, atomic: true,
-      streamAboveBytes: 1000, onError: () => undefined,
+      repository: {
+        createMany: users.createMany.bind(users),
+        transaction: () => Promise.reject(new Error('no connection')),
+      },
+      schema: draft,
+      atomic: true,
+      streamAboveBytes: 1000,
+      onError: () => undefined,
     })
     const request = { ...fakeRequest({ headers: { 'content-type': 'application/json' } }), body }
     await Promise.resolve(handler(request)).catch(() => undefined)

@@ -6,14 +6,24 @@ import { memory } from '../../../adapters/memory/index.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { fakeRequest } from '../kit/request.js'
-import { ask, codes, draft, only, people, person, statuses, Users, type Asked, type Draft, type User } from '../kit/bulk.js'
+import {
+  ask, codes, draft, only, people, person, statuses, Users, type Asked, type Draft, type User,
+} from '../kit/bulk.js'
 
-const handlerOf = (users: Users, options: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> = {}) => (
-  bulkCreate<User, Draft>({ repository: users, schema: draft, key: ({ email }) => email, onError: () => undefined, ...options })
-)
+const handlerOf = (users: Users, options: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> = {}) =>
+  bulkCreate<User, Draft>({
+    repository: users,
+    schema: draft,
+    key: ({ email }) => email,
+    onError: () => undefined,
+    ...options,
+  })
 
 /** What is refused, and that nothing was written. */
-async function refused(asked: Asked, options: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> = {}): Promise<[status: number, code: string | undefined]> {
+async function refused(
+  asked: Asked,
+  options: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> = {},
+): Promise<[status: number, code: string | undefined]> {
   const users = new Users()
   const { status, json } = await ask(handlerOf(users, options), asked)
   assert.equal(users.users.size, 0)
@@ -23,26 +33,49 @@ async function refused(asked: Asked, options: Partial<Omit<BulkCreateOptions<Use
 
 describe('a small body is rejected before anything is written', () => {
   const two = JSON.stringify(people(2))
-  const cases: Record<string, [Asked, [number, string], Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>>?]> = {
-    'no array': [{ body: { updates: [] } }, [400, 'invalid_input']],
-    'a text': [{ body: '"x"' }, [400, 'invalid_input']],
-    'empty': [{ body: [] }, [400, 'empty_batch']],
-    'nothing': [{ body: '' }, [400, 'missing_body']],
-    'no JSON': [{ body: `${two.slice(0, -1)},` }, [400, 'malformed_json']],
-    'behind the end': [{ body: `${two}]` }, [400, 'malformed_json']],
-    'no UTF-8': [{ body: Buffer.from([0x5b, 0x22, 0xff, 0x22, 0x5d]) }, [400, 'malformed_json']],
-    '__proto__': [{ body: `[${JSON.stringify(person(0))},{"__proto__":{"x":1},"name":"a","email":"a@b"}]` }, [400, 'unsafe_key']],
-    'too many items': [{ body: people(3) }, [413, 'body_too_large'], { maxItems: 2 }],
-    'too many bytes': [{ body: people(3) }, [413, 'body_too_large'], { maxBodyBytes: 50 }],
-    'too many bytes that nobody announced': [{ pieces: [two] }, [413, 'body_too_large'], { maxBodyBytes: 50 }],
-    'a wrong media type': [{ body: people(1), headers: { 'content-type': 'text/plain' } }, [415, 'unsupported_media_type']],
-    'a coding that nobody knows': [{ body: people(1), headers: { 'content-encoding': 'rot13' } }, [415, 'unsupported_content_coding']],
-    'a coding that is not there': [{ body: people(1), headers: { 'content-encoding': 'gzip' } }, [400, 'malformed_coding']],
-    'a bomb': [{ body: gzipSync(Buffer.alloc(2_000_000, 0x20)), headers: { 'content-encoding': 'gzip' } }, [413, 'body_too_large'], { maxDecodedBytes: 1_500_000 }],
-    'a ratio': [{ body: gzipSync(Buffer.alloc(2_000_000, 0x20)), headers: { 'content-encoding': 'gzip' } }, [413, 'body_too_large'], { maxRatio: 100 }],
-  }
+  const cases: Record<string, [Asked, [number, string], Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>>?]> =
+    {
+      'no array': [{ body: { updates: [] } }, [400, 'invalid_input']],
+      'a text': [{ body: '"x"' }, [400, 'invalid_input']],
+      'empty': [{ body: [] }, [400, 'empty_batch']],
+      'nothing': [{ body: '' }, [400, 'missing_body']],
+      'no JSON': [{ body: `${two.slice(0, -1)},` }, [400, 'malformed_json']],
+      'behind the end': [{ body: `${two}]` }, [400, 'malformed_json']],
+      'no UTF-8': [{ body: Buffer.from([0x5b, 0x22, 0xff, 0x22, 0x5d]) }, [400, 'malformed_json']],
+      '__proto__': [
+        { body: `[${JSON.stringify(person(0))},{"__proto__":{"x":1},"name":"a","email":"a@b"}]` },
+        [400, 'unsafe_key'],
+      ],
+      'too many items': [{ body: people(3) }, [413, 'body_too_large'], { maxItems: 2 }],
+      'too many bytes': [{ body: people(3) }, [413, 'body_too_large'], { maxBodyBytes: 50 }],
+      'too many bytes that nobody announced': [{ pieces: [two] }, [413, 'body_too_large'], { maxBodyBytes: 50 }],
+      'a wrong media type': [
+        { body: people(1), headers: { 'content-type': 'text/plain' } },
+        [415, 'unsupported_media_type'],
+      ],
+      'a coding that nobody knows': [
+        { body: people(1), headers: { 'content-encoding': 'rot13' } },
+        [415, 'unsupported_content_coding'],
+      ],
+      'a coding that is not there': [
+        { body: people(1), headers: { 'content-encoding': 'gzip' } },
+        [400, 'malformed_coding'],
+      ],
+      'a bomb': [
+        { body: gzipSync(Buffer.alloc(2_000_000, 0x20)), headers: { 'content-encoding': 'gzip' } },
+        [413, 'body_too_large'],
+        { maxDecodedBytes: 1_500_000 },
+      ],
+      'a ratio': [
+        { body: gzipSync(Buffer.alloc(2_000_000, 0x20)), headers: { 'content-encoding': 'gzip' } },
+        [413, 'body_too_large'],
+        { maxRatio: 100 },
+      ],
+    }
   for (const [name, [asked, expected, options]] of Object.entries(cases)) {
-    test(`SPEC 8.1: ${name} gets ${expected.join(' ')}`, async () => { assert.deepEqual(await refused(asked, options), expected) })
+    test(`SPEC 8.1: ${name} gets ${expected.join(' ')}`, async () => {
+      assert.deepEqual(await refused(asked, options), expected)
+    })
   }
 })
 
@@ -62,15 +95,23 @@ describe('the body of a bulk request', () => {
     }
   })
   test('fails only the item of an inexact value: wide integers, 1e309, half of a surrogate pair', async () => {
-    const values = ['9007199254740992', '-9007199254740993', '1e309', '1e22', '"\\ud800"', '{"a":[{"\\udc00":1}]}', '"1234567890123456789"', '0.1', '9007199254740991', '"\\ud83d\\ude00"']
+    const values = [
+      '9007199254740992', '-9007199254740993', '1e309', '1e22', '"\\ud800"',
+      '{"a":[{"\\udc00":1}]}', '"1234567890123456789"', '0.1', '9007199254740991',
+      '"\\ud83d\\ude00"',
+    ]
     const body = `[${values.map((value, at) => `{"name":"n","email":"${at}@x","extra":${value}}`).join(',')}]`
     for (const streamAboveBytes of [1_048_576, 10]) {
       const users = new Users()
       const answer = await ask(handlerOf(users, { streamAboveBytes }), { body })
       assert.deepEqual(statuses(answer), [400, 400, 400, 400, 400, 400, 201, 201, 201, 201])
       assert.deepEqual(new Set(codes(answer).slice(0, 6)), new Set(['inexact_value']))
-      assert.deepEqual(answer.json.items[0]?.error?.details, [{ pointer: '/0/extra', message: 'is an integer beyond 2^53 - 1; send it as text' }])
-      assert.deepEqual(answer.json.items[5]?.error?.details, [{ pointer: '/5/extra/a/0', message: 'has a name with half of a surrogate pair' }])
+      assert.deepEqual(answer.json.items[0]?.error?.details, [
+        { pointer: '/0/extra', message: 'is an integer beyond 2^53 - 1; send it as text' },
+      ])
+      assert.deepEqual(answer.json.items[5]?.error?.details, [
+        { pointer: '/5/extra/a/0', message: 'has a name with half of a surrogate pair' },
+      ])
     }
   })
   test('gives an item the last value of a repeated key', async () => {
@@ -80,17 +121,45 @@ describe('the body of a bulk request', () => {
   })
   test('fails only the item that is nested too deeply for a schema that recurses', async () => {
     const deep = (value: unknown): boolean => value instanceof Array && value.length > 0 ? deep(value[0]) : true
-    const schema = { '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => { deep((value as { x?: unknown }).x); return { value: value as Draft } } } }
-    const answer = await ask(handlerOf(new Users(), { schema }), { body: `[${JSON.stringify(person(0))},{"name":"a","email":"a@b","x":${'['.repeat(200_000)}${']'.repeat(200_000)}}]` })
-    assert.deepEqual([statuses(answer), answer.json.items[1]?.error?.details], [[201, 400], [{ pointer: '/1', message: 'is nested too deeply' }]])
+    const schema = {
+      '~standard': {
+        version: 1 as const,
+        vendor: 'test',
+        validate: (value: unknown) => {
+          deep((value as { x?: unknown }).x)
+          return { value: value as Draft }
+        },
+      },
+    }
+    const answer = await ask(handlerOf(new Users(), { schema }), {
+      body: `[${JSON.stringify(person(0))},{"name":"a","email":"a@b","x":${'['.repeat(200_000)}${']'.repeat(200_000)}}]`,
+    })
+    assert.deepEqual(
+      [statuses(answer), answer.json.items[1]?.error?.details],
+      [[201, 400], [{ pointer: '/1', message: 'is nested too deeply' }]],
+    )
   })
   for (const streamAboveBytes of [10, 1_000_000]) {
     test(`fails only the item that is nested too deeply to be written again, with or without a schema (${streamAboveBytes})`, async () => {
       const deep = `{"name":"a","email":"a@b","x":${'['.repeat(20_000)}${']'.repeat(20_000)}}`
-      for (const schema of [undefined, { '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => ({ value: value as Draft }) } }]) {
+      for (const schema of [
+        undefined,
+        {
+          '~standard': {
+            version: 1 as const,
+            vendor: 'test',
+            validate: (value: unknown) => ({ value: value as Draft }),
+          },
+        },
+      ]) {
         const users = new Users()
-        const answer = await ask(handlerOf(users, { streamAboveBytes, ...schema && { schema } }), { body: `[${JSON.stringify(person(0))},${deep}]` })
-        assert.deepEqual([statuses(answer), answer.json.items[1]?.error?.details], [[201, 400], [{ pointer: '/1', message: 'is nested too deeply' }]])
+        const answer = await ask(handlerOf(users, { streamAboveBytes, ...(schema && { schema }) }), {
+          body: `[${JSON.stringify(person(0))},${deep}]`,
+        })
+        assert.deepEqual(
+          [statuses(answer), answer.json.items[1]?.error?.details],
+          [[201, 400], [{ pointer: '/1', message: 'is nested too deeply' }]],
+        )
         assert.equal(users.emails.length, 1)
       }
     })
@@ -112,14 +181,20 @@ describe('a large body of a bulk request', () => {
   test('is written without its duplicates', async () => {
     const users = new Users()
     const answer = await ask(handlerOf(users, streamed), { body: [...many, person(7)] })
-    assert.deepEqual([answer.status, answer.json.items.at(-1)?.error?.code, users.users.size], [207, 'duplicate_item', 3000])
+    assert.deepEqual(
+      [answer.status, answer.json.items.at(-1)?.error?.code, users.users.size],
+      [207, 'duplicate_item', 3000],
+    )
   })
   test('gets a 400 with the position of the error if it is malformed, and nothing is written', async () => {
     for (const atomic of [false, true]) {
       const users = new Users()
       const broken = `${text.slice(0, 150_000)}}} ${text.slice(150_000)}`
       const answer = await ask(handlerOf(users, { ...streamed, atomic }), { body: broken })
-      assert.deepEqual([answer.status, answer.json.code, answer.json.summary, users.calls], [400, 'malformed_json', undefined, []])
+      assert.deepEqual(
+        [answer.status, answer.json.code, answer.json.summary, users.calls],
+        [400, 'malformed_json', undefined, []],
+      )
       const { offset } = answer.json.position as { offset: number }
       assert.ok(offset >= 149_000 && offset <= 150_100)
     }
@@ -128,10 +203,21 @@ describe('a large body of a bulk request', () => {
     const users = new Users(1)
     const bad = [...many.slice(0, 2000), { name: 'taken', email: 'user-1@example.com' }, ...many.slice(2000), {}]
     for (const repository of [users, only(users, 'create', 'transaction')]) {
-      const answer = await ask(bulkCreate<User, Draft>({ repository, schema: draft, atomic: true, ...streamed }), { body: bad })
-      assert.deepEqual([answer.status, answer.json.code, answer.json.summary], [409, 'conflict', { total: 3002, succeeded: 0, failed: 3002 }])
+      const answer = await ask(bulkCreate<User, Draft>({ repository, schema: draft, atomic: true, ...streamed }), {
+        body: bad,
+      })
+      assert.deepEqual(
+        [answer.status, answer.json.code, answer.json.summary],
+        [409, 'conflict', { total: 3002, succeeded: 0, failed: 3002 }],
+      )
       assert.deepEqual(answer.json.items.map(({ index }) => index), bad.map((_, at) => at))
-      assert.deepEqual(answer.json.items.filter(({ status }) => status !== 424).map(({ index, status }) => [index, status]), [[2000, 409], [3001, 400]])
+      assert.deepEqual(
+        answer.json.items.filter(({ status }) => status !== 424).map(({ index, status }) => [index, status]),
+        [
+          [2000, 409],
+          [3001, 400],
+        ],
+      )
       assert.deepEqual(users.emails, ['user-1@example.com'])
     }
   })
@@ -147,7 +233,10 @@ describe('a large body of a bulk request', () => {
       for (const atomic of [false, true]) {
         const users = new Users()
         const answer = await ask(handlerOf(users, { ...streamed, ...options, atomic }), { body })
-        assert.deepEqual([answer.status, answer.json.code, answer.json.summary, users.calls], [413, 'body_too_large', undefined, []])
+        assert.deepEqual(
+          [answer.status, answer.json.code, answer.json.summary, users.calls],
+          [413, 'body_too_large', undefined, []],
+        )
       }
     }
   })
@@ -193,7 +282,12 @@ describe('maxDirectBytes of a bulk request', () => {
   test('makes a task of a larger body with background', async (t) => {
     const { store, engine, blobs } = memory()
     const users = new Users()
-    const bulk = bulkCreate<User, Draft>({ repository: users, schema: draft, ...half, background: { name: 'create', blobs } })
+    const bulk = bulkCreate<User, Draft>({
+      repository: users,
+      schema: draft,
+      ...half,
+      background: { name: 'create', blobs },
+    })
     const tasks = createTasks({ store, engine, definitions: [bulk.task] })
     t.after(() => tasks.close())
     const handler = bulk.handler(taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' }))

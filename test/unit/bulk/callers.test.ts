@@ -34,23 +34,34 @@ function slow(options: object = {}) {
 }
 
 describe('while the repository works', () => {
-  test('the decoders of large coded bodies count for their caller, and keep what they need to the end', { timeout: 60_000 }, async () => {
-    const { handler, state, send } = slow({ streamAboveBytes: 100, batchSize: 1 })
-    const body = zlib.brotliCompressSync(JSON.stringify(people(10)), { params: { [zlib.constants.BROTLI_PARAM_LGWIN]: 22 } })
-    const asked: Asked = { body, headers: { 'content-encoding': 'br' } }
-    const { refused, rest } = await send(asked, 40)
-    assert.deepEqual(new Set(refused.map((told) => `${told.status} ${told.json.code} ${String(told.headers['retry-after'])}`)), new Set(['429 too_many_requests 1']))
-    assert.ok(state.calls >= 4 && state.calls <= 15, `${state.calls} decoders`)
-    state.open()
-    const written = (await rest).filter(({ status }) => status === 201)
-    assert.equal(written.length, 40 - refused.length)
-    assert.ok(written.every(({ json }) => json.summary.succeeded === 10))
-    for (let at = 0; at < 20; at++) assert.equal((await ask(handler, asked)).status, 201)
-  })
+  test(
+    'the decoders of large coded bodies count for their caller, and keep what they need to the end',
+    { timeout: 60_000 },
+    async () => {
+      const { handler, state, send } = slow({ streamAboveBytes: 100, batchSize: 1 })
+      const body = zlib.brotliCompressSync(JSON.stringify(people(10)), {
+        params: { [zlib.constants.BROTLI_PARAM_LGWIN]: 22 },
+      })
+      const asked: Asked = { body, headers: { 'content-encoding': 'br' } }
+      const { refused, rest } = await send(asked, 40)
+      assert.deepEqual(
+        new Set(refused.map((told) => `${told.status} ${told.json.code} ${String(told.headers['retry-after'])}`)),
+        new Set(['429 too_many_requests 1']),
+      )
+      assert.ok(state.calls >= 4 && state.calls <= 15, `${state.calls} decoders`)
+      state.open()
+      const written = (await rest).filter(({ status }) => status === 201)
+      assert.equal(written.length, 40 - refused.length)
+      assert.ok(written.every(({ json }) => json.summary.succeeded === 10))
+      for (let at = 0; at < 20; at++) assert.equal((await ask(handler, asked)).status, 201)
+    },
+  )
 
   test('a small coded body needs no decoder', { timeout: 60_000 }, async () => {
     const { state, send } = slow()
-    const body = zlib.brotliCompressSync(JSON.stringify(people(10)), { params: { [zlib.constants.BROTLI_PARAM_LGWIN]: 22 } })
+    const body = zlib.brotliCompressSync(JSON.stringify(people(10)), {
+      params: { [zlib.constants.BROTLI_PARAM_LGWIN]: 22 },
+    })
     const { refused, rest } = await send({ body, headers: { 'content-encoding': 'br' } }, 40)
     assert.deepEqual([refused.length, state.calls], [0, 40])
     state.open()

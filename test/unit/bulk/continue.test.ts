@@ -20,10 +20,14 @@ async function* inPieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8A
 }
 
 describe('a bulk task that continues', () => {
-  const create = (options: Partial<Parameters<typeof bulkCreate<Written, Row>>[0]>, blobs: Blobs) => bulkCreate<Written, Row>({
-    batchSize: 100, onError: () => undefined, ...options,
-    repository: { createMany: () => [], ...options.repository }, background: { name: 'create', blobs, attempts: 5 },
-  })
+  const create = (options: Partial<Parameters<typeof bulkCreate<Written, Row>>[0]>, blobs: Blobs) =>
+    bulkCreate<Written, Row>({
+      batchSize: 100,
+      onError: () => undefined,
+      ...options,
+      repository: { createMany: () => [], ...options.repository },
+      background: { name: 'create', blobs, attempts: 5 },
+    })
 
   async function spooled(blobs: Blobs, count: number): Promise<SpooledBatch> {
     const body = Buffer.from(JSON.stringify(Array.from({ length: count }, (_, n) => ({ n }))))
@@ -38,7 +42,12 @@ describe('a bulk task that continues', () => {
     const body = await spooled(blobs, 40_000)
     const starts: number[] = []
     const watched: Blobs = {
-      shared: false, stat: (key) => blobs.stat(key), put: (...args) => blobs.put(...args), delete: (key) => blobs.delete(key), renew: (key, ttlMs) => blobs.renew(key, ttlMs), close: () => blobs.close(),
+      shared: false,
+      stat: (key) => blobs.stat(key),
+      put: (...args) => blobs.put(...args),
+      delete: (key) => blobs.delete(key),
+      renew: (key, ttlMs) => blobs.renew(key, ttlMs),
+      close: () => blobs.close(),
       open: (key, range) => {
         if (key === BLOB) starts.push(range?.start ?? 0)
         return blobs.open(key, range)
@@ -58,7 +67,11 @@ describe('a bulk task that continues', () => {
     await assert.rejects(async () => task.run(body, one), /stopped/)
     const two = testContext(task, { attempt: 2, checkpoint: one.saved.at(-1) as never })
     const result = await task.run(body, two)
-    assert.deepEqual(result.summary, { total: 40_000, succeeded: 40_000, failed: 0 }, 'a write that was aborted is not reported as unknown')
+    assert.deepEqual(
+      result.summary,
+      { total: 40_000, succeeded: 40_000, failed: 0 },
+      'a write that was aborted is not reported as unknown',
+    )
     assert.deepEqual(written, Array.from({ length: 40_000 }, (_, n) => n))
     assert.ok(Number(starts.at(-1)) > body.size / 3, `it read from byte ${String(starts.at(-1))}`)
     assert.ok(Number(two.reports[0]?.done) >= 19_900, 'progress continues where it was')
@@ -74,7 +87,10 @@ describe('a bulk task that continues', () => {
     } } }, blobs)
     const first = testContext(task, {})
     const result = await task.run({ ...body, list: 'all' }, first)
-    const again = await task.run({ ...body, list: 'all' }, testContext(task, { attempt: 2, checkpoint: first.saved.at(-1) as never }))
+    const again = await task.run(
+      { ...body, list: 'all' },
+      testContext(task, { attempt: 2, checkpoint: first.saved.at(-1) as never }),
+    )
     assert.deepEqual(again, result)
     assert.equal(writes, 3)
   })
@@ -98,9 +114,15 @@ describe('a bulk task that continues', () => {
   test('ends with a message that says what resume must return, if resume returns something else', async () => {
     const blobs = new MemoryBlobs()
     const body = await spooled(blobs, 2)
-    for (const stored of ['', '{}', 'item 5', '{"succeeded":-1,"failed":0,"length":0,"report":{"parts":[],"rest":""}}', '{"succeeded":1,"failed":0,"length":0,"report":{"parts":5,"rest":""}}']) {
+    for (const stored of [
+      '', '{}', 'item 5', '{"succeeded":-1,"failed":0,"length":0,"report":{"parts":[],"rest":""}}',
+      '{"succeeded":1,"failed":0,"length":0,"report":{"parts":5,"rest":""}}',
+    ]) {
       const { task } = create({ resume: () => stored }, blobs)
-      await assert.rejects(async () => task.run(body, testContext(task, { attempt: 2 })), /bulkCreate: resume must return a text that cursor\(\) has made/)
+      await assert.rejects(
+        async () => task.run(body, testContext(task, { attempt: 2 })),
+        /bulkCreate: resume must return a text that cursor\(\) has made/,
+      )
     }
   })
 
@@ -109,10 +131,18 @@ describe('a bulk task that continues', () => {
     const body = await spooled(blobs, 2)
     const errors: unknown[] = []
     for (const outcomes of [undefined, [{ id: '1' }]]) {
-      const { task } = create({ onError: (error) => errors.push(error), repository: { createMany: (drafts, { cursor }) => {
-        cursor?.(outcomes)
-        return idsOf(drafts)
-      } } }, blobs)
+      const { task } = create(
+        {
+          onError: (error) => errors.push(error),
+          repository: {
+            createMany: (drafts, { cursor }) => {
+              cursor?.(outcomes)
+              return idsOf(drafts)
+            },
+          },
+        },
+        blobs,
+      )
       const { summary } = await task.run(body, testContext(task, { attempt: 5 }))
       assert.equal(summary.failed, 2)
     }
@@ -123,17 +153,32 @@ describe('a bulk task that continues', () => {
   test('has no cursor if it is synchronous, and then uses neither checkpoints nor blobs', async (t) => {
     const { store, engine, blobs } = memory()
     const calls: Call[] = []
-    const bulk = create({ resume: () => assert.fail('a direct request does not resume'), repository: { createMany: (drafts, call) => {
-      calls.push(call)
-      return idsOf(drafts)
-    } } }, blobs)
+    const bulk = create(
+      {
+        resume: () => assert.fail('a direct request does not resume'),
+        repository: {
+          createMany: (drafts, call) => {
+            calls.push(call)
+            return idsOf(drafts)
+          },
+        },
+      },
+      blobs,
+    )
     const tasks = createTasks({ store, engine, definitions: [bulk.task] })
     t.after(() => tasks.close())
     const handler = bulk.handler(taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' }))
     const before = store.usage()
     const { status } = await ask(handler, { body: Array.from({ length: 250 }, (_, n) => ({ n })) })
     assert.equal(status, 201)
-    assert.deepEqual(calls.map(({ cursor, taskId }) => [cursor, taskId]), [[undefined, undefined], [undefined, undefined], [undefined, undefined]])
+    assert.deepEqual(
+      calls.map(({ cursor, taskId }) => [cursor, taskId]),
+      [
+        [undefined, undefined],
+        [undefined, undefined],
+        [undefined, undefined],
+      ],
+    )
     assert.equal(blobs.usage().blobs, 0)
     assert.deepEqual(store.usage(), before)
   })
@@ -143,6 +188,9 @@ describe('a bulk task that continues', () => {
     const repository = { createMany: () => [] }
     assert.throws(() => bulkCreate({ repository, resume: () => undefined }), /resume needs background/)
     assert.throws(() => bulkCreate({ repository, resume: 'now' as never, background }), /resume must be a function/)
-    assert.throws(() => bulkCreate({ repository: { create: () => ({}) }, resume: () => undefined, background }), /resume needs a repository with createMany or updateMany/)
+    assert.throws(
+      () => bulkCreate({ repository: { create: () => ({}) }, resume: () => undefined, background }),
+      /resume needs a repository with createMany or updateMany/,
+    )
   })
 })

@@ -19,7 +19,9 @@ describe('the array of a bulk request', () => {
       const handler = handlerOf(users, { items: '/data/users', streamAboveBytes })
       const answer = await ask(handler, { body: { data: { users: [person(0), { name: 'x' }, person(1)] } } })
       assert.deepEqual(statuses(answer), [201, 400, 201])
-      assert.deepEqual(answer.json.items[1]?.error?.details, [{ pointer: '/data/users/1/email', message: 'is required' }])
+      assert.deepEqual(answer.json.items[1]?.error?.details, [
+        { pointer: '/data/users/1/email', message: 'is required' },
+      ])
       assert.equal(users.users.size, 2)
     }
   })
@@ -49,7 +51,10 @@ describe('the array of a bulk request', () => {
     for (const streamAboveBytes of BOTH) {
       const handler = handlerOf(new Users(), { items: '/data/users', streamAboveBytes })
       for (const [body, pointer] of [
-        [{}, '/data'], [{ data: {} }, '/data/users'], [{ data: { users: {} } }, '/data/users'], [{ data: { users: null } }, '/data/users'],
+        [{}, '/data'],
+        [{ data: {} }, '/data/users'],
+        [{ data: { users: {} } }, '/data/users'],
+        [{ data: { users: null } }, '/data/users'],
       ] as const) {
         const { status, json } = await ask(handler, { body })
         const [detail] = json.details as { pointer: string }[]
@@ -90,22 +95,31 @@ describe('the array of a bulk request', () => {
     const handler = handlerOf(users, { items: '/data/users', otherMembers: 'ignore', streamAboveBytes: 0 })
     const body = `{"data":{"users":${JSON.stringify(people(3))},"total":}}`
     const answer = await ask(handler, { body })
-    assert.deepEqual([answer.status, answer.json.code, answer.json.items, users.users.size], [400, 'malformed_json', undefined, 0])
+    assert.deepEqual(
+      [answer.status, answer.json.code, answer.json.items, users.users.size],
+      [400, 'malformed_json', undefined, 0],
+    )
   })
 })
 
 describe('the OpenAPI document of a bulk request', () => {
   const bodyOf = (options: Options): unknown => {
     const [operation] = handlerOf(new Users(), { maxItems: 5, ...options }).operations ?? []
-    const { requestBody } = operation?.openapi as { requestBody: { content: Record<string, { schema: { required?: string[] } }> } }
+    const { requestBody } = operation?.openapi as {
+      requestBody: { content: Record<string, { schema: { required?: string[] } }> }
+    }
     return requestBody.content['application/json']?.schema
   }
 
   test('nests the array as the pointer does', () => {
     const array = bodyOf({})
     assert.deepEqual(bodyOf({ items: '/data/users' }), {
-      type: 'object', required: ['data'], additionalProperties: false,
-      properties: { data: { type: 'object', required: ['users'], additionalProperties: false, properties: { users: array } } },
+      type: 'object',
+      required: ['data'],
+      additionalProperties: false,
+      properties: {
+        data: { type: 'object', required: ['users'], additionalProperties: false, properties: { users: array } },
+      },
     })
     assert.deepEqual(bodyOf({ items: '/a~1b', otherMembers: 'ignore' }), {
       type: 'object', required: ['a/b'], properties: { 'a/b': array },
@@ -113,7 +127,9 @@ describe('the OpenAPI document of a bulk request', () => {
     assert.deepEqual(bodyOf({ items: '/1', otherMembers: 'ignore' }), {
       type: ['object', 'array'], required: ['1'], properties: { 1: array }, minItems: 2, prefixItems: [{}, array],
     })
-    assert.deepEqual(Object.keys(bodyOf({ items: '/2024' }) as object), ['type', 'required', 'properties', 'additionalProperties'])
+    assert.deepEqual(Object.keys(bodyOf({ items: '/2024' }) as object), [
+      'type', 'required', 'properties', 'additionalProperties',
+    ])
   })
 })
 
@@ -121,7 +137,13 @@ const repository = new Users()
 const make = bulkCreate as (options: object) => unknown
 test('the option items is a JSON pointer, and properties beside the array are rejected or ignored', () => {
   for (const items of ['data', 'data/users', '/a~', '/a~2', 7, `/${'a'.repeat(256)}`, '/__proto__/users']) {
-    assert.throws(() => make({ repository, items }), /^TypeError: bulkCreate: items must be a JSON pointer such as '\/data\/users', of at most 256 characters/)
+    assert.throws(
+      () => make({ repository, items }),
+      /^TypeError: bulkCreate: items must be a JSON pointer such as '\/data\/users', of at most 256 characters/,
+    )
   }
-  assert.throws(() => make({ repository, otherMembers: 'drop' }), /^TypeError: bulkCreate: otherMembers must be 'refuse' or 'ignore'/)
+  assert.throws(
+    () => make({ repository, otherMembers: 'drop' }),
+    /^TypeError: bulkCreate: otherMembers must be 'refuse' or 'ignore'/,
+  )
 })

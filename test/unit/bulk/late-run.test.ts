@@ -36,11 +36,17 @@ function open(t: TestContext, write: (count: number, call: Call) => unknown) {
   return {
     tasks, blobs,
     async post(count: number): Promise<string> {
-      const { headers } = await ask(bulk.handler(endpoints), { body: people(count), headers: { prefer: 'respond-async' } })
+      const { headers } = await ask(bulk.handler(endpoints), {
+        body: people(count),
+        headers: { prefer: 'respond-async' },
+      })
       return String(headers['location']).split('/').at(-1) as string
     },
     async indexes(id: string): Promise<number[]> {
-      const { status, text } = await ask((request) => items({ ...request, path: `/status/${id}/items` }), { method: 'GET', raw: true })
+      const { status, text } = await ask((request) => items({ ...request, path: `/status/${id}/items` }), {
+        method: 'GET',
+        raw: true,
+      })
       assert.equal(status, 200, text)
       return text.split('\n').slice(0, -1).map((line) => (JSON.parse(line) as { index: number }).index)
     },
@@ -76,7 +82,10 @@ describe('the report of a bulk task', () => {
 
   test('replaces the reports of earlier runs, so that repeated cancels and retries do not fill the blobs', async (t) => {
     const RUNS = 5
-    const [begun, stored] = [0, 0].map(() => Array.from({ length: RUNS + 1 }, () => deferred<void>())) as [Deferred[], Deferred[]]
+    const [begun, stored] = [0, 0].map(() => Array.from({ length: RUNS + 1 }, () => deferred<void>())) as [
+      Deferred[],
+      Deferred[],
+    ]
     let run = 1
     const { tasks, blobs, post, indexes } = open(t, async (call, { signal }) => {
       if (call === 1) return
@@ -109,11 +118,17 @@ describe('the report of a bulk task', () => {
     }
     const reports = [...keys].filter((key) => key.endsWith('/0'))
     assert.equal(reports.length, RUNS)
-    const kept = await Promise.all(reports.map(async (key) => await blobs.stat(key) !== undefined))
-    assert.deepEqual(reports.filter((_, at) => kept[at]), reports.slice(-1))
+    const kept = await Promise.all(reports.map(async (key) => (await blobs.stat(key)) !== undefined))
+    assert.deepEqual(
+      reports.filter((_, at) => kept[at]),
+      reports.slice(-1),
+    )
     const items = await indexes(id)
     assert.ok(items.length > 0)
-    assert.deepEqual(items, items.map((_, at) => at))
+    assert.deepEqual(
+      items,
+      items.map((_, at) => at),
+    )
   })
 
   test('comes from an earlier run if the last run of a cancelled task has stored none', async (t) => {

@@ -111,7 +111,10 @@ describe('a bulk task', () => {
       const { repository } = failing({ 2: error })
       const handler = bulkCreate<Written, Row>({ batchSize: 5, onError: () => undefined, repository })
       const response = await ask(handler, { body: all.map((n) => ({ n })) })
-      assert.deepEqual([response.status, statuses(response)], [207, [201, 201, 201, 201, 201, ...Array.from({ length: 5 }, () => status)]])
+      assert.deepEqual(
+        [response.status, statuses(response)],
+        [207, [201, 201, 201, 201, 201, ...Array.from({ length: 5 }, () => status)]],
+      )
     }
   })
 
@@ -125,7 +128,11 @@ describe('a bulk task', () => {
     }
     const { repository, resume } = failing({ 2: lost })
     const { run } = await open({ repository, resume })
-    assert.deepEqual(await run(ATTEMPTS), [201, 201, 201, 201, 201, 500, 500, 500, 500, 500], 'in the last attempt its outcome is unknown')
+    assert.deepEqual(
+      await run(ATTEMPTS),
+      [201, 201, 201, 201, 201, 500, 500, 500, 500, 500],
+      'in the last attempt its outcome is unknown',
+    )
   })
 
   test('does not repeat a batch that was rejected by an error of the client', async () => {

@@ -5,7 +5,9 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { z } from 'zod'
 import { MemoryBlobs } from '../../../adapters/memory/index.js'
-import { bulkCreate, bulkItems, type BulkTask, type BulkTaskResult, type SpooledBatch } from '../../../src/bulk/index.js'
+import {
+  bulkCreate, bulkItems, type BulkTask, type BulkTaskResult, type SpooledBatch,
+} from '../../../src/bulk/index.js'
 import { httpError, isHttpError, type HttpError } from '../../../src/http/errors.js'
 import type { Call } from '../../../src/repositories/repository.js'
 import type { RecordPosition } from '../../../src/records/position.js'
@@ -50,7 +52,11 @@ interface Bulk {
 
 async function bulkOf(values: readonly unknown[], way: Way = {}): Promise<Bulk> {
   const { items = '', coding = 'identity', kills = [] } = way
-  const text = JSON.stringify(items === '' ? values : { before: ['}'], data: { users: values, after: 1 } }, null, values.length % 2)
+  const text = JSON.stringify(
+    items === '' ? values : { before: ['}'], data: { users: values, after: 1 } },
+    null,
+    values.length % 2,
+  )
   const body = coding === 'gzip' ? gzipSync(text) : Buffer.from(text)
   const blobs = new MemoryBlobs()
   await blobs.put(BLOB, inPieces(body, 777), { ttlMs: 600_000 })
@@ -62,7 +68,10 @@ async function bulkOf(values: readonly unknown[], way: Way = {}): Promise<Bulk> 
   for (let attempt = 1; ; attempt++) {
     const life = new Life(left)
     const task = taskOf(way, database, life, life.watch(blobs))
-    const context = { ...testContext(task, { attempt, ...saved !== undefined && { checkpoint: saved as never } }), taskId: TASK }
+    const context = {
+      ...testContext(task, { attempt, ...(saved !== undefined && { checkpoint: saved as never }) }),
+      taskId: TASK,
+    }
     const { save } = context.checkpoint
     const checkpoint: PartsCheckpoint<RecordPosition> = context.checkpoint
     checkpoint.save = async (value, list) => {
@@ -171,13 +180,23 @@ function taskOf(way: Way, database: Database, life: Life, blobs: Blobs): BulkTas
     return result
   }
   return bulkCreate<Written, Row>({
-    repository: mode === 'one' ? { create } : { createMany, ...atomic && { transaction } }, atomic,
-    schema: z.object({ n: z.number(), text: z.string().optional() }), key: ({ n }) => String(n), onError: () => undefined,
-    batchSize: BATCH, concurrency: 3, items, otherMembers: 'ignore', streamAboveBytes, maxReportBytes,
-    ...mode.includes('cursor') && { resume: ({ taskId }) => {
-      assert.equal(taskId, TASK)
-      return database.cursor
-    } },
+    repository: mode === 'one' ? { create } : { createMany, ...(atomic && { transaction }) },
+    atomic,
+    schema: z.object({ n: z.number(), text: z.string().optional() }),
+    key: ({ n }) => String(n),
+    onError: () => undefined,
+    batchSize: BATCH,
+    concurrency: 3,
+    items,
+    otherMembers: 'ignore',
+    streamAboveBytes,
+    maxReportBytes,
+    ...(mode.includes('cursor') && {
+      resume: ({ taskId }) => {
+        assert.equal(taskId, TASK)
+        return database.cursor
+      },
+    }),
     background: { name: 'create', blobs, attempts: 1000, maxInlineBytes },
   }).task
 }
@@ -216,7 +235,10 @@ function itemsOf(kinds: readonly string[]): unknown[] {
 
 const byNumber = (a: number, b: number): number => a - b
 
-const kinds = fc.array(fc.constantFrom('record', 'record', 'record', 'record', 'wide', 'same', 'invalid', 'inexact', 'other'), { minLength: 1, maxLength: 300, size: 'max' })
+const kinds = fc.array(
+  fc.constantFrom('record', 'record', 'record', 'record', 'wide', 'same', 'invalid', 'inexact', 'other'),
+  { minLength: 1, maxLength: 300, size: 'max' },
+)
 const kills = fc.array(fc.nat(40), { maxLength: 12, size: 'max' })
 const ways = fc.record({
   items: fc.constantFrom('', '/data/users'), coding: fc.constantFrom('identity', 'gzip'),

@@ -28,25 +28,44 @@ function repositoryOf(users: Users, ...ways: Create[]) {
   }
 }
 
-const handlerOf = (users: Users, ...ways: Create[]) => (
-  bulkCreate<User, Draft>({ repository: repositoryOf(users, ...ways), schema: draft, batchSize: 2, onError: () => undefined })
-)
+const handlerOf = (users: Users, ...ways: Create[]) =>
+  bulkCreate<User, Draft>({
+    repository: repositoryOf(users, ...ways),
+    schema: draft,
+    batchSize: 2,
+    onError: () => undefined,
+  })
 
 describe('the slices of a batch', () => {
-  for (const [name, ways] of Object.entries({ 'at once': [put], 'late': [putLate], 'at once and late by turns': [put, putLate, put] })) {
+  for (const [name, ways] of Object.entries({
+    'at once': [put],
+    'late': [putLate],
+    'at once and late by turns': [put, putLate, put],
+  })) {
     test(`are written ${name}, each once, in their order`, async () => {
       const users = new Users()
       const answer = await ask(handlerOf(users, ...ways), { body: people(5) })
       assert.deepEqual(users.calls, ['2', '2', '1'])
-      assert.deepEqual(users.emails, people(5).map(({ email }) => email))
-      assert.deepEqual(answer.json.items.map(({ id }) => id), [1, 2, 3, 4, 5])
+      assert.deepEqual(
+        users.emails,
+        people(5).map(({ email }) => email),
+      )
+      assert.deepEqual(
+        answer.json.items.map(({ id }) => id),
+        [1, 2, 3, 4, 5],
+      )
     })
   }
 
   test('are independent of slices that fail, synchronous or not', async () => {
     const fail: Create = () => { throw new Error('gone') }
     const failLate: Create = async () => { throw new Error('gone') }
-    for (const ways of [[put, fail, put], [put, failLate, put], [putLate, fail, putLate], [putLate, failLate, putLate]]) {
+    for (const ways of [
+      [put, fail, put],
+      [put, failLate, put],
+      [putLate, fail, putLate],
+      [putLate, failLate, putLate],
+    ]) {
       const users = new Users()
       const answer = await ask(handlerOf(users, ...ways), { body: people(5) })
       assert.deepEqual(statuses(answer), [201, 201, 500, 500, 201])
@@ -59,7 +78,10 @@ describe('the slices of a batch', () => {
     for (const way of [put, putLate]) {
       const controller = new AbortController()
       const users = new Users()
-      const answer = await ask(handlerOf(users, leaving(controller, way)), { body: people(5), signal: controller.signal })
+      const answer = await ask(handlerOf(users, leaving(controller, way)), {
+        body: people(5),
+        signal: controller.signal,
+      })
       assert.deepEqual([answer.status, answer.text, users.calls], [503, '', ['2']])
     }
   })
@@ -67,7 +89,10 @@ describe('the slices of a batch', () => {
   test('are all written if the client disconnects during the last one', async () => {
     const controller = new AbortController()
     const users = new Users()
-    const answer = await ask(handlerOf(users, leaving(controller, putLate)), { body: people(2), signal: controller.signal })
+    const answer = await ask(handlerOf(users, leaving(controller, putLate)), {
+      body: people(2),
+      signal: controller.signal,
+    })
     assert.deepEqual([answer.status, answer.json.summary.succeeded], [201, 2])
   })
 })

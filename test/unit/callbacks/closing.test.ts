@@ -44,7 +44,13 @@ describe('a close of tasks in memory', () => {
     const id = await submit()
     // The retry is due after this drain time, so close does not wait for it.
     await within(tasks.close({ drainMs: 600_000 }))
-    assert.deepEqual(await shown(id), { state: 'failed', attempts: 1, fault: 'interrupted', lastStatus: 500, nextAttemptAt: undefined })
+    assert.deepEqual(await shown(id), {
+      state: 'failed',
+      attempts: 1,
+      fault: 'interrupted',
+      lastStatus: 500,
+      nextAttemptAt: undefined,
+    })
     assert.deepEqual(heard, [])
   })
 
@@ -52,7 +58,13 @@ describe('a close of tasks in memory', () => {
     const { tasks, submit, shown } = setUp(t, async () => ({ status: 500 }), 20)
     const id = await submit()
     await tasks.close({ drainMs: 5000 })
-    assert.deepEqual(await shown(id), { state: 'failed', attempts: 3, fault: 'status', lastStatus: 500, nextAttemptAt: undefined })
+    assert.deepEqual(await shown(id), {
+      state: 'failed',
+      attempts: 3,
+      fault: 'status',
+      lastStatus: 500,
+      nextAttemptAt: undefined,
+    })
   })
 
   test('aborts a callback request that gets no response in time, and interrupts the callback', async (t) => {
@@ -61,7 +73,13 @@ describe('a close of tasks in memory', () => {
     }))
     const id = await submit()
     await tasks.close({ drainMs: 20 })
-    assert.deepEqual(await shown(id), { state: 'failed', attempts: 0, fault: 'interrupted', lastStatus: undefined, nextAttemptAt: undefined })
+    assert.deepEqual(await shown(id), {
+      state: 'failed',
+      attempts: 0,
+      fault: 'interrupted',
+      lastStatus: undefined,
+      nextAttemptAt: undefined,
+    })
     assert.deepEqual(heard, [])
   })
 })

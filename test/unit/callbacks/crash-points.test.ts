@@ -80,7 +80,11 @@ describe('a crash', () => {
     assert.equal(sent.length, 1)
     assert.ok(Math.abs(delayOf(hand, id) - 7000) < 500, 'not after the back-off')
     const view = await callback(id)
-    assert.deepEqual([view?.state, view?.attempts, view?.lastStatus, view?.fault], ['pending', 1, 500, 'status'], 'not shown')
+    assert.deepEqual(
+      [view?.state, view?.attempts, view?.lastStatus, view?.fault],
+      ['pending', 1, 500, 'status'],
+      'not shown',
+    )
   })
 
   test('before the record of an attempt repeats it after a minute with the same id, and it counts once', async (t) => {
@@ -94,7 +98,11 @@ describe('a crash', () => {
     spy.fault = () => undefined
     hand.pass(60_000)
     await hand.deliverCallback(id)
-    assert.deepEqual([sent.length, sent[0]?.headers['webhook-id'] === sent[1]?.headers['webhook-id'], sent[0]?.body === sent[1]?.body], [2, true, true], 'not the same message')
+    assert.deepEqual(
+      [sent.length, sent[0]?.headers['webhook-id'] === sent[1]?.headers['webhook-id'], sent[0]?.body === sent[1]?.body],
+      [2, true, true],
+      'not the same message',
+    )
     assert.equal((await callback(id))?.attempts, 1)
   })
 
@@ -127,7 +135,11 @@ describe('a crash', () => {
   test('in a process without callbacks leaves them to the others', async (t) => {
     const { work, hand, sent, completed, callback } = setUp(t)
     const other = hand.another()
-    const plain = createTasks({ store: new SpyStore(memory().store, new Spy(), true), engine: other, definitions: [work] })
+    const plain = createTasks({
+      store: new SpyStore(memory().store, new Spy(), true),
+      engine: other,
+      definitions: [work],
+    })
     t.after(() => plain.close({ drainMs: 0 }))
     const id = await completed()
     await other.deliverCallback(id)
@@ -151,7 +163,10 @@ describe('a callback', () => {
   })
 
   test('waits at least as long as Retry-After asks, a day at the most', async (t) => {
-    const { hand, completed } = setUp(t, ['60', '1', '999999999', 'soon'].map((retryAfter) => ({ status: 429, retryAfter })))
+    const { hand, completed } = setUp(
+      t,
+      ['60', '1', '999999999', 'soon'].map((retryAfter) => ({ status: 429, retryAfter })),
+    )
     for (const ms of [60_000, 7000, 86_400_000, 7000]) {
       const id = await completed(`after-${String(ms)}-${String(Math.random())}`)
       await hand.deliverCallback(id)
@@ -172,7 +187,11 @@ describe('a callback', () => {
       await hand.deliverCallback(id)
       hand.pass(8000)
     }
-    assert.deepEqual(await callback(id), { state: 'failed', attempts: 3, fault: 'status', lastStatus: 500 }, 'not shown')
+    assert.deepEqual(
+      await callback(id),
+      { state: 'failed', attempts: 3, fault: 'status', lastStatus: 500 },
+      'not shown',
+    )
     await assert.rejects(hand.deliverCallback(id), /no attempt is due/)
     assert.equal(await tasks.redeliver(id), true, 'not redelivered')
     await hand.deliverCallback(id)

@@ -25,29 +25,56 @@ class Noting extends MemoryTaskEngine {
   }
 }
 
-const make = (made: unknown, engine = new MemoryTaskEngine(), worker = true) => (
-  createTasks({ store: memory().store, engine, definitions: [work], worker, concurrency: 10, callbacks: made as Callbacks })
-)
+const make = (made: unknown, engine = new MemoryTaskEngine(), worker = true) =>
+  createTasks({
+    store: memory().store,
+    engine,
+    definitions: [work],
+    worker,
+    concurrency: 10,
+    callbacks: made as Callbacks,
+  })
 
 describe('callbacks()', () => {
   test('rejects each invalid option, and names it', () => {
     const wrong: [options: object, says: RegExp][] = [
-      [{}, /the option secrets is missing; it must be a function/], [{ sender }, /secrets is missing/], [{ secrets: 'whsec_' }, /secrets must be a function/],
-      [{ secrets, sender: null }, /sender must be a CallbackSender, such as httpSender\(\)/], [{ secrets, sender: {} }, /sender must be/],
-      [{ secrets, sender: { send: sender.send } }, /sender must be/], [{ secrets, sender: { check: sender.check } }, /sender must be/],
-      ...['attempts', 'maxInFlight', 'maxPerHost', 'maxPerOwner'].flatMap((name) => (
-        [0, 1.5, -1, '2', null, NaN].map((value): [object, RegExp] => [{ secrets, [name]: value }, new RegExp(`${name} must be a whole number from 1`)])
-      )),
-      ...['queue', 'maxWaiting', 'maxWaitingPerOwner'].map((name): [object, RegExp] => [{ secrets, [name]: 5 }, new RegExp(`there is no option "${name}"`)]),
-      [{ secrets, backoff: { type: 'x', delayMs: 1 } }, /callbacks: backoff: type must be/], [{ secrets, backoff: { type: 'fixed', delayMs: -1 } }, /callbacks: backoff: delayMs must be/],
+      [{}, /the option secrets is missing; it must be a function/],
+      [{ sender }, /secrets is missing/],
+      [{ secrets: 'whsec_' }, /secrets must be a function/],
+      [{ secrets, sender: null }, /sender must be a CallbackSender, such as httpSender\(\)/],
+      [{ secrets, sender: {} }, /sender must be/],
+      [{ secrets, sender: { send: sender.send } }, /sender must be/],
+      [{ secrets, sender: { check: sender.check } }, /sender must be/],
+      ...['attempts', 'maxInFlight', 'maxPerHost', 'maxPerOwner'].flatMap((name) =>
+        [0, 1.5, -1, '2', null, NaN].map((value): [object, RegExp] => [
+          { secrets, [name]: value },
+          new RegExp(`${name} must be a whole number from 1`),
+        ]),
+      ),
+      ...['queue', 'maxWaiting', 'maxWaitingPerOwner'].map((name): [object, RegExp] => [
+        { secrets, [name]: 5 },
+        new RegExp(`there is no option "${name}"`),
+      ]),
+      [{ secrets, backoff: { type: 'x', delayMs: 1 } }, /callbacks: backoff: type must be/],
+      [{ secrets, backoff: { type: 'fixed', delayMs: -1 } }, /callbacks: backoff: delayMs must be/],
     ]
     for (const [options, says] of wrong) {
-      assert.throws(() => callbacks(options as CallbackOptions), (error: unknown) => error instanceof TypeError && says.test(error.message), JSON.stringify(options))
+      assert.throws(
+        () => callbacks(options as CallbackOptions),
+        (error: unknown) => error instanceof TypeError && says.test(error.message),
+        JSON.stringify(options),
+      )
     }
   })
 
   test('uses the default of each option that is undefined', () => {
-    make(callbacks({ secrets, sender, ...{ attempts: undefined, backoff: undefined, maxInFlight: undefined, maxPerHost: undefined } } as never))
+    make(
+      callbacks({
+        secrets,
+        sender,
+        ...{ attempts: undefined, backoff: undefined, maxInFlight: undefined, maxPerHost: undefined },
+      } as never),
+    )
   })
 
   test('sends over HTTP to public addresses, unless it has another sender', async () => {
@@ -67,15 +94,18 @@ describe('callbacks()', () => {
 
 describe('httpSender()', () => {
   test('rejects invalid entries of allow, and invalid times', () => {
-    for (const allow of ['10.0.0.0/33', '1.2.3', 'a b', '999.1.1.1', '*']) assert.throws(() => httpSender({ allow: [allow] }), TypeError, allow)
-    for (const timeoutMs of [0, -1, 600_001, NaN]) assert.throws(() => httpSender({ timeoutMs }), TypeError, String(timeoutMs))
+    for (const allow of ['10.0.0.0/33', '1.2.3', 'a b', '999.1.1.1', '*'])
+      assert.throws(() => httpSender({ allow: [allow] }), TypeError, allow)
+    for (const timeoutMs of [0, -1, 600_001, NaN])
+      assert.throws(() => httpSender({ timeoutMs }), TypeError, String(timeoutMs))
     assert.throws(() => httpSender({ maxResponseBytes: -1 }), TypeError)
   })
 })
 
 describe('createTasks', () => {
   test('says what to write if it gets options instead of callbacks()', () => {
-    const write = /^TypeError: createTasks: callbacks must be what callbacks\(\) of longhaul\/callbacks returns, not .+\. Write createTasks\(\{ callbacks: callbacks\(\{ secrets, … \}\), … \}\)/
+    const write =
+      /^TypeError: createTasks: callbacks must be what callbacks\(\) of longhaul\/callbacks returns, not .+\. Write createTasks\(\{ callbacks: callbacks\(\{ secrets, … \}\), … \}\)/
     for (const old of [{ sender, secrets }, { secrets }, callbacks, true]) assert.throws(() => make(old), write)
   })
 

@@ -1,17 +1,30 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { isBulkFailed, type BulkFailedError, type BulkItem, type BulkReport, type ClientOptions } from '../../../src/client/index.js'
+import {
+  isBulkFailed, type BulkFailedError, type BulkItem, type BulkReport, type ClientOptions,
+} from '../../../src/client/index.js'
 import { fakeServer, json, lost, type Seen } from '../kit/fake-server.js'
 
 interface User { email?: string, name: string }
 
-const users = (count: number): User[] => Array.from({ length: count }, (_, at) => ({ name: `user ${at}`, ...at % 7 !== 3 && { email: `u${at}@x.test` } }))
+const users = (count: number): User[] =>
+  Array.from({ length: count }, (_, at) => ({ name: `user ${at}`, ...(at % 7 !== 3 && { email: `u${at}@x.test` }) }))
 
 /** A response of a bulk endpoint: 201 for all, 207 for some, 422 for none. */
 function report(items: readonly User[], onlyFailed = false): Response {
-  const outcomes: BulkItem[] = items.map(({ email, name }, index) => email === undefined
-    ? { index, status: 400, error: { code: 'invalid_input', message: 'No.', details: [{ pointer: `/${index}/email`, message: 'is required' }] } }
-    : { index, status: 201, id: name })
+  const outcomes: BulkItem[] = items.map(({ email, name }, index) =>
+    email === undefined
+      ? {
+        index,
+        status: 400,
+        error: {
+          code: 'invalid_input',
+          message: 'No.',
+          details: [{ pointer: `/${index}/email`, message: 'is required' }],
+        },
+      }
+      : { index, status: 201, id: name },
+  )
   const failed = outcomes.filter(({ status }) => status >= 400)
   const summary = { total: items.length, succeeded: items.length - failed.length, failed: failed.length }
   const body = { summary, items: onlyFailed ? failed : outcomes }
@@ -19,12 +32,17 @@ function report(items: readonly User[], onlyFailed = false): Response {
   return failed.length < items.length ? json(body, 207) : json({ error: 'None.', code: 'bulk_refused', ...body }, 422)
 }
 
-function site(limits: { items?: number, bytes?: number } = {}, before?: (request: Seen, at: number) => Response | undefined | Promise<Response | undefined>, options?: ClientOptions) {
+function site(
+  limits: { items?: number; bytes?: number } = {},
+  before?: (request: Seen, at: number) => Response | undefined | Promise<Response | undefined>,
+  options?: ClientOptions,
+) {
   return fakeServer(async (request, at) => {
     const early = await before?.(request, at)
     if (early) return early
     const items = JSON.parse(request.body) as User[]
-    if (items.length > (limits.items ?? Infinity) || request.body.length > (limits.bytes ?? Infinity)) return json({ error: 'Too much.', code: 'body_too_large' }, 413)
+    if (items.length > (limits.items ?? Infinity) || request.body.length > (limits.bytes ?? Infinity))
+      return json({ error: 'Too much.', code: 'body_too_large' }, 413)
     return report(items, request.url.includes('only=failed'))
   }, options)
 }
@@ -40,7 +58,13 @@ async function whole(items: readonly User[]) {
 describe('client.bulk', () => {
   test('returns the same report for any division into requests', async () => {
     const all = users(50)
-    for (const options of [{}, { maxItems: 7 }, { maxItems: 1 }, { maxBodyBytes: 300 }, { maxItems: 7, concurrency: 5 }]) {
+    for (const options of [
+      {},
+      { maxItems: 7 },
+      { maxItems: 1 },
+      { maxBodyBytes: 300 },
+      { maxItems: 7, concurrency: 5 },
+    ]) {
       const { client, seen } = site()
       assert.deepEqual(await client.bulk('/bulk', all, options), await whole(all))
       assert.deepEqual(seen.flatMap(({ body }) => JSON.parse(body) as unknown[]).length, 50)
@@ -52,7 +76,9 @@ describe('client.bulk', () => {
     const { client, seen } = fakeServer(({ body, headers }, at) => {
       if (at === 0) return lost()
       const key = { 'idempotency-key': headers['idempotency-key'] ?? '' }
-      return body === '[]' ? json({ error: 'No items.', code: 'empty_batch' }, 400, key) : report(JSON.parse(body) as User[])
+      return body === '[]'
+        ? json({ error: 'No items.', code: 'empty_batch' }, 400, key)
+        : report(JSON.parse(body) as User[])
     })
     await client.bulk('/bulk', users(4), { maxItems: 2, idempotencyKey: 'mine' })
     const keys = seen.map(({ headers }) => headers['idempotency-key'])
@@ -103,7 +129,10 @@ describe('client.bulk', () => {
   test('sends items deep in the body, and counts the pointers of errors over all requests', async () => {
     const { client, seen } = fakeServer(({ body }) => {
       const { length } = JSON.parse(body)['a/b'].users as unknown[]
-      const details = [{ pointer: `/a~1b/users/${length - 1}/email`, message: 'is required' }, { pointer: '/other', message: 'is odd' }]
+      const details = [
+        { pointer: `/a~1b/users/${length - 1}/email`, message: 'is required' },
+        { pointer: '/other', message: 'is odd' },
+      ]
       const items = [{ index: length - 1, status: 400, error: { code: 'invalid_input', message: 'No.', details } }]
       return json({ error: 'No.', summary: { total: length, succeeded: length - 1, failed: 1 }, items }, 207)
     })
@@ -112,14 +141,23 @@ describe('client.bulk', () => {
     assert.deepEqual(items.map(({ index, error }) => [index, ...error?.details?.map(({ pointer }) => pointer) ?? []]), [
       [1, '/a~1b/users/1/email', '/other'], [3, '/a~1b/users/3/email', '/other'], [4, '/a~1b/users/4/email', '/other'],
     ])
-    await assert.rejects(client.bulk('/bulk', users(1), { items: 'users' }), { name: 'TypeError', message: /JSON pointer/ })
+    await assert.rejects(client.bulk('/bulk', users(1), { items: 'users' }), {
+      name: 'TypeError',
+      message: /JSON pointer/,
+    })
   })
 
   test('makes each request a task in the background', async () => {
     const bodies: User[][] = []
     const { client, seen } = fakeServer(async ({ method, url, body }) => {
-      if (method === 'POST') return json({ taskId: String(bodies.push(JSON.parse(body)) - 1) }, 202, { location: `/status/${bodies.length - 1}` })
-      return json({ status: 'completed', result: { message: 'Done.', ...await report(bodies[Number(url.at(-1))] ?? []).json() as object } })
+      if (method === 'POST')
+        return json({ taskId: String(bodies.push(JSON.parse(body)) - 1) }, 202, {
+          location: `/status/${bodies.length - 1}`,
+        })
+      return json({
+        status: 'completed',
+        result: { message: 'Done.', ...((await report(bodies[Number(url.at(-1))] ?? []).json()) as object) },
+      })
     })
     assert.deepEqual(await client.bulk('/bulk', users(10), { maxItems: 5, background: true }), await whole(users(10)))
     assert.equal(seen[0]?.headers['prefer'], 'respond-async')
@@ -127,7 +165,10 @@ describe('client.bulk', () => {
 
   test('rejects with the report so far if a request fails as a whole', async () => {
     const { client, seen } = site({}, (_, at) => at === 2 ? json({ error: 'No.', code: 'forbidden' }, 403) : undefined)
-    const error = await client.bulk('/bulk', users(50), { maxItems: 10 }).then(() => assert.fail(), (error: unknown) => error)
+    const error = await client.bulk('/bulk', users(50), { maxItems: 10 }).then(
+      () => assert.fail(),
+      (error: unknown) => error,
+    )
     assert.ok(isBulkFailed(error))
     assert.equal((error.cause as { code: string }).code, 'forbidden')
     assert.equal(error.report.summary.total, 20)
@@ -145,7 +186,10 @@ describe('client.bulk', () => {
     })
     await assert.rejects(stopping.client.bulk('/bulk', users(50), { maxItems: 10, signal: controller.signal }),
       (error: BulkFailedError) => (error.cause as Error).message === 'enough')
-    await assert.rejects(fakeServer(() => json({ message: 'fine' })).client.bulk('/bulk', [1]), (error: BulkFailedError) => (error.cause as { code: string }).code === 'bad_answer')
+    await assert.rejects(
+      fakeServer(() => json({ message: 'fine' })).client.bulk('/bulk', [1]),
+      (error: BulkFailedError) => (error.cause as { code: string }).code === 'bad_answer',
+    )
   })
 
   test('limits concurrent requests, and reports progress', async () => {
@@ -158,7 +202,13 @@ describe('client.bulk', () => {
       return undefined
     })
     const heard: number[] = []
-    await client.bulk('/bulk', users(30), { maxItems: 3, concurrency: 3, onProgress: ({ done, total }) => { heard.push(done / total) } })
+    await client.bulk('/bulk', users(30), {
+      maxItems: 3,
+      concurrency: 3,
+      onProgress: ({ done, total }) => {
+        heard.push(done / total)
+      },
+    })
     assert.equal(most, 3)
     assert.equal(heard.at(-1), 1)
     assert.deepEqual([...heard].sort((a, b) => a - b), heard)
@@ -179,6 +229,7 @@ describe('client.bulk', () => {
     const { client, seen } = site()
     assert.deepEqual(await client.bulk('/bulk', []), { summary: { total: 0, succeeded: 0, failed: 0 }, items: [] })
     assert.equal(seen.length, 0)
-    for (const options of [{ maxItems: 0 }, { maxBodyBytes: 0.5 }, { concurrency: NaN }]) await assert.rejects(client.bulk('/bulk', [1], options), TypeError)
+    for (const options of [{ maxItems: 0 }, { maxBodyBytes: 0.5 }, { concurrency: NaN }])
+      await assert.rejects(client.bulk('/bulk', [1], options), TypeError)
   })
 })

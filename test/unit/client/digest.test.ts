@@ -31,8 +31,10 @@ function site({ digest, breakAfter = [], coding, ranges = true }: Site) {
     return new Response(pieces([part.slice(0, 100), part.slice(100)], limit !== undefined), {
       status: ranges ? 206 : 200,
       headers: {
-        'etag': '"a"', ...ranges && { 'content-range': `bytes ${start}-999/1000` }, ...digest !== undefined && { 'repr-digest': digest },
-        ...coding !== undefined && { 'content-encoding': coding },
+        etag: '"a"',
+        ...(ranges && { 'content-range': `bytes ${start}-999/1000` }),
+        ...(digest !== undefined && { 'repr-digest': digest }),
+        ...(coding !== undefined && { 'content-encoding': coding }),
       },
     })
   })

@@ -23,16 +23,26 @@ function site(state: Partial<Site> = {}, options?: ClientOptions) {
     const { content, etag, breakAfter } = now
     const [, from] = /^bytes=(\d+)-$/.exec(request.headers['range'] ?? '') ?? []
     const condition = request.headers['if-range']
-    const start = now.ranges !== false && from !== undefined && (condition === undefined || condition === etag) ? Number(from) : undefined
-    const headers: Record<string, string> = { 'content-type': 'application/octet-stream', ...etag !== undefined && { etag } }
-    if (start !== undefined && start >= content.length) return new Response(null, { status: 416, headers: { 'content-range': `bytes */${content.length}` } })
+    const start =
+      now.ranges !== false && from !== undefined && (condition === undefined || condition === etag)
+        ? Number(from)
+        : undefined
+    const headers: Record<string, string> = {
+      'content-type': 'application/octet-stream',
+      ...(etag !== undefined && { etag }),
+    }
+    if (start !== undefined && start >= content.length)
+      return new Response(null, { status: 416, headers: { 'content-range': `bytes */${content.length}` } })
     const part = content.subarray(start ?? 0)
     const limit = breakAfter.shift()
     const sent = limit === undefined ? part : part.subarray(0, limit)
     const chunks = Array.from({ length: Math.ceil(sent.length / 64) }, (_, at) => sent.slice(at * 64, at * 64 + 64))
     if (start === undefined) headers['content-length'] = String(content.length)
     else headers['content-range'] = `bytes ${start}-${content.length - 1}/${content.length}`
-    const response = new Response(pieces(chunks, limit !== undefined), { status: start === undefined ? 200 : 206, headers })
+    const response = new Response(pieces(chunks, limit !== undefined), {
+      status: start === undefined ? 200 : 206,
+      headers,
+    })
     return now.lie?.(response, request) ?? response
   }, options)
   return { now, client, seen, get: (how?: DownloadOptions) => client.download('/file', how) }
@@ -55,13 +65,19 @@ describe('download', () => {
     assert.deepEqual(await bytesOf(download), Buffer.from(OLD))
     assert.deepEqual(heard.at(0), [64, 1000])
     assert.deepEqual(heard.at(-1), [1000, 1000])
-    assert.deepEqual([download.received, download.total, download.etag, download.type], [1000, 1000, '"old"', 'application/octet-stream'])
+    assert.deepEqual(
+      [download.received, download.total, download.etag, download.type],
+      [1000, 1000, '"old"', 'application/octet-stream'],
+    )
   })
 
   test('resumes a broken connection as long as bytes arrive', async () => {
     const { get, seen } = site({ breakAfter: [100, 100, 100, 0, 0, 100, 100, 0, 100] })
     assert.deepEqual(await bytesOf(get()), Buffer.from(OLD))
-    assert.deepEqual(ranges(seen), ['bytes=0-', 'bytes=100-', 'bytes=200-', 'bytes=300-', 'bytes=300-', 'bytes=300-', 'bytes=400-', 'bytes=500-', 'bytes=500-', 'bytes=600-'])
+    assert.deepEqual(ranges(seen), [
+      'bytes=0-', 'bytes=100-', 'bytes=200-', 'bytes=300-', 'bytes=300-', 'bytes=300-',
+      'bytes=400-', 'bytes=500-', 'bytes=500-', 'bytes=600-',
+    ])
     assert.deepEqual(seen.slice(1).map(({ headers }) => headers['if-range']), Array(9).fill('"old"'))
   })
 
@@ -73,7 +89,10 @@ describe('download', () => {
 
   test('resumes a response that ends cleanly but too early', async () => {
     const { get, seen } = site({
-      lie: (response, { headers }) => headers['range'] === 'bytes=0-' ? new Response(OLD.slice(0, 300), { status: 206, headers: response.headers }) : response,
+      lie: (response, { headers }) =>
+        headers['range'] === 'bytes=0-'
+          ? new Response(OLD.slice(0, 300), { status: 206, headers: response.headers })
+          : response,
     })
     assert.deepEqual(await bytesOf(get()), Buffer.from(OLD))
     assert.deepEqual(ranges(seen), ['bytes=0-', 'bytes=300-'])
@@ -103,7 +122,11 @@ describe('download', () => {
     // A server that ignores If-Range, and says so by its tag only.
     const made = site({ breakAfter: [100] })
     made.now.lie = (response, { headers }) => {
-      if (headers['range'] !== 'bytes=0-') return new Response(NEW.slice(100), { status: 206, headers: { 'content-range': 'bytes 100-699/700', 'etag': '"new"' } })
+      if (headers['range'] !== 'bytes=0-')
+        return new Response(NEW.slice(100), {
+          status: 206,
+          headers: { 'content-range': 'bytes 100-699/700', 'etag': '"new"' },
+        })
       const { now } = made
       if (now.content === OLD) Object.assign(now, { content: NEW, etag: '"new"' })
       return response
@@ -118,7 +141,10 @@ describe('download', () => {
     made.now.lie = (response, { headers }) => {
       if (headers['range'] !== 'bytes=100-' || !once) return response
       once = false
-      return new Response(OLD.slice(90), { status: 206, headers: { 'content-range': 'bytes 90-999/1000', 'etag': '"old"' } })
+      return new Response(OLD.slice(90), {
+        status: 206,
+        headers: { 'content-range': 'bytes 90-999/1000', 'etag': '"old"' },
+      })
     }
     assert.deepEqual(Buffer.from(await (await made.get().blob()).arrayBuffer()), Buffer.from(OLD))
   })
@@ -167,7 +193,13 @@ describe('download', () => {
     const { get } = site({ content: NEW, etag: '"old"' })
     const parts: Uint8Array[] = []
     let restarts = 0
-    for await (const part of get({ from: { received: 900, etag: '"old"' }, onRestart: () => { restarts++ } })) parts.push(part)
+    for await (const part of get({
+      from: { received: 900, etag: '"old"' },
+      onRestart: () => {
+        restarts++
+      },
+    }))
+      parts.push(part)
     assert.equal(restarts, 1)
     assert.deepEqual(Buffer.concat(parts), Buffer.from(NEW))
   })
@@ -178,16 +210,38 @@ describe('download', () => {
   })
 
   test('rejects more bytes than announced, and ignores the length of compressed bytes', async () => {
-    const long = site({ lie: (response) => new Response(OLD, { status: 200, headers: { ...Object.fromEntries(response.headers), 'content-length': '500' } }), ranges: false })
+    const long = site({
+      lie: (response) =>
+        new Response(OLD, {
+          status: 200,
+          headers: { ...Object.fromEntries(response.headers), 'content-length': '500' },
+        }),
+      ranges: false,
+    })
     await assert.rejects(bytesOf(long.get()), { code: 'length_mismatch' })
-    const coded = site({ lie: () => new Response(OLD, { headers: { 'content-length': '500', 'content-encoding': 'gzip' } }), ranges: false })
+    const coded = site({
+      lie: () => new Response(OLD, { headers: { 'content-length': '500', 'content-encoding': 'gzip' } }),
+      ranges: false,
+    })
     assert.equal((await bytesOf(coded.get())).length, 1000)
   })
 
   test('rejects for errors and unexpected responses', async () => {
-    await assert.rejects(bytesOf(fakeServer(() => json({ error: 'No.', code: 'not_found' }, 404)).client.download('/x')), { code: 'not_found' })
-    await assert.rejects(bytesOf(fakeServer(() => new Response('x', { status: 206 })).client.download('/x')), { code: 'bad_answer' })
-    await assert.rejects(bytesOf(fakeServer(() => new Response(null, { status: 416, headers: { 'content-range': 'bytes */10' } })).client.download('/x')), { code: 'bad_answer' })
+    await assert.rejects(
+      bytesOf(fakeServer(() => json({ error: 'No.', code: 'not_found' }, 404)).client.download('/x')),
+      { code: 'not_found' },
+    )
+    await assert.rejects(bytesOf(fakeServer(() => new Response('x', { status: 206 })).client.download('/x')), {
+      code: 'bad_answer',
+    })
+    await assert.rejects(
+      bytesOf(
+        fakeServer(
+          () => new Response(null, { status: 416, headers: { 'content-range': 'bytes */10' } }),
+        ).client.download('/x'),
+      ),
+      { code: 'bad_answer' },
+    )
     assert.throws(() => site().get({ from: { received: -1 } }), TypeError)
     await assert.rejects(site().get({ from: { received: 5, etag: '"old"' } }).blob(), TypeError)
   })
@@ -199,6 +253,11 @@ describe('download', () => {
     assert.equal(seen.length, 1)
     const controller = new AbortController()
     const aborted = get({ signal: controller.signal })
-    await assert.rejects(async () => { for await (const _ of aborted) controller.abort(new Error('paused')) }, { message: 'paused' })
+    await assert.rejects(
+      async () => {
+        for await (const _ of aborted) controller.abort(new Error('paused'))
+      },
+      { message: 'paused' },
+    )
   })
 })

@@ -10,27 +10,46 @@ const read = (pieces: readonly string[], maxUnits = 1000): ServerEvent[] => {
 
 describe('a reader of server-sent events', () => {
   test('reads fields, comments, several lines of data, and ids that persist', () => {
-    assert.deepEqual(read([': hello\nid: 1\ndata: a\ndata:b\nevent: x\nretry: 5\n\n', 'data\n\n', 'nothing: here\n\n', 'id\ndata: c\n\n', 'data: cut off\n']), [
-      { id: '1', data: 'a\nb' }, { id: '1', data: '' }, { id: '', data: 'c' },
-    ])
+    assert.deepEqual(
+      read([
+        ': hello\nid: 1\ndata: a\ndata:b\nevent: x\nretry: 5\n\n', 'data\n\n', 'nothing: here\n\n',
+        'id\ndata: c\n\n', 'data: cut off\n',
+      ]),
+      [
+        { id: '1', data: 'a\nb' },
+        { id: '1', data: '' },
+        { id: '', data: 'c' },
+      ],
+    )
   })
 
   test('ends a line at LF, CR or CRLF', () => {
-    for (const end of ['\n', '\r', '\r\n']) assert.deepEqual(read([['id: 1', 'data: a', 'data: c', '', 'data: b', '', ''].join(end)]), [{ id: '1', data: 'a\nc' }, { id: '1', data: 'b' }])
+    for (const end of ['\n', '\r', '\r\n'])
+      assert.deepEqual(read([['id: 1', 'data: a', 'data: c', '', 'data: b', '', ''].join(end)]), [
+        { id: '1', data: 'a\nc' },
+        { id: '1', data: 'b' },
+      ])
   })
 
   test('reads the same events however the bytes are cut', () => {
     const line = fc.constantFrom('data: a', 'data', 'data:  b', 'id: 7', 'id', ': c', 'x', '', '')
-    fc.assert(fc.property(fc.array(fc.tuple(line, fc.constantFrom('\n', '\r', '\r\n')), { maxLength: 20 }), fc.array(fc.nat(6)), (lines, cuts) => {
-      const text = lines.flat().join('')
-      const pieces: string[] = []
-      let at = 0
-      for (const cut of cuts) {
-        pieces.push(text.slice(at, at + cut))
-        at += cut
-      }
-      assert.deepEqual(read([...pieces, text.slice(at)]), read([text]))
-    }), { numRuns: 500 })
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(line, fc.constantFrom('\n', '\r', '\r\n')), { maxLength: 20 }),
+        fc.array(fc.nat(6)),
+        (lines, cuts) => {
+          const text = lines.flat().join('')
+          const pieces: string[] = []
+          let at = 0
+          for (const cut of cuts) {
+            pieces.push(text.slice(at, at + cut))
+            at += cut
+          }
+          assert.deepEqual(read([...pieces, text.slice(at)]), read([text]))
+        },
+      ),
+      { numRuns: 500 },
+    )
   })
 
   test('rejects an endless event, and reads many short ones', () => {

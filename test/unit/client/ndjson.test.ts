@@ -24,36 +24,86 @@ function cut(whole: Uint8Array, sizes: readonly number[]): Uint8Array[] {
 }
 
 /** Reads pieces; what was bad beside what was good. */
-async function read(parts: readonly Uint8Array[], maxLineBytes?: number): Promise<{ records: object[], faults: LineFault[] }> {
+async function read(
+  parts: readonly Uint8Array[],
+  maxLineBytes?: number,
+): Promise<{ records: object[]; faults: LineFault[] }> {
   const faults: LineFault[] = []
-  const records = await all(readNdjson(pieces(parts), { onFault: (fault) => { faults.push(fault) }, ...maxLineBytes !== undefined && { maxLineBytes } }))
+  const records = await all(
+    readNdjson(pieces(parts), {
+      onFault: (fault) => {
+        faults.push(fault)
+      },
+      ...(maxLineBytes !== undefined && { maxLineBytes }),
+    }),
+  )
   return { records, faults }
 }
 
 describe('readNdjson', () => {
   test('reads the same records and bad lines as the server, however the bytes are cut', async () => {
     const good = fc.json().map((text) => `{"ä€😀":${text.replaceAll('__proto__', 'p')}}`)
-    const line = fc.oneof(
-      good, fc.constantFrom('', '  ', '{"a":', '[1]', '7', '"x"', '\ufeff{}', ' {"a":1} \r', '{} {}', '{"long":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}'),
-    ).map(bytes)
+    const line = fc
+      .oneof(
+        good,
+        fc.constantFrom(
+          '',
+          '  ',
+          '{"a":',
+          '[1]',
+          '7',
+          '"x"',
+          '\ufeff{}',
+          ' {"a":1} \r',
+          '{} {}',
+          '{"long":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}',
+        ),
+      )
+      .map(bytes)
     const odd = fc.constantFrom(Uint8Array.of(0xff, 0x7b), Uint8Array.of(0x7b, 0xc3, 0x7d))
-    const lines = fc.array(fc.tuple(fc.oneof({ weight: 5, arbitrary: line }, { weight: 1, arbitrary: odd }), fc.constantFrom('\n', '\r\n')), { maxLength: 12 })
-    await fc.assert(fc.asyncProperty(lines, fc.boolean(), fc.array(fc.integer({ min: 1, max: 9 })), async (parts, open, sizes) => {
-      const body = Buffer.concat([...parts.flatMap(([text, end]) => [text, bytes(end)]), bytes(open ? '{"last":1}' : '')])
-      const maxLineBytes = 60
-      const found = await read(cut(body, sizes), maxLineBytes)
-      const oracle = new LineReader({ maxLineBytes, maxErrors: Infinity })
-      const batches = [oracle.read(body), oracle.end()]
-      assert.deepEqual(found.records, batches.flatMap(({ records }) => records))
-      const theirs = batches.flatMap(({ errors }) => errors)
-      assert.deepEqual(found.faults.map((fault) => fault.line), theirs.map((fault) => fault.line))
-      assert.deepEqual(found.faults.map((fault) => fault.code), theirs.map((fault) => fault.code))
-    }), { numRuns: 300 })
+    const lines = fc.array(
+      fc.tuple(fc.oneof({ weight: 5, arbitrary: line }, { weight: 1, arbitrary: odd }), fc.constantFrom('\n', '\r\n')),
+      { maxLength: 12 },
+    )
+    await fc.assert(
+      fc.asyncProperty(lines, fc.boolean(), fc.array(fc.integer({ min: 1, max: 9 })), async (parts, open, sizes) => {
+        const body = Buffer.concat([
+          ...parts.flatMap(([text, end]) => [text, bytes(end)]),
+          bytes(open ? '{"last":1}' : ''),
+        ])
+        const maxLineBytes = 60
+        const found = await read(cut(body, sizes), maxLineBytes)
+        const oracle = new LineReader({ maxLineBytes, maxErrors: Infinity })
+        const batches = [oracle.read(body), oracle.end()]
+        assert.deepEqual(
+          found.records,
+          batches.flatMap(({ records }) => records),
+        )
+        const theirs = batches.flatMap(({ errors }) => errors)
+        assert.deepEqual(
+          found.faults.map((fault) => fault.line),
+          theirs.map((fault) => fault.line),
+        )
+        assert.deepEqual(
+          found.faults.map((fault) => fault.code),
+          theirs.map((fault) => fault.code),
+        )
+      }),
+      { numRuns: 300 },
+    )
   })
 
   test('throws for a bad line without onError', async () => {
-    for (const [line, code] of [['{"a"', 'line_malformed'], ['[]', 'line_not_object'], ['null', 'line_not_object']] as const) {
-      await assert.rejects(all(readNdjson(pieces([`{}\n${line}\n`]))), { name: 'ClientError', code, message: /^Line 2 is / })
+    for (const [line, code] of [
+      ['{"a"', 'line_malformed'],
+      ['[]', 'line_not_object'],
+      ['null', 'line_not_object'],
+    ] as const) {
+      await assert.rejects(all(readNdjson(pieces([`{}\n${line}\n`]))), {
+        name: 'ClientError',
+        code,
+        message: /^Line 2 is /,
+      })
     }
     await assert.rejects(all(readNdjson(pieces([Uint8Array.of(0x7b, 0xff, 0x7d, 10)]))), { code: 'line_not_utf8' })
   })
@@ -62,12 +112,17 @@ describe('readNdjson', () => {
     const line = '{"a":"äöü"}'
     const size = bytes(line).length
     assert.deepEqual((await read([bytes(`${line}\n`)], size)).faults, [])
-    assert.deepEqual((await read([bytes(`${line}\n{}\n`)], size - 1)), { records: [{}], faults: [{ line: 1, code: 'line_too_long' }] })
+    assert.deepEqual(await read([bytes(`${line}\n{}\n`)], size - 1), {
+      records: [{}],
+      faults: [{ line: 1, code: 'line_too_long' }],
+    })
     const endless = Array.from({ length: 2000 }, () => new Uint8Array(65_536).fill(120))
     const before = process.memoryUsage().arrayBuffers
     assert.deepEqual((await read([...endless, bytes('\n{"after":1}')], 1000)).records, [{ after: 1 }])
     assert.ok(process.memoryUsage().arrayBuffers - before < 80_000_000)
-    await assert.rejects(all(readNdjson(pieces([bytes('x'.repeat(20))]), { maxLineBytes: 10 })), { code: 'line_too_long' })
+    await assert.rejects(all(readNdjson(pieces([bytes('x'.repeat(20))]), { maxLineBytes: 10 })), {
+      code: 'line_too_long',
+    })
   })
 
   test('reads byte by byte', async () => {
@@ -99,7 +154,12 @@ describe('readNdjson', () => {
 
   test('rejects after a broken connection, and yields the records before it', async () => {
     const found: object[] = []
-    await assert.rejects(async () => { for await (const record of readNdjson(pieces(['{"a":1}\n{"b"'], true))) found.push(record) }, { code: 'network_error' })
+    await assert.rejects(
+      async () => {
+        for await (const record of readNdjson(pieces(['{"a":1}\n{"b"'], true))) found.push(record)
+      },
+      { code: 'network_error' },
+    )
     assert.deepEqual(found, [{ a: 1 }])
   })
 })
@@ -147,7 +207,11 @@ describe('writeNdjson', () => {
 })
 
 describe('upload', () => {
-  const report = { message: 'Read 2 records: 1 succeeded, 1 failed.', summary: { total: 2, succeeded: 1, failed: 1 }, items: [{ line: 2, status: 400, error: { code: 'record_invalid', message: 'no' } }] }
+  const report = {
+    message: 'Read 2 records: 1 succeeded, 1 failed.',
+    summary: { total: 2, succeeded: 1, failed: 1 },
+    items: [{ line: 2, status: 400, error: { code: 'record_invalid', message: 'no' } }],
+  }
 
   test('sends lines and returns the report', async () => {
     const { client, seen } = fakeServer(() => json(report))
@@ -170,12 +234,25 @@ describe('upload', () => {
   })
 
   test('returns the result of a task as the report, in the background', async () => {
-    const { client, seen } = fakeServer(script(
-      lost, ({ headers }) => json(report, 200, { 'idempotency-key': headers['idempotency-key'] ?? '' }),
-      () => json({ taskId: 't' }, 202, { location: '/s' }), () => json({ status: 'processing', progress: { done: 1 } }), () => json({ status: 'completed', result: report }),
-    ))
+    const { client, seen } = fakeServer(
+      script(
+        lost,
+        ({ headers }) => json(report, 200, { 'idempotency-key': headers['idempotency-key'] ?? '' }),
+        () => json({ taskId: 't' }, 202, { location: '/s' }),
+        () => json({ status: 'processing', progress: { done: 1 } }),
+        () => json({ status: 'completed', result: report }),
+      ),
+    )
     const heard: unknown[] = []
-    assert.deepEqual(await client.upload('/upload', () => [{ a: 1 }], { background: true, onProgress: ({ progress }) => { heard.push(progress?.done) } }), report)
+    assert.deepEqual(
+      await client.upload('/upload', () => [{ a: 1 }], {
+        background: true,
+        onProgress: ({ progress }) => {
+          heard.push(progress?.done)
+        },
+      }),
+      report,
+    )
     assert.deepEqual(heard, [1, undefined])
     // The question has no records and a key of its own.
     assert.deepEqual([seen[1]?.body, seen[1]?.headers['prefer']], ['', undefined])
@@ -186,13 +263,16 @@ describe('upload', () => {
   })
 
   test('repeats a lost request with a key if the server acknowledges keys', async () => {
-    const acknowledged = ({ headers }: { headers: Record<string, string> }) => json(report, 200, { 'idempotency-key': headers['idempotency-key'] ?? '' })
+    const acknowledged = ({ headers }: { headers: Record<string, string> }) =>
+      json(report, 200, { 'idempotency-key': headers['idempotency-key'] ?? '' })
     const { client, seen } = fakeServer(script(lost, acknowledged, acknowledged))
     assert.deepEqual(await client.upload('/upload', [{ a: 1 }], { idempotencyKey: 'import-7' }), report)
     assert.deepEqual(seen.map(({ body }) => body), ['{"a":1}\n', '', '{"a":1}\n'])
     assert.deepEqual([seen[0], seen[2]].map((request) => request?.headers['idempotency-key']), ['import-7', 'import-7'])
     const other = fakeServer(script(lost, () => json(report)))
-    await assert.rejects(other.client.upload('/upload', [{ a: 1 }], { idempotencyKey: 'import-7' }), { code: 'network_error' })
+    await assert.rejects(other.client.upload('/upload', [{ a: 1 }], { idempotencyKey: 'import-7' }), {
+      code: 'network_error',
+    })
     assert.equal(other.seen.length, 2)
     await assert.rejects(client.upload('/upload', [], { idempotencyKey: 'import-7', resumable: true }), TypeError)
   })
@@ -202,7 +282,16 @@ describe('upload', () => {
     await assert.rejects(first.client.upload('/upload', [{ a: 1 }]), { code: 'network_error' })
     assert.equal(first.seen.length, 1)
     const second = fakeServer(lost)
-    await assert.rejects(second.client.upload('/upload', (function* () { yield { a: 1 } })(), { background: true }), { code: 'network_error' })
+    await assert.rejects(
+      second.client.upload(
+        '/upload',
+        (function* () {
+          yield { a: 1 }
+        })(),
+        { background: true },
+      ),
+      { code: 'network_error' },
+    )
     assert.equal(second.seen.length, 1)
     const third = fakeServer(script(() => json({}, 429), () => json(report)))
     await third.client.upload('/upload', [{ a: 1 }])
@@ -221,14 +310,29 @@ describe('records', () => {
     const { client, seen } = fakeServer(script(lost, () => json({}, 503), () => new Response('{"a":1}\n{"a":2}')))
     assert.deepEqual(await all(client.records<{ a: number }>('/bulk-data')), [{ a: 1 }, { a: 2 }])
     assert.equal(seen[2]?.headers['accept'], 'application/x-ndjson')
-    await assert.rejects(all(fakeServer(() => json({ error: 'No.', code: 'forbidden' }, 403)).client.records('/x')), { code: 'forbidden', message: 'No.' })
+    await assert.rejects(all(fakeServer(() => json({ error: 'No.', code: 'forbidden' }, 403)).client.records('/x')), {
+      code: 'forbidden',
+      message: 'No.',
+    })
   })
 
   test('rejects with the reason of an abort', async () => {
     const controller = new AbortController()
-    const { client } = fakeServer(() => new Response(new ReadableStream({ start(stream) { stream.enqueue(bytes('{"a":1}\n')) } })))
+    const { client } = fakeServer(
+      () =>
+        new Response(
+          new ReadableStream({
+            start(stream) {
+              stream.enqueue(bytes('{"a":1}\n'))
+            },
+          }),
+        ),
+    )
     await assert.rejects(async () => {
-      for await (const _ of client.records('/x', { signal: controller.signal })) setImmediate(() => { controller.abort(new Error('enough')) })
+      for await (const _ of client.records('/x', { signal: controller.signal }))
+        setImmediate(() => {
+          controller.abort(new Error('enough'))
+        })
     }, { message: 'enough' })
   })
 })

@@ -10,7 +10,8 @@ function clientOf(...answers: readonly (string | number)[]) {
     fetch: async (input) => {
       const answer = answers[asked.length]
       asked.push(String(input instanceof Request ? input.url : input))
-      if (typeof answer !== 'string') return new Response(JSON.stringify({ error: 'Away', code: 'service_unavailable' }), { status: answer ?? 404 })
+      if (typeof answer !== 'string')
+        return new Response(JSON.stringify({ error: 'Away', code: 'service_unavailable' }), { status: answer ?? 404 })
       return new Response(answer, { headers: { 'content-type': 'application/x-ndjson' } })
     },
   })
@@ -19,12 +20,21 @@ function clientOf(...answers: readonly (string | number)[]) {
 
 test('a reader of partial results continues after the last one when a stream ends early or the server is away', async () => {
   const { client, asked, task } = clientOf(
-    '{"id":"a-1","value":"a"}\n\n{"id":"a-2","value":"b"}\n', 503, '{"id":"a-3","value":"c"}\n{"end":{"status":"completed"}}\n',
+    '{"id":"a-1","value":"a"}\n\n{"id":"a-2","value":"b"}\n',
+    503,
+    '{"id":"a-3","value":"c"}\n{"end":{"status":"completed"}}\n',
   )
   const seen: unknown[] = []
   for await (const result of readPartialResults(client, task)) seen.push(result)
-  assert.deepEqual(seen, [{ id: 'a-1', value: 'a' }, { id: 'a-2', value: 'b' }, { id: 'a-3', value: 'c' }])
-  assert.deepEqual(asked.map((url) => new URL(url).search), ['', '?after=a-2', '?after=a-2'])
+  assert.deepEqual(seen, [
+    { id: 'a-1', value: 'a' },
+    { id: 'a-2', value: 'b' },
+    { id: 'a-3', value: 'c' },
+  ])
+  assert.deepEqual(
+    asked.map((url) => new URL(url).search),
+    ['', '?after=a-2', '?after=a-2'],
+  )
 })
 
 test('a reader of partial results continues when a proxy ends a stream in the middle of a line', async () => {
@@ -55,9 +65,18 @@ test('a reader of partial results gives up if connections bring nothing and do n
 })
 
 test('a reader of partial results reports a gap once, even if the connection breaks then', async () => {
-  const { client, asked, task } = clientOf('{"id":"b-8","gap":{}}\n', '{"id":"b-9","value":1}\n{"end":{"status":"failed"}}\n')
+  const { client, asked, task } = clientOf(
+    '{"id":"b-8","gap":{}}\n',
+    '{"id":"b-9","value":1}\n{"end":{"status":"failed"}}\n',
+  )
   const told: unknown[] = []
-  for await (const { id } of readPartialResults(client, task, { after: 'a-4', onGap: () => { told.push('gap') } })) told.push(id)
+  for await (const { id } of readPartialResults(client, task, {
+    after: 'a-4',
+    onGap: () => {
+      told.push('gap')
+    },
+  }))
+    told.push(id)
   assert.deepEqual(told, ['gap', 'b-9'])
   assert.deepEqual(asked.map((url) => new URL(url).search), ['?after=a-4', '?after=b-8'])
 })

@@ -14,29 +14,59 @@ describe('client.tasks', () => {
     ), { baseUrl: `${BASE}/v1` })
     const ids: unknown[] = []
     const list = client.tasks('/tasks', {
-      status: ['failed', 'cancelled'], task: 'report', from: new Date('2026-01-01T00:00:00+01:00'), to: '2026-02-01T00:00:00+01:00', order: 'oldest', limit: 2,
+      status: ['failed', 'cancelled'],
+      task: 'report',
+      from: new Date('2026-01-01T00:00:00+01:00'),
+      to: '2026-02-01T00:00:00+01:00',
+      order: 'oldest',
+      limit: 2,
     })
     for await (const { taskId } of list) ids.push(taskId)
     assert.deepEqual(ids, ['3', '2', '1'])
     const { searchParams, pathname } = new URL(seen[0]?.url ?? '')
-    assert.deepEqual([pathname, Object.fromEntries(searchParams)], ['/v1/tasks', {
-      status: 'failed,cancelled', task: 'report', from: '2025-12-31T23:00:00.000Z', to: '2026-02-01T00:00:00+01:00', order: 'oldest', limit: '2',
-    }])
-    assert.deepEqual(seen.slice(1).map(({ url }) => url), [`${BASE}/v1/tasks?status=failed&cursor=c2`, `${BASE}/v1/tasks?status=failed&cursor=c3`])
+    assert.deepEqual(
+      [pathname, Object.fromEntries(searchParams)],
+      [
+        '/v1/tasks',
+        {
+          status: 'failed,cancelled',
+          task: 'report',
+          from: '2025-12-31T23:00:00.000Z',
+          to: '2026-02-01T00:00:00+01:00',
+          order: 'oldest',
+          limit: '2',
+        },
+      ],
+    )
+    assert.deepEqual(
+      seen.slice(1).map(({ url }) => url),
+      [`${BASE}/v1/tasks?status=failed&cursor=c2`, `${BASE}/v1/tasks?status=failed&cursor=c3`],
+    )
   })
 
   test('has the next page in each page, and another client can read it', async () => {
-    const replies = script(() => json({ items: [task('2')], next: '/tasks?cursor=c' }), () => json({ items: [task('1')] }))
+    const replies = script(
+      () => json({ items: [task('2')], next: '/tasks?cursor=c' }),
+      () => json({ items: [task('1')] }),
+    )
     const { client, seen } = fakeServer(replies)
     const { items, next } = await client.tasks('/tasks?version=1', { limit: 1 }).page()
     assert.deepEqual([items.length, next], [1, `${BASE}/tasks?cursor=c`])
-    assert.deepEqual(await client.tasks('/tasks').page(next).then((page) => [page.items[0]?.taskId, 'next' in page]), ['1', false])
+    assert.deepEqual(
+      await client
+        .tasks('/tasks')
+        .page(next)
+        .then((page) => [page.items[0]?.taskId, 'next' in page]),
+      ['1', false],
+    )
     assert.deepEqual(seen.map(({ url }) => url), [`${BASE}/tasks?version=1&limit=1`, `${BASE}/tasks?cursor=c`])
   })
 
   test('finds the status resources of items: named, below the list, or by `statusPath`', async () => {
     const job = { id: 'j', state: 'scheduled', statusUrl: '/job-status/j', startAt: '2030-01-01T00:00:00.000Z' }
-    const { client, seen } = fakeServer(({ url }) => (url.includes('status/') ? json(task('a/b')) : json({ items: [task('a/b'), job] })))
+    const { client, seen } = fakeServer(({ url }) =>
+      url.includes('status/') ? json(task('a/b')) : json({ items: [task('a/b'), job] }),
+    )
     const [one, two] = (await client.tasks('/api/status').page()).items
     assert.deepEqual([one?.statusUrl, two?.statusUrl], [`${BASE}/api/status/a%2Fb`, `${BASE}/job-status/j`])
     assert.deepEqual([two?.status, two?.startAt], ['scheduled', job.startAt])
@@ -52,13 +82,30 @@ describe('client.tasks', () => {
     assert.deepEqual((await client.tasks('/tasks').page()).items, [])
     assert.equal(seen.length, 3)
     const refused = fakeServer(() => json({ error: 'limit must be …', code: 'invalid_query' }, 400))
-    await assert.rejects(refused.client.tasks('/tasks', { limit: -1 }).page(), (error) => isClientError(error) && error.code === 'invalid_query')
+    await assert.rejects(
+      refused.client.tasks('/tasks', { limit: -1 }).page(),
+      (error) => isClientError(error) && error.code === 'invalid_query',
+    )
     assert.equal(refused.seen.length, 1)
   })
 
   test('rejects a response that is not a list of tasks with bad_answer', async () => {
-    for (const body of [[], { items: {} }, { items: [1] }, { items: [{ name: 'Ann' }] }, { items: [{ status: 'completed' }] }, 'text', null]) {
-      await assert.rejects(fakeServer(() => json(body)).client.tasks('/tasks').page(), { code: 'bad_answer' }, JSON.stringify(body))
+    for (const body of [
+      [],
+      { items: {} },
+      { items: [1] },
+      { items: [{ name: 'Ann' }] },
+      { items: [{ status: 'completed' }] },
+      'text',
+      null,
+    ]) {
+      await assert.rejects(
+        fakeServer(() => json(body))
+          .client.tasks('/tasks')
+          .page(),
+        { code: 'bad_answer' },
+        JSON.stringify(body),
+      )
     }
   })
 
@@ -67,7 +114,9 @@ describe('client.tasks', () => {
     for await (const { taskId } of endless.client.tasks('/tasks')) if (taskId === '2') break
     assert.equal(endless.seen.length, 3)
     const stop = new AbortController()
-    const pages = endless.client.tasks('/tasks', { signal: stop.signal, headers: { 'x-a': '1' } })[Symbol.asyncIterator]()
+    const pages = endless.client
+      .tasks('/tasks', { signal: stop.signal, headers: { 'x-a': '1' } })
+      [Symbol.asyncIterator]()
     await pages.next()
     assert.equal(endless.seen.at(-1)?.headers['x-a'], '1')
     stop.abort(new Error('enough'))

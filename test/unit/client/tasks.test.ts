@@ -1,10 +1,17 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { createClient, isClientError, isTaskFailed, type ClientError, type TaskStatus } from '../../../src/client/index.js'
+import {
+  createClient, isClientError, isTaskFailed, type ClientError, type TaskStatus,
+} from '../../../src/client/index.js'
 import { BASE, event, events, fakeServer, json, lost, script } from '../kit/fake-server.js'
 
 const accepted = () => json({ taskId: 't1', status: 'processing', message: 'ok' }, 202, { location: '/api/status/t1' })
-const processing = (done: number) => ({ taskId: 't1', status: 'processing', message: 'ok', progress: { done, total: 3 } })
+const processing = (done: number) => ({
+  taskId: 't1',
+  status: 'processing',
+  message: 'ok',
+  progress: { done, total: 3 },
+})
 const completed = { taskId: 't1', status: 'completed', message: 'done', result: { message: 'Here.', n: 3 } }
 
 describe('submit', () => {
@@ -33,7 +40,14 @@ describe('submit', () => {
     assert.equal('idempotency-key' in (seen[1]?.headers ?? {}), false)
 
     const heard: TaskStatus[] = []
-    assert.deepEqual(await task.result({ onProgress: (status) => { heard.push(status) } }), { message: 'at once', n: 1 })
+    assert.deepEqual(
+      await task.result({
+        onProgress: (status) => {
+          heard.push(status)
+        },
+      }),
+      { message: 'at once', n: 1 },
+    )
     assert.deepEqual(heard.map(({ status }) => status), ['completed'])
     assert.equal((await task.cancel()).status, 'completed')
     assert.equal((await task.status()).message, 'at once')
@@ -49,7 +63,10 @@ describe('submit', () => {
     })
     assert.equal((await client.submit('/job', {})).statusUrl, `${BASE}/job-status/7`)
     assert.equal((await client.submit('/job', {})).taskId, '7')
-    assert.equal((await client.submit('/task', {}, { statusPath: '/task-status/{id}' })).statusUrl, `${BASE}/task-status/a%2Fb`)
+    assert.equal(
+      (await client.submit('/task', {}, { statusPath: '/task-status/{id}' })).statusUrl,
+      `${BASE}/task-status/a%2Fb`,
+    )
     await assert.rejects(client.submit('/task', {}), { name: 'ClientError', code: 'no_status_url', status: 202 })
   })
 
@@ -76,38 +93,65 @@ describe('submit', () => {
   })
 
   test('waits for an earlier request with this key that still runs', async () => {
-    const { client, seen } = fakeServer(script(() => json({ error: 'busy', code: 'idempotent_request_running' }, 409), accepted))
+    const { client, seen } = fakeServer(
+      script(() => json({ error: 'busy', code: 'idempotent_request_running' }, 409), accepted),
+    )
     await client.submit('/work', {})
     assert.equal(seen.length, 2)
   })
 
-  for (const [status, code] of [[400, 'invalid_input'], [409, 'conflict'], [500, 'task_failed'], [504, 'task_timeout']] as const) {
+  for (const [status, code] of [
+    [400, 'invalid_input'],
+    [409, 'conflict'],
+    [500, 'task_failed'],
+    [504, 'task_timeout'],
+  ] as const) {
     test(`does not retry ${status} ${code}`, async () => {
       const body = { error: 'No.', code, details: [{ pointer: '/a', message: 'is required' }] }
       const { client, seen } = fakeServer(() => json(body, status, { 'retry-after': '0' }))
-      const error = await client.submit('/work', {}).then(() => assert.fail(), (error: unknown) => error)
+      const error = await client.submit('/work', {}).then(
+        () => assert.fail(),
+        (error: unknown) => error,
+      )
       assert.ok(isClientError(error))
-      assert.deepEqual([error.status, error.code, error.message, error.details, error.body], [status, code, 'No.', body.details, body])
+      assert.deepEqual(
+        [error.status, error.code, error.message, error.details, error.body],
+        [status, code, 'No.', body.details, body],
+      )
       assert.equal(seen.length, 1)
     })
   }
 
   test('does not retry 503 sync_timeout, unless Retry-After says that the same key has a later outcome', async () => {
     for (const [headers, tries] of [[{}, 1], [{ 'retry-after': '0' }, 2]] as const) {
-      const { client, seen } = fakeServer(script(() => json({ error: 'Late.', code: 'sync_timeout' }, 503, headers), () => json({ message: 'done' }, 200)))
-      const outcome = await client.run('/work', {}, { background: false }).catch((error: unknown) => isClientError(error) && error.code)
+      const { client, seen } = fakeServer(
+        script(
+          () => json({ error: 'Late.', code: 'sync_timeout' }, 503, headers),
+          () => json({ message: 'done' }, 200),
+        ),
+      )
+      const outcome = await client
+        .run('/work', {}, { background: false })
+        .catch((error: unknown) => isClientError(error) && error.code)
       assert.deepEqual([outcome, seen.length], [tries === 1 ? 'sync_timeout' : { message: 'done' }, tries])
     }
   })
 
   test('gives up after retry.attempts failures, with the last failure', async () => {
     const { client, seen } = fakeServer(() => new Response('<h1>Bad gateway</h1>', { status: 502 }))
-    await assert.rejects(client.submit('/work', {}), { code: 'http_502', status: 502, message: 'The server responded with 502.', body: '<h1>Bad gateway</h1>' })
+    await assert.rejects(client.submit('/work', {}), {
+      code: 'http_502',
+      status: 502,
+      message: 'The server responded with 502.',
+      body: '<h1>Bad gateway</h1>',
+    })
     assert.equal(seen.length, 4)
   })
 
   test('reads a problem (RFC 9457)', async () => {
-    const { client } = fakeServer(() => json({ type: 'about:blank', title: 'Conflict', detail: 'It is taken.', status: 409 }, 409))
+    const { client } = fakeServer(() =>
+      json({ type: 'about:blank', title: 'Conflict', detail: 'It is taken.', status: 409 }, 409),
+    )
     await assert.rejects(client.submit('/work', {}), { code: 'http_409', message: 'It is taken.' })
   })
 
@@ -115,7 +159,10 @@ describe('submit', () => {
     t.mock.timers.enable({ apis: ['setTimeout', 'Date'], now: Date.UTC(2026, 0, 1) })
     for (const field of ['7', 'Thu, 01 Jan 2026 00:00:07 GMT']) {
       t.mock.timers.setTime(Date.UTC(2026, 0, 1))
-      const { client, seen } = fakeServer(script(() => json({}, 503, { 'retry-after': field }), accepted), { retry: { baseMs: 1, maxMs: 10_000 } })
+      const { client, seen } = fakeServer(
+        script(() => json({}, 503, { 'retry-after': field }), accepted),
+        { retry: { baseMs: 1, maxMs: 10_000 } },
+      )
       const submitted = client.submit('/work', {})
       await turns()
       t.mock.timers.tick(6900)
@@ -128,7 +175,9 @@ describe('submit', () => {
   })
 
   test('throws the error if Retry-After is longer than retry.maxMs', async () => {
-    const { client, seen } = fakeServer(() => json({ error: 'Later.', code: 'needs_shared_database' }, 503, { 'retry-after': '3600' }))
+    const { client, seen } = fakeServer(() =>
+      json({ error: 'Later.', code: 'needs_shared_database' }, 503, { 'retry-after': '3600' }),
+    )
     await assert.rejects(client.submit('/work', {}), { code: 'needs_shared_database', retryAfter: 3600 })
     assert.equal(seen.length, 1)
   })
@@ -164,14 +213,26 @@ describe('submit', () => {
 describe('the paths of a client', () => {
   test('are relative to the base, and an absolute URL is used unchanged', async () => {
     const { client, seen } = fakeServer(accepted, { baseUrl: 'https://api.test/v1/' })
-    for (const path of ['/work', 'work', '//evil.test/work', 'https://other.test/work?a=b', '/work?a=b']) await client.submit(path, {})
-    assert.deepEqual(seen.map(({ url }) => url), [
-      'https://api.test/v1/work', 'https://api.test/v1/work', 'https://api.test/v1/evil.test/work', 'https://other.test/work?a=b', 'https://api.test/v1/work?a=b',
-    ])
+    for (const path of ['/work', 'work', '//evil.test/work', 'https://other.test/work?a=b', '/work?a=b'])
+      await client.submit(path, {})
+    assert.deepEqual(
+      seen.map(({ url }) => url),
+      [
+        'https://api.test/v1/work', 'https://api.test/v1/work',
+        'https://api.test/v1/evil.test/work', 'https://other.test/work?a=b',
+        'https://api.test/v1/work?a=b',
+      ],
+    )
   })
 
   test('are rejected at construction with other invalid options', () => {
-    for (const options of [{}, { baseUrl: '/api' }, { baseUrl: 'ftp://x' }, { baseUrl: 'https://x', retry: { attempts: 0 } }, { baseUrl: 'https://x', timeoutMs: NaN }]) {
+    for (const options of [
+      {},
+      { baseUrl: '/api' },
+      { baseUrl: 'ftp://x' },
+      { baseUrl: 'https://x', retry: { attempts: 0 } },
+      { baseUrl: 'https://x', timeoutMs: NaN },
+    ]) {
       assert.throws(() => createClient(options), TypeError)
     }
   })
@@ -180,7 +241,9 @@ describe('the paths of a client', () => {
 describe('the credentials of a client', () => {
   test('are read for each attempt', async () => {
     let count = 0
-    const { client, seen } = fakeServer(script(lost, accepted), { headers: async () => ({ Authorization: `Bearer ${++count}` }) })
+    const { client, seen } = fakeServer(script(lost, accepted), {
+      headers: async () => ({ Authorization: `Bearer ${++count}` }),
+    })
     await client.submit('/work', {})
     assert.deepEqual(seen.map(({ headers }) => headers['authorization']), ['Bearer 1', 'Bearer 2'])
   })
@@ -205,20 +268,46 @@ describe('the credentials of a client', () => {
 describe('result', () => {
   const resumed = (reply: Parameters<typeof fakeServer>[0], options?: Parameters<typeof fakeServer>[1]) => {
     const { client, seen } = fakeServer(reply, options)
-    return { task: client.resume<{ message: string, n?: number }>({ taskId: 't1', statusUrl: `${BASE}/api/status/t1` }), seen }
+    return {
+      task: client.resume<{ message: string; n?: number }>({ taskId: 't1', statusUrl: `${BASE}/api/status/t1` }),
+      seen,
+    }
   }
 
   test('shows each change once by events, with one request', async () => {
-    const { task, seen } = resumed(() => events(['retry: 2000\n\n', event('1', processing(1)), ': still here\n\n', event('1', processing(1)), event('2', processing(2)), event('3', completed)]))
+    const { task, seen } = resumed(() =>
+      events([
+        'retry: 2000\n\n',
+        event('1', processing(1)),
+        ': still here\n\n',
+        event('1', processing(1)),
+        event('2', processing(2)),
+        event('3', completed),
+      ]),
+    )
     const heard: (number | undefined)[] = []
-    assert.deepEqual(await task.result({ onProgress: ({ progress }) => { heard.push(progress?.done) } }), { message: 'Here.', n: 3 })
+    assert.deepEqual(
+      await task.result({
+        onProgress: ({ progress }) => {
+          heard.push(progress?.done)
+        },
+      }),
+      { message: 'Here.', n: 3 },
+    )
     assert.deepEqual(heard, [1, 2, undefined])
     assert.equal(seen.length, 1)
     assert.match(seen[0]?.headers['accept'] ?? '', /^text\/event-stream/)
   })
 
   test('resumes after a reset by events', async () => {
-    const { task, seen } = resumed(script(() => events([event('1', processing(1))], true), lost, () => json({}, 502), () => events([event('2', processing(2)), event('3', completed)])))
+    const { task, seen } = resumed(
+      script(
+        () => events([event('1', processing(1))], true),
+        lost,
+        () => json({}, 502),
+        () => events([event('2', processing(2)), event('3', completed)]),
+      ),
+    )
     const heard: (number | undefined)[] = []
     await task.result({ onProgress: ({ progress }) => { heard.push(progress?.done) } })
     assert.deepEqual(heard, [1, 2, undefined])
@@ -248,10 +337,15 @@ describe('result', () => {
 
   test('uses ETag in long polls, without a pause', async (t) => {
     const waited = { 'preference-applied': 'wait=25', 'retry-after': '9' }
-    const { task, seen } = resumed(script(
-      () => json(processing(1), 200, { etag: '"1"', ...waited }), () => json(undefined, 304, { etag: '"1"', ...waited }),
-      () => json(processing(2), 200, { etag: '"2"', ...waited }), () => json(completed),
-    ), { retry: {} })
+    const { task, seen } = resumed(
+      script(
+        () => json(processing(1), 200, { etag: '"1"', ...waited }),
+        () => json(undefined, 304, { etag: '"1"', ...waited }),
+        () => json(processing(2), 200, { etag: '"2"', ...waited }),
+        () => json(completed),
+      ),
+      { retry: {} },
+    )
     const heard: (number | undefined)[] = []
     const real = setTimeout
     const pauses: number[] = []
@@ -269,7 +363,13 @@ describe('result', () => {
 
   test('obeys Retry-After between polls', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
-    const { task, seen } = resumed(script(() => json(processing(1), 200, { 'retry-after': '2' }), () => json(completed)), { retry: {} })
+    const { task, seen } = resumed(
+      script(
+        () => json(processing(1), 200, { 'retry-after': '2' }),
+        () => json(completed),
+      ),
+      { retry: {} },
+    )
     const result = task.result()
     await turns()
     t.mock.timers.tick(1900)
@@ -295,11 +395,26 @@ describe('result', () => {
     }
     await result
     const gaps = at.slice(1).map((time, index) => time - (at[index] ?? 0))
-    assert.ok([100, 150, 225, 338, 500, 500, 500, 500].every((gap, index) => Math.abs(gap - (gaps[index] ?? 0)) <= 1), String(gaps))
+    assert.ok(
+      [100, 150, 225, 338, 500, 500, 500, 500].every((gap, index) => Math.abs(gap - (gaps[index] ?? 0)) <= 1),
+      String(gaps),
+    )
   })
 
   test('waits for a server that is away for a while', async () => {
-    const { task, seen } = resumed(script(() => json(processing(1)), lost, lost, lost, () => json(processing(2)), lost, lost, lost, () => json(completed)))
+    const { task, seen } = resumed(
+      script(
+        () => json(processing(1)),
+        lost,
+        lost,
+        lost,
+        () => json(processing(2)),
+        lost,
+        lost,
+        lost,
+        () => json(completed),
+      ),
+    )
     assert.equal((await task.result()).n, 3)
     assert.equal(seen.length, 9)
   })
@@ -319,10 +434,15 @@ describe('result', () => {
   }
 
   test('rejects for a failed task', async () => {
-    const { task } = resumed(() => json({ taskId: 't1', status: 'failed', error: { code: 'no_stock', message: 'None left.' } }))
+    const { task } = resumed(() =>
+      json({ taskId: 't1', status: 'failed', error: { code: 'no_stock', message: 'None left.' } }),
+    )
     const error = await task.result().then(() => assert.fail(), (error: unknown) => error)
     assert.ok(isTaskFailed(error))
-    assert.deepEqual([error.code, error.message, error.task.status, error.task.taskId], ['no_stock', 'None left.', 'failed', 't1'])
+    assert.deepEqual(
+      [error.code, error.message, error.task.status, error.task.taskId],
+      ['no_stock', 'None left.', 'failed', 't1'],
+    )
     assert.equal(isClientError(error), false)
   })
 
@@ -337,7 +457,13 @@ describe('result', () => {
   })
 
   test('follows a job of a server that implements only SPEC', async () => {
-    const { task } = resumed(script(() => json({ id: 1, state: 'waiting' }), () => json({ id: 1, state: 'active' }), () => json({ id: 1, state: 'completed' })))
+    const { task } = resumed(
+      script(
+        () => json({ id: 1, state: 'waiting' }),
+        () => json({ id: 1, state: 'active' }),
+        () => json({ id: 1, state: 'completed' }),
+      ),
+    )
     const statuses: string[] = []
     assert.deepEqual(await task.result({ onProgress: ({ status }) => { statuses.push(status) } }), { message: '' })
     assert.deepEqual(statuses, ['processing', 'processing', 'completed'])
@@ -346,18 +472,42 @@ describe('result', () => {
   test('has the properties of the response, without those of a wrong type', async () => {
     const times = { createdAt: '2026-01-01T00:00:00.000Z', startedAt: '2026-01-01T00:00:01.000Z' }
     const callback = { state: 'waiting', attempts: 0 }
-    const running = { taskId: 't1', status: 'processing', message: 'ok', task: 'work', attempt: 2, progress: { done: 1 }, callback, ...times }
+    const running = {
+      taskId: 't1',
+      status: 'processing',
+      message: 'ok',
+      task: 'work',
+      attempt: 2,
+      progress: { done: 1 },
+      callback,
+      ...times,
+    }
     const finishedAt = '2026-01-01T00:00:02.000Z'
     const error = { code: 'invalid_row', message: 'Row 3 is empty.', details: [{ pointer: '/3', message: 'is empty' }] }
     for (const body of [running, { ...completed, finishedAt }, { taskId: 't1', status: 'failed', error, finishedAt }]) {
       assert.deepEqual(await resumed(() => json(body)).task.status(), { ...body, body })
     }
-    const wrong = { jobId: 7, status: 'Running', message: 5, task: null, attempt: 'one', progress: 3, callback: 'none', createdAt: 0, finishedAt }
+    const wrong = {
+      jobId: 7,
+      status: 'Running',
+      message: 5,
+      task: null,
+      attempt: 'one',
+      progress: 3,
+      callback: 'none',
+      createdAt: 0,
+      finishedAt,
+    }
     assert.deepEqual(await resumed(() => json(wrong)).task.status(), { taskId: '7', status: 'processing', body: wrong })
   })
 
   test('rejects for a response that is not a status', async () => {
-    for (const reply of [() => json([1]), () => json({ status: 1 }), () => new Response('<html>'), () => events(['data: {\n\n'])]) {
+    for (const reply of [
+      () => json([1]),
+      () => json({ status: 1 }),
+      () => new Response('<html>'),
+      () => events(['data: {\n\n']),
+    ]) {
       await assert.rejects(resumed(reply).task.result(), { code: 'bad_answer' })
     }
   })
@@ -384,10 +534,21 @@ describe('result', () => {
   })
 
   test('reopens a stream that has become silent', async () => {
-    const { task, seen } = resumed(script(
-      () => new Response(new ReadableStream({ start(controller) { controller.enqueue(new TextEncoder().encode(event('1', processing(1)))) } }), { headers: { 'content-type': 'text/event-stream' } }),
-      () => events([event('2', completed)]),
-    ), { timeoutMs: 20 })
+    const { task, seen } = resumed(
+      script(
+        () =>
+          new Response(
+            new ReadableStream({
+              start(controller) {
+                controller.enqueue(new TextEncoder().encode(event('1', processing(1))))
+              },
+            }),
+            { headers: { 'content-type': 'text/event-stream' } },
+          ),
+        () => events([event('2', completed)]),
+      ),
+      { timeoutMs: 20 },
+    )
     await task.result()
     assert.equal(seen[1]?.headers['last-event-id'], '1')
   })
@@ -423,7 +584,13 @@ describe('cancel', () => {
   })
 
   test('leaves a task that ends meanwhile', async () => {
-    const { handle, seen } = task(script(() => json(processing(1)), () => json({ code: 'task_already_final' }, 409), () => json(completed)))
+    const { handle, seen } = task(
+      script(
+        () => json(processing(1)),
+        () => json({ code: 'task_already_final' }, 409),
+        () => json(completed),
+      ),
+    )
     assert.equal((await handle.cancel()).status, 'completed')
     assert.deepEqual(methodsOf(seen), ['GET', 'DELETE', 'GET'])
   })
@@ -442,7 +609,9 @@ describe('cancel', () => {
     })
 
     test('does not delete, in a repeated request, the task that the first request has cancelled', async () => {
-      const { handle, seen } = task(script(tagged(processing(1), '"1"'), lost, changed, tagged({ status: 'cancelled' }, '"2"')))
+      const { handle, seen } = task(
+        script(tagged(processing(1), '"1"'), lost, changed, tagged({ status: 'cancelled' }, '"2"')),
+      )
       assert.equal((await handle.cancel()).status, 'cancelled')
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "1"', 'DELETE "1"', 'GET -'])
     })
@@ -466,12 +635,21 @@ describe('cancel', () => {
   })
 
   test('polls after a response without a body', async () => {
-    const { handle } = task(script(() => json(processing(1)), () => json(undefined, 204), () => json({ status: 'cancelled' })))
+    const { handle } = task(
+      script(
+        () => json(processing(1)),
+        () => json(undefined, 204),
+        () => json({ status: 'cancelled' }),
+      ),
+    )
     assert.equal((await handle.cancel()).status, 'cancelled')
   })
 
   test('rejects if the server cannot cancel', async () => {
-    await assert.rejects(task(() => json({ error: 'no' }, 405)).handle.cancel(), (error: ClientError) => error.status === 405)
+    await assert.rejects(
+      task(() => json({ error: 'no' }, 405)).handle.cancel(),
+      (error: ClientError) => error.status === 405,
+    )
   })
 })
 

@@ -12,7 +12,11 @@ function holds<T extends true>(): T | undefined { return undefined }
 
 const report = defineTask({
   name: 'report',
-  input: jsonSchema<{ year: number }>({ type: 'object', required: ['year'], properties: { year: { type: 'integer' } } }),
+  input: jsonSchema<{ year: number }>({
+    type: 'object',
+    required: ['year'],
+    properties: { year: { type: 'integer' } },
+  }),
   run: async ({ year }) => ({ message: 'Here.', pages: year }),
 })
 const list = defineTask({ name: 'list', input: z.object({ tag: z.string() }), run: ({ tag }) => [tag] })
@@ -42,7 +46,11 @@ test('the input and the result of a definition type the client, without a cast',
   assert.equal(seen[0]?.body, '{"task":"report","data":{"year":2025}}')
   // @ts-expect-error a year is a number
   await typed.submit({ year: '2025' })
-  const again = await typed.resume({ result: { message: '', pages: 1 } }).result({ onProgress: ({ result: now }) => { holds<Same<typeof now, typeof result | undefined>>() } })
+  const again = await typed.resume({ result: { message: '', pages: 1 } }).result({
+    onProgress: ({ result: now }) => {
+      holds<Same<typeof now, typeof result | undefined>>()
+    },
+  })
   holds<Same<typeof again, typeof result>>()
   assert.deepEqual(again, { message: '', pages: 1 })
 
@@ -62,8 +70,18 @@ test('an OpenAPI document types the client', async () => {
   await typed.run({})
   // `respond: 'always'` has no 200, so the result is a property of the 202.
   interface Later {
-    '/later': { post: { responses: { 202: { content: { 'application/json': { taskId: string, result?: unknown } & { result?: { pages: number } } } } } } }
-    '/untyped': { post: { responses: { 202: { content: { 'application/json': { taskId: string, result?: unknown } } } } } }
+    '/later': {
+      post: {
+        responses: {
+          202: {
+            content: { 'application/json': { taskId: string; result?: unknown } & { result?: { pages: number } } }
+          }
+        }
+      }
+    }
+    '/untyped': {
+      post: { responses: { 202: { content: { 'application/json': { taskId: string; result?: unknown } } } } }
+    }
   }
   holds<Same<ClientResult<OpenApiTask<Later, '/later'>>, { pages: number }>>()
   holds<Same<ClientResult<OpenApiTask<Later, '/untyped'>>, unknown>>()

@@ -17,7 +17,10 @@ async function bodyOf(source: ContentSource, headers: Record<string, string> = {
 }
 
 const KINDS: Record<string, Record<string, string>> = {
-  'the whole': {}, 'a part': { range: 'bytes=0-90000' }, 'several parts': { range: 'bytes=0-40000,50000-90000' }, 'a coding': { 'accept-encoding': 'gzip' },
+  'the whole': {},
+  'a part': { range: 'bytes=0-90000' },
+  'several parts': { range: 'bytes=0-40000,50000-90000' },
+  'a coding': { 'accept-encoding': 'gzip' },
 }
 
 for (const [kind, headers] of Object.entries(KINDS)) {
@@ -73,7 +76,14 @@ for (const [kind, headers] of Object.entries(KINDS)) {
 
 test('a source may return its bytes synchronously, asynchronously, or as an array', async () => {
   const bytes = Buffer.from('abc')
-  const opens: ContentSource['open'][] = [() => [bytes], async () => [bytes], async () => (async function* () { yield bytes })()]
+  const opens: ContentSource['open'][] = [
+    () => [bytes],
+    async () => [bytes],
+    async () =>
+      (async function* () {
+        yield bytes
+      })(),
+  ]
   for (const open of opens) assert.equal(await textOf(await bodyOf({ size: 3, open })), 'abc')
 })
 
@@ -83,7 +93,9 @@ test('a blob is a source with ranges and an ETag, and never mixes with its succe
   const put = async (text: string): Promise<string> => (
     (await blobs.put('report', (async function* () { yield Buffer.from(text) })(), { ttlMs: 60_000 })).etag
   )
-  const handler = content(() => blobSource(blobs, 'report', { type: 'application/json', name: 'report.json' }), { disposition: 'attachment' })
+  const handler = content(() => blobSource(blobs, 'report', { type: 'application/json', name: 'report.json' }), {
+    disposition: 'attachment',
+  })
   assert.equal(await see(handler), undefined)
   const etag = await put('0123456789')
   const part = await see(handler, 'GET', { 'range': 'bytes=2-4', 'if-range': etag })

@@ -9,7 +9,12 @@ import { CHANGED, CHANGED_TEXT, see, textSource, type Seen } from '../kit/conten
 const TEXT = '0123456789abcdef'
 const PRIVATE = { 'cache-control': 'private, no-cache' }
 
-async function get(headers: RequestHeaders = {}, source: Partial<ContentSource> = {}, options: ContentOptions = {}, method = 'GET'): Promise<Seen> {
+async function get(
+  headers: RequestHeaders = {},
+  source: Partial<ContentSource> = {},
+  options: ContentOptions = {},
+  method = 'GET',
+): Promise<Seen> {
   const seen = await see(content(textSource(TEXT, source), options), method, headers)
   assert.ok(seen)
   return seen
@@ -21,7 +26,12 @@ describe('the response with the whole content', () => {
     assert.equal(status, 200)
     assert.equal(body, TEXT)
     assert.deepEqual(headers, {
-      'content-type': 'text/plain', 'content-length': '16', 'etag': '"v1"', 'last-modified': CHANGED_TEXT, 'accept-ranges': 'bytes', ...PRIVATE,
+      'content-type': 'text/plain',
+      'content-length': '16',
+      'etag': '"v1"',
+      'last-modified': CHANGED_TEXT,
+      'accept-ranges': 'bytes',
+      ...PRIVATE,
     })
   })
 
@@ -33,13 +43,26 @@ describe('the response with the whole content', () => {
   })
 
   test('needs no properties of a source except size and open', async () => {
-    const { headers } = await get({}, { type: undefined, etag: undefined, lastModified: undefined } as unknown as Partial<ContentSource>)
-    assert.deepEqual(headers, { 'content-type': 'application/octet-stream', 'content-length': '16', 'accept-ranges': 'bytes', ...PRIVATE })
+    const { headers } = await get({}, {
+      type: undefined,
+      etag: undefined,
+      lastModified: undefined,
+    } as unknown as Partial<ContentSource>)
+    assert.deepEqual(headers, {
+      'content-type': 'application/octet-stream',
+      'content-length': '16',
+      'accept-ranges': 'bytes',
+      ...PRIVATE,
+    })
   })
 
   test('is a 200 with length 0 for empty content, and any range of it gets a 416', async () => {
     const empty = textSource('')
-    assert.deepEqual(await see(content(empty)), { status: 200, headers: { ...(await get()).headers, 'content-length': '0' }, body: '' })
+    assert.deepEqual(await see(content(empty)), {
+      status: 200,
+      headers: { ...(await get()).headers, 'content-length': '0' },
+      body: '',
+    })
     assert.equal((await see(content(empty), 'GET', { range: 'bytes=0-' }))?.status, 416)
     assert.equal((await see(content(empty), 'GET', { range: 'bytes=-1' }))?.status, 200)
     assert.deepEqual(empty.log, [])
@@ -53,8 +76,12 @@ describe('the response with the whole content', () => {
 
 describe('a Range request', () => {
   const cases: [string, string, string][] = [
-    ['bytes=0-3', '0123', 'bytes 0-3/16'], ['bytes=10-', 'abcdef', 'bytes 10-15/16'], ['bytes=-2', 'ef', 'bytes 14-15/16'],
-    ['bytes=-99', TEXT, 'bytes 0-15/16'], ['bytes=15-99', 'f', 'bytes 15-15/16'], ['bytes=4-6,5-9', '456789', 'bytes 4-9/16'],
+    ['bytes=0-3', '0123', 'bytes 0-3/16'],
+    ['bytes=10-', 'abcdef', 'bytes 10-15/16'],
+    ['bytes=-2', 'ef', 'bytes 14-15/16'],
+    ['bytes=-99', TEXT, 'bytes 0-15/16'],
+    ['bytes=15-99', 'f', 'bytes 15-15/16'],
+    ['bytes=4-6,5-9', '456789', 'bytes 4-9/16'],
   ]
   for (const [range, body, contentRange] of cases) {
     test(`gets a 206 for ${range}`, async () => {
@@ -71,7 +98,8 @@ describe('a Range request', () => {
   test('gets a 206 with parts in the requested order, and their length, for several ranges', async () => {
     const { status, headers, body } = await get({ range: 'bytes=14-,0-1,99-' })
     assert.equal(status, 206)
-    const [, boundary] = /^multipart\/byteranges; boundary=([0-9a-f]{32})$/.exec(headers['content-type'] as string) ?? []
+    const [, boundary] =
+      /^multipart\/byteranges; boundary=([0-9a-f]{32})$/.exec(headers['content-type'] as string) ?? []
     assert.ok(boundary)
     assert.equal(body, [
       `--${boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 14-15/16\r\n\r\nef\r\n`,
@@ -90,8 +118,14 @@ describe('a Range request', () => {
     assert.equal((JSON.parse(body) as { code: string }).code, 'range_not_satisfiable')
   })
 
-  for (const range of ['items=0-1', 'bytes=5-4', 'bytes=0-9,1-9,2-9', `bytes=${Array.from({ length: 17 }, (_, at) => `${at}-${at}`).join(',')}`]) {
-    test(`gets the whole content for ${range.slice(0, 30)}`, async () => assert.equal((await get({ range })).status, 200))
+  for (const range of [
+    'items=0-1',
+    'bytes=5-4',
+    'bytes=0-9,1-9,2-9',
+    `bytes=${Array.from({ length: 17 }, (_, at) => `${at}-${at}`).join(',')}`,
+  ]) {
+    test(`gets the whole content for ${range.slice(0, 30)}`, async () =>
+      assert.equal((await get({ range })).status, 200))
   }
 })
 
@@ -128,8 +162,15 @@ describe('a conditional request', () => {
 
   test('gets a 304 with the ETag and Cache-Control, and no field of the content', async () => {
     const options = { cacheControl: 'max-age=60', disposition: 'attachment' } as const
-    assert.deepEqual(await get({ 'if-none-match': '*' }, {}, options), { status: 304, headers: { 'etag': '"v1"', 'cache-control': 'max-age=60' }, body: '' })
-    assert.deepEqual((await get({ 'if-modified-since': CHANGED_TEXT }, { etag: undefined })).headers, { 'last-modified': CHANGED_TEXT, ...PRIVATE })
+    assert.deepEqual(await get({ 'if-none-match': '*' }, {}, options), {
+      status: 304,
+      headers: { 'etag': '"v1"', 'cache-control': 'max-age=60' },
+      body: '',
+    })
+    assert.deepEqual((await get({ 'if-modified-since': CHANGED_TEXT }, { etag: undefined })).headers, {
+      'last-modified': CHANGED_TEXT,
+      ...PRIVATE,
+    })
     const source = textSource(TEXT)
     await see(content(source), 'GET', { 'if-none-match': '"v1"' })
     await see(content(source), 'GET', { 'if-match': '"v0"' })
@@ -149,10 +190,18 @@ describe('coded content', () => {
       assert.ok(seen)
       assert.equal(decode[coding](Buffer.from(seen.body, 'latin1')).toString(), text)
       assert.deepEqual(seen.headers, {
-        'content-type': 'text/plain', 'content-encoding': coding, 'vary': 'Accept-Encoding', 'etag': `"v1-${coding}"`, 'last-modified': CHANGED_TEXT, ...PRIVATE,
+        'content-type': 'text/plain',
+        'content-encoding': coding,
+        'vary': 'Accept-Encoding',
+        'etag': `"v1-${coding}"`,
+        'last-modified': CHANGED_TEXT,
+        ...PRIVATE,
       })
       assert.deepEqual((await see(handler, 'HEAD', { 'accept-encoding': coding }))?.headers, seen.headers)
-      assert.equal((await see(handler, 'GET', { 'accept-encoding': coding, 'if-none-match': `"v1-${coding}"` }))?.status, 304)
+      assert.equal(
+        (await see(handler, 'GET', { 'accept-encoding': coding, 'if-none-match': `"v1-${coding}"` }))?.status,
+        304,
+      )
       assert.equal((await see(handler, 'GET', { 'accept-encoding': coding, 'if-none-match': '"v1"' }))?.status, 200)
     })
   }
@@ -163,26 +212,42 @@ describe('coded content', () => {
     assert.equal(part.body, 'quick')
     assert.equal(part.headers['etag'], '"v1"')
     assert.equal(part.headers['vary'], 'Accept-Encoding')
-    const whole = await see(handler, 'GET', { 'accept-encoding': 'gzip', 'range': 'bytes=4-8', 'if-range': '"v1-gzip"' })
+    const whole = await see(handler, 'GET', {
+      'accept-encoding': 'gzip',
+      'range': 'bytes=4-8',
+      'if-range': '"v1-gzip"',
+    })
     assert.equal(whole?.status, 200)
     assert.equal(whole.headers['content-encoding'], undefined)
     assert.equal(whole.body, text)
   })
 
   test('is not sent if the client does not want it, sends no Accept-Encoding, or if it is not worth it', async () => {
-    for (const headers of [{}, { 'accept-encoding': 'identity' }, { 'accept-encoding': 'gzip;q=0' }, { 'accept-encoding': 'zip' }]) {
+    for (const headers of [
+      {},
+      { 'accept-encoding': 'identity' },
+      { 'accept-encoding': 'gzip;q=0' },
+      { 'accept-encoding': 'zip' },
+    ]) {
       const seen = await see(handler, 'GET', headers)
       assert.equal(seen?.headers['content-encoding'], undefined)
       assert.equal(seen?.headers['etag'], '"v1"')
       assert.equal(seen?.headers['vary'], 'Accept-Encoding')
     }
     const asked = { 'accept-encoding': 'gzip' }
-    for (const other of [content(textSource(text)), content(textSource(TEXT), { codings: ['gzip'] }), content(textSource(text, { type: 'image/png' }), { codings: ['gzip'] })]) {
+    for (const other of [
+      content(textSource(text)),
+      content(textSource(TEXT), { codings: ['gzip'] }),
+      content(textSource(text, { type: 'image/png' }), { codings: ['gzip'] }),
+    ]) {
       const seen = await see(other, 'GET', asked)
       assert.equal(seen?.headers['content-encoding'], undefined)
       assert.equal(seen?.headers['vary'], undefined)
     }
-    const odd = content(textSource(text, { type: 'model/obj' }), { codings: ['gzip'], compressible: (type) => type.startsWith('model/') })
+    const odd = content(textSource(text, { type: 'model/obj' }), {
+      codings: ['gzip'],
+      compressible: (type) => type.startsWith('model/'),
+    })
     assert.equal((await see(odd, 'GET', asked))?.headers['content-encoding'], 'gzip')
   })
 
@@ -194,16 +259,20 @@ describe('coded content', () => {
 
 describe('the headers of every content response', () => {
   test('include Content-Disposition', async () => {
-    const value = async (name: string | undefined, disposition: 'inline' | 'attachment' = 'attachment'): Promise<unknown> => (
-      (await get({ range: 'bytes=0-1' }, { name }, { disposition })).headers['content-disposition']
-    )
+    const value = async (
+      name: string | undefined,
+      disposition: 'inline' | 'attachment' = 'attachment',
+    ): Promise<unknown> => (await get({ range: 'bytes=0-1' }, { name }, { disposition })).headers['content-disposition']
     assert.equal(await value('a b.txt'), 'attachment; filename="a b.txt"')
     assert.equal(await value('a.txt', 'inline'), 'inline; filename="a.txt"')
     assert.equal(await value(undefined), 'attachment')
     assert.equal(await value('../../etc/pass"wd'), 'attachment; filename="pass\\"wd"')
     assert.equal(await value('x\r\nSet-Cookie: a=b'), 'attachment; filename="xSet-Cookie: a=b"')
     assert.equal(await value('50%.txt'), "attachment; filename=\"50_.txt\"; filename*=UTF-8''50%25.txt")
-    assert.equal(await value('naïve €.txt'), "attachment; filename=\"na?ve ?.txt\"; filename*=UTF-8''na%C3%AFve%20%E2%82%AC.txt")
+    assert.equal(
+      await value('naïve €.txt'),
+      'attachment; filename="na?ve ?.txt"; filename*=UTF-8\'\'na%C3%AFve%20%E2%82%AC.txt',
+    )
     assert.equal(await value('\ud800.txt'), "attachment; filename=\"?.txt\"; filename*=UTF-8''%EF%BF%BD.txt")
   })
 

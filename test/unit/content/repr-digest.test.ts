@@ -38,7 +38,10 @@ describe('digests that a source provides', () => {
     assert.deepEqual(await ask(source, { 'if-match': '"v2"' }), [412, undefined])
     assert.deepEqual(await ask(source, { range: 'bytes=9999-' }), [416, undefined])
     assert.deepEqual(await ask(source, { 'accept-encoding': 'gzip' }, 'GET', { codings: ['gzip'] }), [200, undefined])
-    assert.deepEqual(await ask(source, { 'accept-encoding': 'gzip', 'range': 'bytes=0-' }, 'GET', { codings: ['gzip'] }), [206, `${SHORT}, ${LONG}`])
+    assert.deepEqual(
+      await ask(source, { 'accept-encoding': 'gzip', 'range': 'bytes=0-' }, 'GET', { codings: ['gzip'] }),
+      [206, `${SHORT}, ${LONG}`],
+    )
   })
 
   test('are chosen by Want-Repr-Digest', async () => {
@@ -55,7 +58,12 @@ describe('digests that a source provides', () => {
   })
 
   test('cause an error of the application if they are malformed', async () => {
-    for (const digests of [{ 'sha-256': 'abc' }, { 'sha-512': KNOWN['sha-256'] }, { md5: 'YWJj' }, { 'sha-256': `${KNOWN['sha-256']}\r\nx: y` }] as object[]) {
+    for (const digests of [
+      { 'sha-256': 'abc' },
+      { 'sha-512': KNOWN['sha-256'] },
+      { md5: 'YWJj' },
+      { 'sha-256': `${KNOWN['sha-256']}\r\nx: y` },
+    ] as object[]) {
       assert.throws(() => content(textSource(TEXT, { digests })), TypeError, JSON.stringify(digests))
     }
   })
@@ -75,7 +83,10 @@ describe('digests that a source computes', () => {
       const source = computing(asked, late)
       assert.deepEqual(await ask(source), [200, undefined])
       assert.deepEqual(await ask(source, { 'want-repr-digest': 'md5=1, sha-256=0' }), [200, undefined])
-      assert.deepEqual(await ask(source, { 'want-repr-digest': 'sha-256=1', 'if-none-match': '"v1"' }), [304, undefined])
+      assert.deepEqual(await ask(source, { 'want-repr-digest': 'sha-256=1', 'if-none-match': '"v1"' }), [
+        304,
+        undefined,
+      ])
       assert.deepEqual(await ask(source, { 'want-repr-digest': 'sha-256=1', 'range': 'bytes=9999-' }), [416, undefined])
       assert.deepEqual(asked, [])
       assert.deepEqual(await ask(source, { 'want-repr-digest': 'sha-256=1, sha-512=2' }), [200, LONG])

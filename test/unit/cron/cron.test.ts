@@ -135,13 +135,25 @@ test('the next time of a schedule is later than now on days when the clock chang
 })
 
 test('cron rejects invalid options', () => {
-  assert.throws(() => cron('every night'), /^TypeError: cron: the pattern must have five or six fields, such as '0 3 \* \* \*', not every night/)
+  assert.throws(
+    () => cron('every night'),
+    /^TypeError: cron: the pattern must have five or six fields, such as '0 3 \* \* \*', not every night/,
+  )
   assert.throws(() => cron('2027-01-01T00:00:00'), /five or six fields/)
   assert.throws(() => cron('0 3 * * X'), /^TypeError: cron: "0 3 \* \* X" in UTC cannot be used: /)
   assert.doesNotThrow(() => cron('@daily'))
-  assert.throws(() => defineTask({ name: '.x', schedule: cron('@daily'), run: () => ({}) }), /must not begin with a dot/)
+  assert.throws(
+    () => defineTask({ name: '.x', schedule: cron('@daily'), run: () => ({}) }),
+    /must not begin with a dot/,
+  )
   assert.throws(() => cron('0 3 31 2 *'), /no time in the future/)
-  assert.throws(() => cron('0 3 * * *', { timezone: 'Europe/Wien' }), /^TypeError: cron: "0 3 \* \* \*" in Europe\/Wien cannot be used: /)
-  assert.throws(() => cron('0 3 * * *', { timeZone: 'UTC' } as never), /there is no option "timeZone"; did you mean "timezone"/)
+  assert.throws(
+    () => cron('0 3 * * *', { timezone: 'Europe/Wien' }),
+    /^TypeError: cron: "0 3 \* \* \*" in Europe\/Wien cannot be used: /,
+  )
+  assert.throws(
+    () => cron('0 3 * * *', { timeZone: 'UTC' } as never),
+    /there is no option "timeZone"; did you mean "timezone"/,
+  )
   assert.doesNotThrow(() => cron('*/10 * * * * *', { timezone: 'Europe/Vienna' }))
 })

@@ -3,7 +3,12 @@ import { test } from 'node:test'
 import { parse } from 'csv-parse/sync'
 import { CsvText, propertiesOf, type CsvDelimiter, type CsvSettings } from '../../../src/export/export-text.js'
 
-const SETTINGS: CsvSettings = { columns: [{ key: 'a' }, { key: 'b' }], escapeFormulas: true, delimiter: ',', bom: false }
+const SETTINGS: CsvSettings = {
+  columns: [{ key: 'a' }, { key: 'b' }],
+  escapeFormulas: true,
+  delimiter: ',',
+  bom: false,
+}
 
 function csvOf(record: object, settings: Partial<CsvSettings> = {}): string {
   const text = new CsvText({ ...SETTINGS, ...settings })
@@ -18,7 +23,10 @@ function cellsOf(csv: string, delimiter: string): readonly string[] {
 }
 
 const DELIMITERS: readonly CsvDelimiter[] = [',', ';', '\t', '|']
-const STARTS = ['=1+1', '+1', '-1+1', '-A1', '@SUM(A1)', '＝1', ' =1', '\u00a0=1', '\ufeff=1', '\0=1', '"=1"', '\t=1', '\r=1', '\n=1']
+const STARTS = [
+  '=1+1', '+1', '-1+1', '-A1', '@SUM(A1)', '＝1', ' =1', '\u00a0=1', '\ufeff=1', '\0=1', '"=1"',
+  '\t=1', '\r=1', '\n=1',
+]
 
 test('no CSV cell of text begins with a formula, at whatever separator a reader splits the file', () => {
   const between = ['', ...[',', ';', '\t', '|', '\n', '\r', '\r\n', '; ', ';"', ',"'].map((each) => `x${each}`)]
@@ -29,7 +37,10 @@ test('no CSV cell of text begins with a formula, at whatever separator a reader 
         for (const reader of DELIMITERS) {
           // A reader may split at each line break and separator, and see no quotes at all.
           const naive = csv.split(/[\r\n]/).flatMap((line) => line.split(reader))
-          const cells = [...naive.map((cell) => cell.replace(/^"/, '')), ...delimiter === reader ? cellsOf(csv, reader) : []]
+          const cells = [
+            ...naive.map((cell) => cell.replace(/^"/, '')),
+            ...(delimiter === reader ? cellsOf(csv, reader) : []),
+          ]
           for (const cell of cells) assert.doesNotMatch(cell, /^[\s\p{C}"]*[=+\-@＝]/u, JSON.stringify([csv, reader]))
         }
       }
@@ -56,7 +67,20 @@ test('a negative number that a driver returns as text stays a number', () => {
   for (const number of ['-5', '-12.50', '-1e-7', '-0.1E+21', '-12345678901234567890']) {
     assert.equal(csvOf({ a: number, b: 1 }), `a,b\r\n${number},1\r\n`)
   }
-  for (const formula of ['-5+1', '-5;=1', '-5\n', '--5', '-5-', '- 5', '-', '+49151234', '-5.', '-.5', '-1e', '-2+3+cmd|\' /C calc\'!A0']) {
+  for (const formula of [
+    '-5+1',
+    '-5;=1',
+    '-5\n',
+    '--5',
+    '-5-',
+    '- 5',
+    '-',
+    '+49151234',
+    '-5.',
+    '-.5',
+    '-1e',
+    "-2+3+cmd|' /C calc'!A0",
+  ]) {
     assert.match(csvOf({ a: formula, b: 1 }), /^a,b\r\n"'-|^a,b\r\n"'\+/)
   }
 })
@@ -64,7 +88,8 @@ test('a negative number that a driver returns as text stays a number', () => {
 test('a property that is JSON stays JSON', () => {
   const values = [[12.5, -3.1], [1, -2, -1e-7, -3], { at: [[-1, -2], [-3, -4]], 'n': -5 }, [{ a: 1 }, -5, { b: -6 }]]
   for (const delimiter of DELIMITERS) {
-    for (const a of values) assert.deepEqual(JSON.parse(cellsOf(csvOf({ a, b: 1 }, { delimiter }), delimiter)[2] ?? ''), a)
+    for (const a of values)
+      assert.deepEqual(JSON.parse(cellsOf(csvOf({ a, b: 1 }, { delimiter }), delimiter)[2] ?? ''), a)
   }
   const unsafe = ['x,=1', 'x;-5,1', 'x,-5+1', 'x|-1]']
   const marked = ["x,'=1", "x;'-5,1", "x,'-5+1", "x|'-1]"]

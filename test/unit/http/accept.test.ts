@@ -26,10 +26,18 @@ function reference(text: string): Plain[] {
 }
 
 function plain(text: string): Plain[] {
-  return parseAccept(text).map(({ type, subtype, params, q }) => ({ type, subtype, params: Object.fromEntries(params), q }))
+  return parseAccept(text).map(({ type, subtype, params, q }) => ({
+    type,
+    subtype,
+    params: Object.fromEntries(params),
+    q,
+  }))
 }
 
-const HOSTILE = [',', 'a/b,', '"', 'a/b;c="', 'a/b;', ';', ' ', '*/*,', 'a/', '/', 'a/b;q=0.1;', '*/*;q="\\', 'a/b;q=1 ', '"\u0001', 'gzip,', 'gzip;q=0,']
+const HOSTILE = [
+  ',', 'a/b,', '"', 'a/b;c="', 'a/b;', ';', ' ', '*/*,', 'a/', '/', 'a/b;q=0.1;', '*/*;q="\\',
+  'a/b;q=1 ', '"\u0001', 'gzip,', 'gzip;q=0,',
+]
 
 function hostile(unit: string): string {
   return unit.repeat(Math.ceil(16_384 / unit.length)).slice(0, 16_384)
@@ -50,14 +58,41 @@ describe('parseAccept', () => {
   })
 
   test('skips malformed ranges and malformed q values', () => {
-    for (const bad of ['*', '*/json', 'a', 'a/', '/b', 'a/b/c', 'a/b;q=2', 'a/b;q=-1', 'a/b;q=x', 'a/b;q=', 'a/b;q=1.1', 'a/b;q=.', 'a/b c', '"a/b"']) {
+    for (const bad of [
+      '*', '*/json', 'a', 'a/', '/b', 'a/b/c', 'a/b;q=2', 'a/b;q=-1', 'a/b;q=x', 'a/b;q=',
+      'a/b;q=1.1', 'a/b;q=.', 'a/b c', '"a/b"',
+    ]) {
       assert.deepEqual(plain(`${bad}, x/y`), [{ type: 'x', subtype: 'y', params: {}, q: 1 }], bad)
     }
   })
 
   test('reads any text as the grammar says', () => {
-    const unit = fc.constantFrom('a', 'B', '*', '/', 'a/b', ';q=', '0', '1', '.', '5', '=', '"', ';', ',', ' ', '\t', '\\', '\u0001')
-    fc.assert(fc.property(fc.string({ unit, maxLength: 20 }), (header) => { assert.deepEqual(plain(header), reference(header)) }), { numRuns: 3000 })
+    const unit = fc.constantFrom(
+      'a',
+      'B',
+      '*',
+      '/',
+      'a/b',
+      ';q=',
+      '0',
+      '1',
+      '.',
+      '5',
+      '=',
+      '"',
+      ';',
+      ',',
+      ' ',
+      '\t',
+      '\\',
+      '\u0001',
+    )
+    fc.assert(
+      fc.property(fc.string({ unit, maxLength: 20 }), (header) => {
+        assert.deepEqual(plain(header), reference(header))
+      }),
+      { numRuns: 3000 },
+    )
   })
 })
 
@@ -65,7 +100,8 @@ describe('negotiate', () => {
   const offers = ['application/json', 'application/x-ndjson', 'text/event-stream']
 
   test('chooses the first offer without Accept', () => {
-    for (const header of [undefined, '', '*/*', '*/*;q=0.1', ',,', 'nonsense', []]) assert.equal(negotiate(header, offers), offers[0])
+    for (const header of [undefined, '', '*/*', '*/*;q=0.1', ',,', 'nonsense', []])
+      assert.equal(negotiate(header, offers), offers[0])
   })
 
   test('prefers the highest q, then the more specific range, then the order of the offers', () => {
@@ -89,21 +125,33 @@ describe('negotiate', () => {
   test('compares the parameters of a range with those of the offer, and ignores charset=utf-8', () => {
     const versions = ['application/vnd.x+json;version=1', 'application/vnd.x+json;version=2']
     assert.equal(negotiate('application/vnd.x+json;version="2"', versions), versions[1])
-    assert.equal(negotiate('application/vnd.x+json;q=0.9, application/vnd.x+json;version=2;q=0.5', versions), versions[0])
+    assert.equal(
+      negotiate('application/vnd.x+json;q=0.9, application/vnd.x+json;version=2;q=0.5', versions),
+      versions[0],
+    )
     assert.equal(negotiate('application/vnd.x+json;version=3', versions), undefined)
     assert.equal(negotiate('application/json; charset=UTF-8', offers), 'application/json')
     assert.equal(negotiate('application/json; charset=latin1', offers), undefined)
-    assert.equal(negotiate('application/json;q=0.1, application/json;charset=utf-8;q=0.9, application/x-ndjson;q=0.5', offers), 'application/x-ndjson', 'no condition: nor more specific')
+    assert.equal(
+      negotiate('application/json;q=0.1, application/json;charset=utf-8;q=0.9, application/x-ndjson;q=0.5', offers),
+      'application/x-ndjson',
+      'no condition: nor more specific',
+    )
   })
 
   test('uses the most specific range, wherever it is: any type, any subtype, exact, more parameters', () => {
     const [two, other] = ['text/plain;a=1;b=2', 'image/png']
-    const ranges = ['*/*', '*/*;a=1;b=2', 'text/*', 'text/*;b=2', 'text/*;a=1;b=2', 'text/plain', 'text/plain;a=1', 'text/plain;a=1;b=2']
+    const ranges = [
+      '*/*', '*/*;a=1;b=2', 'text/*', 'text/*;b=2', 'text/*;a=1;b=2', 'text/plain',
+      'text/plain;a=1', 'text/plain;a=1;b=2',
+    ]
     for (let less = 0; less < ranges.length; less++) {
       for (let more = less + 1; more < ranges.length; more++) {
         const [a, b] = [ranges[less], ranges[more]] as [string, string]
-        for (const header of [`${a};q=0.2, ${b};q=0.9, ${other};q=0.5`, `${b};q=0.9, ${a};q=0.2, ${other};q=0.5`]) assert.equal(negotiate(header, [other, two]), two, header)
-        for (const header of [`${a};q=0.9, ${b};q=0.2, ${other};q=0.5`, `${b};q=0.2, ${a};q=0.9, ${other};q=0.5`]) assert.equal(negotiate(header, [two, other]), other, header)
+        for (const header of [`${a};q=0.2, ${b};q=0.9, ${other};q=0.5`, `${b};q=0.9, ${a};q=0.2, ${other};q=0.5`])
+          assert.equal(negotiate(header, [other, two]), two, header)
+        for (const header of [`${a};q=0.9, ${b};q=0.2, ${other};q=0.5`, `${b};q=0.2, ${a};q=0.9, ${other};q=0.5`])
+          assert.equal(negotiate(header, [two, other]), other, header)
       }
     }
   })
@@ -137,20 +185,43 @@ describe('negotiateCoding', () => {
 
   test('follows the rules of RFC 9110 12.5.3', () => {
     const cases: [string | string[] | undefined, string | undefined][] = [
-      [undefined, 'identity'], ['', 'identity'], ['compress', 'identity'],
-      ['gzip', 'gzip'], ['GZIP', 'gzip'], ['x-gzip', 'gzip'], ['gzip, br', 'br'], [['gzip', 'br;q=0.9'], 'gzip'],
-      ['*', 'br'], ['br;q=0, *', 'gzip'], ['gzip;q=0', 'identity'], ['gzip;q=0.1', 'gzip'],
-      ['identity;q=0.5, gzip;q=0.2', 'identity'], ['identity, gzip', 'gzip'], ['gzip;q=0.3, *;q=0.5, br;q=0', 'identity'],
-      ['identity;q=0', undefined], ['*;q=0', undefined], ['*;q=0, identity', 'identity'], ['identity;q=0, gzip;q=0.001', 'gzip'],
-      ['gzip;q=2, br;q=x', 'identity'], [', gzip', 'gzip'], ['br;q=0,,\tgzip', 'gzip'], ['gzip br', 'identity'], ['gzip;q=0, gzip', 'identity'],
+      [undefined, 'identity'],
+      ['', 'identity'],
+      ['compress', 'identity'],
+      ['gzip', 'gzip'],
+      ['GZIP', 'gzip'],
+      ['x-gzip', 'gzip'],
+      ['gzip, br', 'br'],
+      [['gzip', 'br;q=0.9'], 'gzip'],
+      ['*', 'br'],
+      ['br;q=0, *', 'gzip'],
+      ['gzip;q=0', 'identity'],
+      ['gzip;q=0.1', 'gzip'],
+      ['identity;q=0.5, gzip;q=0.2', 'identity'],
+      ['identity, gzip', 'gzip'],
+      ['gzip;q=0.3, *;q=0.5, br;q=0', 'identity'],
+      ['identity;q=0', undefined],
+      ['*;q=0', undefined],
+      ['*;q=0, identity', 'identity'],
+      ['identity;q=0, gzip;q=0.001', 'gzip'],
+      ['gzip;q=2, br;q=x', 'identity'],
+      [', gzip', 'gzip'],
+      ['br;q=0,,\tgzip', 'gzip'],
+      ['gzip br', 'identity'],
+      ['gzip;q=0, gzip', 'identity'],
     ]
     for (const [header, expected] of cases) assert.equal(negotiateCoding(header, codings), expected, String(header))
   })
 
   test('never throws, and gives a coding, identity or nothing', () => {
-    fc.assert(fc.property(fc.string({ unit: fc.constantFrom('gzip', '*', 'identity', ';q=', '0', '1', ',', ' ', '"') }), (header) => {
-      assert.ok([...codings, 'identity', undefined].includes(negotiateCoding(header, codings)))
-    }))
+    fc.assert(
+      fc.property(
+        fc.string({ unit: fc.constantFrom('gzip', '*', 'identity', ';q=', '0', '1', ',', ' ', '"') }),
+        (header) => {
+          assert.ok([...codings, 'identity', undefined].includes(negotiateCoding(header, codings)))
+        },
+      ),
+    )
   })
 })
 
@@ -158,7 +229,8 @@ describe('parseMediaType', () => {
   test('returns type and parameters, or undefined', () => {
     const found = parseMediaType(' Application/Json ; Charset="UTF-8";charset=x;')
     assert.deepEqual([found?.type, [...(found?.params ?? [])]], ['application/json', [['charset', 'UTF-8']]])
-    for (const text of ['', 'json', 'a/b, c/d', 'a/b;c="', 'a/b c', '/', 'a/b;=']) assert.equal(parseMediaType(text), undefined, text)
+    for (const text of ['', 'json', 'a/b, c/d', 'a/b;c="', 'a/b c', '/', 'a/b;='])
+      assert.equal(parseMediaType(text), undefined, text)
   })
 })
 

@@ -54,8 +54,16 @@ describe('guard', () => {
 
   test('SPEC 7.3: masks every other failure for the client and reports it completely', async () => {
     const cases: [unknown, number][] = [
-      [new Error('x'), 500], ['text', 500], [undefined, 500], [null, 500], [httpError('bad_gateway'), 502], [httpError('internal_error'), 500], [httpError('malformed_json', { cause: new Error('y') }), 400],
-      [new StoreUnavailableError('down'), 503], [createError(503), 503], [{ status: 404 }, 500],
+      [new Error('x'), 500],
+      ['text', 500],
+      [undefined, 500],
+      [null, 500],
+      [httpError('bad_gateway'), 502],
+      [httpError('internal_error'), 500],
+      [httpError('malformed_json', { cause: new Error('y') }), 400],
+      [new StoreUnavailableError('down'), 503],
+      [createError(503), 503],
+      [{ status: 404 }, 500],
     ]
     for (const [error, expected] of cases) assert.deepEqual(await told(error), { status: expected, seen: [error] })
   })
@@ -72,7 +80,9 @@ describe('guard', () => {
   })
 
   test('responds with 500 to a response whose properties throw, at once and later', async () => {
-    const trap = Object.defineProperty({}, 'status', { get: thrower(httpError('gone')) as () => unknown }) as HttpResponse
+    const trap = Object.defineProperty({}, 'status', {
+      get: thrower(httpError('gone')) as () => unknown,
+    }) as HttpResponse
     assert.equal((guard(() => trap)(request) as HttpResponse).status, 410)
     assert.equal((await guard(async () => trap)(request))?.status, 410)
   })
@@ -106,7 +116,11 @@ describe('guard', () => {
       throw new Error('trap')
     }
     const unprintable = new Proxy({}, { get: trap, getPrototypeOf: trap })
-    for (const [error, expected] of [[new Error('lost'), /Error: lost\n {4}at /], ['text', /^POST \/things: text$/], [unprintable, /cannot be shown/]] as const) {
+    for (const [error, expected] of [
+      [new Error('lost'), /Error: lost\n {4}at /],
+      ['text', /^POST \/things: text$/],
+      [unprintable, /cannot be shown/],
+    ] as const) {
       const warned = once(process, 'warning') as Promise<[Error]>
       assert.equal((guard(thrower(error))(request) as HttpResponse).status, 500)
       assert.match((await warned)[0].message, expected)

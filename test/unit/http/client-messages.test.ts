@@ -18,7 +18,8 @@ function textsOf(file: string): string[] {
   const texts: string[] = []
   const constants = new Map<string, ts.Expression>()
   const declare = (node: ts.Node): void => {
-    if (ts.isVariableDeclaration(node) && node.initializer && ts.isIdentifier(node.name)) constants.set(node.name.text, node.initializer)
+    if (ts.isVariableDeclaration(node) && node.initializer && ts.isIdentifier(node.name))
+      constants.set(node.name.text, node.initializer)
     node.forEachChild(declare)
   }
   declare(source)
@@ -58,7 +59,8 @@ function filesOf(folder: string): string[] {
 }
 
 /** Texts for whoever writes a program with longhaul, and not for clients of its server. */
-const FOR_PROGRAMS = /src\/(?:client|testing)\/|tasks-options|schema\/json-schema|define\.ts|export-parts|json-array\/array-envelope/
+const FOR_PROGRAMS =
+  /src\/(?:client|testing)\/|tasks-options|schema\/json-schema|define\.ts|export-parts|json-array\/array-envelope/
 
 describe('a text for clients', () => {
   test('in the table of codes names no code, option, file or variable', () => {
@@ -67,7 +69,9 @@ describe('a text for clients', () => {
 
   for (const folder of ['src', 'adapters', 'examples/reference-server']) {
     test(`in ${folder} names no code, option, file or variable`, () => {
-      const texts = filesOf(folder).filter((file) => !FOR_PROGRAMS.test(file)).flatMap((file) => textsOf(file).map((text) => `${file.slice(root.length)}: ${text}`))
+      const texts = filesOf(folder)
+        .filter((file) => !FOR_PROGRAMS.test(file))
+        .flatMap((file) => textsOf(file).map((text) => `${file.slice(root.length)}: ${text}`))
       assert.ok(texts.length > 5)
       assert.deepEqual(texts.filter((text) => CODE.test(text.slice(text.indexOf(': ')))), [])
     })

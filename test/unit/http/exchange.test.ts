@@ -4,7 +4,8 @@ import { compose, type Handler, type Policy } from '../../../src/http/exchange.j
 
 const handler: Handler = () => undefined
 const plain: Policy = (request, next) => next(request)
-const named = (name: string): Policy => Object.assign<Policy, object>((request, next) => next(request), { place: { name } })
+const named = (name: string): Policy =>
+  Object.assign<Policy, object>((request, next) => next(request), { place: { name } })
 
 describe('compose', () => {
   test('lists the places of its policies, outermost first, including those of composed handlers', () => {

@@ -6,7 +6,10 @@ import { readFailure } from '../../../src/http/failure.js'
 describe('readFailure', () => {
   test('recognises Boom by both its mark and its output', () => {
     const output = { statusCode: 404, payload: { message: 'No such user' } }
-    assert.deepEqual([readFailure({ isBoom: true, output }).status, readFailure({ isBoom: true, output }).message], [404, 'No such user'])
+    assert.deepEqual(
+      [readFailure({ isBoom: true, output }).status, readFailure({ isBoom: true, output }).message],
+      [404, 'No such user'],
+    )
     for (const half of [{ output }, { isBoom: 'true', output }, { isBoom: true }, { isBoom: true, output: 404 }]) {
       assert.deepEqual([readFailure(half).status, readFailure(half).code], [500, 'internal_error'])
     }
@@ -16,18 +19,33 @@ describe('readFailure', () => {
     const told = (statusCode: unknown): number => readFailure({ statusCode, code: 'x' }).status
     assert.deepEqual([400, 499, 500, 599].map(told), [400, 499, 500, 599])
     assert.deepEqual([399, 600, 399.5, '404', undefined].map(told), [500, 500, 500, 500, 500])
-    assert.deepEqual([readFailure(new HttpError(599, 'x')).status, readFailure(new HttpError(400, 'x')).status], [599, 400])
+    assert.deepEqual(
+      [readFailure(new HttpError(599, 'x')).status, readFailure(new HttpError(400, 'x')).status],
+      [599, 400],
+    )
   })
 
   test('accepts numbers and lists as headers, and leaves out each header that could break the response', () => {
     const headers = {
-      'Retry-After': 30, 'link': ['</a>; rel="x"', '</b>; rel="y"'], 'x-object': {}, 'x-nothing': undefined, 'x broken': 'a', 'x-break': 'a\nb',
-      'Content-Length': '3', 'connection': 'close', 'x-last': 'fine',
+      'Retry-After': 30,
+      'link': ['</a>; rel="x"', '</b>; rel="y"'],
+      'x-object': {},
+      'x-nothing': undefined,
+      'x broken': 'a',
+      'x-break': 'a\nb',
+      'Content-Length': '3',
+      'connection': 'close',
+      'x-last': 'fine',
     }
     assert.deepEqual({ ...readFailure(httpError('conflict', { headers: headers as never })).headers }, {
       'retry-after': '30', 'link': '</a>; rel="x", </b>; rel="y"', 'x-last': 'fine',
     })
-    for (const [name, value] of Object.entries({ 'x broken': 'a', 'x-break': 'a\nb', 'x-object': {}, 'connection': 'close' })) {
+    for (const [name, value] of Object.entries({
+      'x broken': 'a',
+      'x-break': 'a\nb',
+      'x-object': {},
+      'connection': 'close',
+    })) {
       assert.deepEqual(readFailure(httpError('conflict', { headers: { [name]: value } as never })).headers, {})
     }
   })
@@ -54,7 +72,9 @@ describe('readFailure', () => {
 
   test('leaves out headers beyond 8 KiB', () => {
     const long = 'x'.repeat(5000)
-    const { headers } = readFailure(httpError('conflict', { headers: { 'x-a': long, 'x-b': long, 'retry-after': '1' } }))
+    const { headers } = readFailure(
+      httpError('conflict', { headers: { 'x-a': long, 'x-b': long, 'retry-after': '1' } }),
+    )
     assert.deepEqual(Object.keys(headers), ['x-a', 'retry-after'])
   })
 })

@@ -28,11 +28,17 @@ describe('HTTP dates', () => {
   })
 
   test('are read in all three forms of RFC 9110 5.6.7', () => {
-    for (const text of ['Sun, 06 Nov 1994 08:49:37 GMT', 'Sunday, 06-Nov-94 08:49:37 GMT', 'Sun Nov  6 08:49:37 1994']) {
+    for (const text of [
+      'Sun, 06 Nov 1994 08:49:37 GMT', 'Sunday, 06-Nov-94 08:49:37 GMT', 'Sun Nov  6 08:49:37 1994',
+    ]) {
       assert.equal(parseHttpDate(text), SUNDAY, text)
     }
     assert.equal(parseHttpDate('Sun Nov 16 08:49:37 1994'), SUNDAY + 10 * 86_400_000)
-    assert.equal(parseHttpDate('Wednesday, 09-Nov-94 08:49:37 GMT'), SUNDAY + 3 * 86_400_000, 'the longest text that is a date')
+    assert.equal(
+      parseHttpDate('Wednesday, 09-Nov-94 08:49:37 GMT'),
+      SUNDAY + 3 * 86_400_000,
+      'the longest text that is a date',
+    )
     assert.equal(parseHttpDate('Sat, 31 Dec 2016 23:59:60 GMT'), Date.UTC(2017, 0, 1))
     assert.equal(parseHttpDate('Mon, 01 Jan 0001 00:00:00 GMT'), Date.parse('0001-01-01T00:00:00Z'))
   })
@@ -52,11 +58,25 @@ describe('HTTP dates', () => {
 
   test('are undefined for other texts', () => {
     for (const text of [
-      '', '0', '1994-11-06T08:49:37Z', 'Sun, 6 Nov 1994 08:49:37 GMT', 'Sun, 06 Nov 1994 08:49:37 UTC', 'sun, 06 nov 1994 08:49:37 gmt',
-      'Sun, 06 Nov 1994 24:00:00 GMT', 'Sun, 06 Nov 1994 08:60:00 GMT', 'Sun, 06 Nov 1994 08:49:61 GMT', 'Sun, 31 Nov 1994 08:49:37 GMT', 'Sun, 00 Nov 1994 08:49:37 GMT',
-      'Sun, 29 Feb 2023 00:00:00 GMT', 'Xyz, 06 Nov 1994 08:49:37 GMT', ' Sun, 06 Nov 1994 08:49:37 GMT', 'Sun, 06 Nov 1994 08:49:37 GMT\n',
-      'Sun Nov 6 08:49:37 1994', 'x'.repeat(20_000),
-    ]) assert.equal(parseHttpDate(text), undefined, text.slice(0, 40))
+      '',
+      '0',
+      '1994-11-06T08:49:37Z',
+      'Sun, 6 Nov 1994 08:49:37 GMT',
+      'Sun, 06 Nov 1994 08:49:37 UTC',
+      'sun, 06 nov 1994 08:49:37 gmt',
+      'Sun, 06 Nov 1994 24:00:00 GMT',
+      'Sun, 06 Nov 1994 08:60:00 GMT',
+      'Sun, 06 Nov 1994 08:49:61 GMT',
+      'Sun, 31 Nov 1994 08:49:37 GMT',
+      'Sun, 00 Nov 1994 08:49:37 GMT',
+      'Sun, 29 Feb 2023 00:00:00 GMT',
+      'Xyz, 06 Nov 1994 08:49:37 GMT',
+      ' Sun, 06 Nov 1994 08:49:37 GMT',
+      'Sun, 06 Nov 1994 08:49:37 GMT\n',
+      'Sun Nov 6 08:49:37 1994',
+      'x'.repeat(20_000),
+    ])
+      assert.equal(parseHttpDate(text), undefined, text.slice(0, 40))
   })
 
   test('are read back as they were written', () => {
@@ -87,18 +107,30 @@ describe('addVary', () => {
 describe('linkValue', () => {
   test('writes links as RFC 8288 says', () => {
     assert.equal(
-      linkValue([{ target: '/users?start=0&batch_size=25', rel: 'first' }, { target: 'https://e.org/d', rel: 'deprecation help', type: 'text/html' }]),
+      linkValue([
+        { target: '/users?start=0&batch_size=25', rel: 'first' },
+        { target: 'https://e.org/d', rel: 'deprecation help', type: 'text/html' },
+      ]),
       '</users?start=0&batch_size=25>; rel="first", <https://e.org/d>; rel="deprecation help"; type="text/html"',
     )
-    assert.equal(linkValue([{ target: '/a', rel: 'next', title: 'a "b" \\c', media: undefined }]), '</a>; rel="next"; title="a \\"b\\" \\\\c"')
-    assert.equal(linkValue([{ target: '/ä>,<', rel: 'next', title: '€\r\nX: y' }]), "</%C3%A4%3E,%3C>; rel=\"next\"; title*=UTF-8''%E2%82%AC%0D%0AX%3A%20y")
+    assert.equal(
+      linkValue([{ target: '/a', rel: 'next', title: 'a "b" \\c', media: undefined }]),
+      '</a>; rel="next"; title="a \\"b\\" \\\\c"',
+    )
+    assert.equal(
+      linkValue([{ target: '/ä>,<', rel: 'next', title: '€\r\nX: y' }]),
+      '</%C3%A4%3E,%3C>; rel="next"; title*=UTF-8\'\'%E2%82%AC%0D%0AX%3A%20y',
+    )
   })
 
   test('writes one line with parseable parts for any text', () => {
     const any = fc.string({ unit: 'binary' })
     fc.assert(fc.property(any, any, (target, title) => {
       const value = linkValue([{ target, rel: 'next', title }])
-      assert.match(value, /^<[!#$&-;=?-Z_a-z~[\]%]*>; rel="next"; title(?:="(?:[ !#-[\]-~]|\\["\\])*"|\*=UTF-8''[\w%!#$&+.^`|~-]*)$/)
+      assert.match(
+        value,
+        /^<[!#$&-;=?-Z_a-z~[\]%]*>; rel="next"; title(?:="(?:[ !#-[\]-~]|\\["\\])*"|\*=UTF-8''[\w%!#$&+.^`|~-]*)$/,
+      )
       const quoted = /title="(.*)"$/.exec(value)
       const encoded = /title\*=UTF-8''(.*)$/.exec(value)
       const read = quoted ? quoted[1]?.replace(/\\(.)/g, '$1') : decodeURIComponent(encoded?.[1] ?? '')
@@ -107,8 +139,10 @@ describe('linkValue', () => {
   })
 
   test('throws an error of the application for a relation or name that cannot be written', () => {
-    for (const rel of ['', ' ', 'a"b', 'a\nb', 'a\\b', 'ä', 'a  b']) assert.throws(() => linkValue([{ target: '/', rel }]), TypeError)
-    for (const name of ['a b', 'a\r\nb', 'a=']) assert.throws(() => linkValue([{ target: '/', rel: 'next', [name]: 'x' }]), TypeError)
+    for (const rel of ['', ' ', 'a"b', 'a\nb', 'a\\b', 'ä', 'a  b'])
+      assert.throws(() => linkValue([{ target: '/', rel }]), TypeError)
+    for (const name of ['a b', 'a\r\nb', 'a='])
+      assert.throws(() => linkValue([{ target: '/', rel: 'next', [name]: 'x' }]), TypeError)
   })
 })
 
@@ -122,7 +156,10 @@ describe('isFieldValue', () => {
 describe('etagMatches', () => {
   test('compares strongly and weakly as in RFC 9110 8.8.3.2', () => {
     const table: [string, string, boolean, boolean][] = [
-      ['W/"1"', 'W/"1"', false, true], ['W/"1"', 'W/"2"', false, false], ['W/"1"', '"1"', false, true], ['"1"', '"1"', true, true],
+      ['W/"1"', 'W/"1"', false, true],
+      ['W/"1"', 'W/"2"', false, false],
+      ['W/"1"', '"1"', false, true],
+      ['"1"', '"1"', true, true],
     ]
     for (const [one, other, strong, weak] of table) {
       for (const [field, etag] of [[one, other], [other, one], [`"x,", ${one}`, other]] as const) {
@@ -133,10 +170,36 @@ describe('etagMatches', () => {
   })
 
   test('reads lists, several lines, the star, and malformed elements', () => {
-    for (const field of ['"a"', ' "b" ,"a"\t', ',,"a",', 'x, "a"', 'a, "b c", "a"', ['"b"', '"a"'], '*', ' * ', '"b"x, "a"']) {
+    for (const field of [
+      '"a"',
+      ' "b" ,"a"\t',
+      ',,"a",',
+      'x, "a"',
+      'a, "b c", "a"',
+      ['"b"', '"a"'],
+      '*',
+      ' * ',
+      '"b"x, "a"',
+    ]) {
       assert.equal(etagMatches(field, '"a"', 'strong'), true, String(field))
     }
-    for (const field of [undefined, '', 'a', '"b"', '"a', 'a"', '"a"x', '"a" "a"', 'w/"a"', 'W/ "a"', '*, "b"', '"b, "a"', "'a'", '"A"', []]) {
+    for (const field of [
+      undefined,
+      '',
+      'a',
+      '"b"',
+      '"a',
+      'a"',
+      '"a"x',
+      '"a" "a"',
+      'w/"a"',
+      'W/ "a"',
+      '*, "b"',
+      '"b, "a"',
+      "'a'",
+      '"A"',
+      [],
+    ]) {
       assert.equal(etagMatches(field, '"a"', 'weak'), false, String(field))
     }
     assert.equal(etagMatches('*', undefined, 'weak'), false)
@@ -148,7 +211,8 @@ describe('etagMatches', () => {
       assert.equal(etagMatches(`"b", ${tag}`, tag, 'strong'), true, tag)
       assert.equal(etagMatches(`${tag}, "b"`, `W/${tag}`, 'weak'), true, tag)
     }
-    for (const none of ['"a b"', '"a\tb"', '"\x1f"', '"\x7f"']) assert.equal(etagMatches(`"b", ${none}`, none, 'weak'), false, none)
+    for (const none of ['"a b"', '"a\tb"', '"\x1f"', '"\x7f"'])
+      assert.equal(etagMatches(`"b", ${none}`, none, 'weak'), false, none)
   })
 
   test('reads any text as the grammar says', () => {

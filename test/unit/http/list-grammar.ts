@@ -32,7 +32,9 @@ export function entityTags(field: string): string[] {
     if (char === ',' && !quoted) parts.push('')
     else parts.push((parts.pop() ?? '') + char)
   }
-  return parts.map((part) => part.replace(/^[ \t]+|[ \t]+$/g, '')).filter((part) => /^(?:W\/)?"[^\0-\x20"\x7f]*"$/.test(part))
+  return parts
+    .map((part) => part.replace(/^[ \t]+|[ \t]+$/g, ''))
+    .filter((part) => /^(?:W\/)?"[^\0-\x20"\x7f]*"$/.test(part))
 }
 
 export function unquote(word: string | undefined): string {

@@ -25,7 +25,12 @@ async function refusal(handler: Handler, path: string, headers: Record<string, s
 }
 
 function refused(types: readonly string[], vary: string) {
-  return { status: 406, code: 'not_acceptable', error: `Accept allows none of the available types: ${types.join(', ')}.`, vary }
+  return {
+    status: 406,
+    code: 'not_acceptable',
+    error: `Accept allows none of the available types: ${types.join(', ')}.`,
+    vary,
+  }
 }
 
 describe('a 406 lists the available types', () => {
@@ -61,7 +66,11 @@ describe('a 406 lists the available types', () => {
   })
   test('for the items of a batch', async (t) => {
     const { engine, store, blobs } = memory()
-    const users = bulkCreate({ repository: { createMany: (items: object[]) => items }, schema: jsonSchema({ type: 'object' }), background: { name: 'users', blobs } })
+    const users = bulkCreate({
+      repository: { createMany: (items: object[]) => items },
+      schema: jsonSchema({ type: 'object' }),
+      background: { name: 'users', blobs },
+    })
     const tasks = createTasks({ engine, store, blobs, definitions: [users.task] })
     t.after(() => tasks.close())
     const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => 'ann' })
@@ -70,7 +79,9 @@ describe('a 406 lists the available types', () => {
       'GET /tasks/{id}/items': bulkItems({ endpoints, blobs }),
     })
     const headers = { 'content-type': JSON_TYPE, 'prefer': 'respond-async' }
-    const path = String((await inject(site, { method: 'POST', path: '/users', headers, body: '[{}]' })).headers['location'])
+    const path = String(
+      (await inject(site, { method: 'POST', path: '/users', headers, body: '[{}]' })).headers['location'],
+    )
     await inject(site, { path, headers: { prefer: 'wait=20' } })
     assert.deepEqual(await refusal(site, `${path}/items`), refused([LINES], 'Accept'))
   })

@@ -1,13 +1,19 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { evaluatePreconditions, ifRangeHolds, type PreconditionFacts, type PreconditionOutcome } from '../../../src/http/fields/preconditions.js'
+import {
+  evaluatePreconditions, ifRangeHolds, type PreconditionFacts, type PreconditionOutcome,
+} from '../../../src/http/fields/preconditions.js'
 
 const THEN = Date.UTC(2024, 4, 6, 7, 8, 9)
 const THEN_TEXT = 'Mon, 06 May 2024 07:08:09 GMT'
 const BEFORE = 'Mon, 06 May 2024 07:08:08 GMT'
 const AFTER = 'Mon, 06 May 2024 07:08:10 GMT'
 
-function outcome(method: string, headers: PreconditionFacts['headers'], rest: Partial<PreconditionFacts> = {}): PreconditionOutcome {
+function outcome(
+  method: string,
+  headers: PreconditionFacts['headers'],
+  rest: Partial<PreconditionFacts> = {},
+): PreconditionOutcome {
   return evaluatePreconditions({ method, headers, exists: true, etag: '"a"', lastModified: THEN + 500, ...rest })
 }
 

@@ -12,35 +12,74 @@ function reference(text: string): Record<string, { value: string; params: Record
   for (const member of members(text)) {
     const match = item.exec(member)
     const name = match?.[1]?.toLowerCase()
-    if (name !== undefined && !all.has(name)) all.set(name, { value: unquote(match?.[2]), params: parameters(match?.[3] ?? '') })
+    if (name !== undefined && !all.has(name))
+      all.set(name, { value: unquote(match?.[2]), params: parameters(match?.[3] ?? '') })
   }
   return Object.fromEntries(all)
 }
 
 function plain(header: string | string[]): ReturnType<typeof reference> {
-  return Object.fromEntries([...parsePrefer(header).all].map(([name, { value, params }]) => [name, { value, params: Object.fromEntries(params) }]))
+  return Object.fromEntries(
+    [...parsePrefer(header).all].map(([name, { value, params }]) => [
+      name,
+      { value, params: Object.fromEntries(params) },
+    ]),
+  )
 }
 
 describe('parsePrefer', () => {
   test('reads respond-async in every notation', () => {
     for (const header of [
-      'respond-async', 'Respond-Async', 'RESPOND-ASYNC', ' respond-async ', 'respond-async; x=1', 'respond-async=""', 'respond-async=',
-      'wait=10, respond-async', 'a, ,,\trespond-async', ['return=minimal', 'respond-async'], 'foo="a, b\\", c", respond-async',
-    ]) assert.equal(parsePrefer(header).respondAsync, true, String(header))
+      'respond-async',
+      'Respond-Async',
+      'RESPOND-ASYNC',
+      ' respond-async ',
+      'respond-async; x=1',
+      'respond-async=""',
+      'respond-async=',
+      'wait=10, respond-async',
+      'a, ,,\trespond-async',
+      ['return=minimal', 'respond-async'],
+      'foo="a, b\\", c", respond-async',
+    ])
+      assert.equal(parsePrefer(header).respondAsync, true, String(header))
   })
 
   test('does not mistake other texts for respond-async', () => {
     for (const header of [
-      undefined, '', ',', 'respond-asynch', 'x="respond-async"', 'x; respond-async', 'respond-async=false', 'respond-async x',
-      'respond-async;"', '"respond-async"', 'x="open, respond-async', 'respond-async=1, respond-async', [],
-    ]) assert.equal(parsePrefer(header).respondAsync, false, String(header))
+      undefined,
+      '',
+      ',',
+      'respond-asynch',
+      'x="respond-async"',
+      'x; respond-async',
+      'respond-async=false',
+      'respond-async x',
+      'respond-async;"',
+      '"respond-async"',
+      'x="open, respond-async',
+      'respond-async=1, respond-async',
+      [],
+    ])
+      assert.equal(parsePrefer(header).respondAsync, false, String(header))
   })
 
   test('reads wait as digits, cut at 2147483647, and the first one counts even if it is invalid', () => {
     const cases: [string, number | undefined][] = [
-      ['wait=10', 10], ['WAIT = "10"', 10], ['wait=0', 0], ['wait=007', 7], ['wait=99999999999999999999', 2147483647],
-      ['wait', undefined], ['wait=', undefined], ['wait=-1', undefined], ['wait=1.5', undefined], ['wait=1e3', undefined],
-      ['wait=" 1"', undefined], ['wait=0x10', undefined], ['wait=abc, wait=5', undefined], ['wait=5, wait=6', 5],
+      ['wait=10', 10],
+      ['WAIT = "10"', 10],
+      ['wait=0', 0],
+      ['wait=007', 7],
+      ['wait=99999999999999999999', 2147483647],
+      ['wait', undefined],
+      ['wait=', undefined],
+      ['wait=-1', undefined],
+      ['wait=1.5', undefined],
+      ['wait=1e3', undefined],
+      ['wait=" 1"', undefined],
+      ['wait=0x10', undefined],
+      ['wait=abc, wait=5', undefined],
+      ['wait=5, wait=6', 5],
     ]
     for (const [header, expected] of cases) assert.equal(parsePrefer(header).wait, expected, header)
   })
@@ -67,9 +106,16 @@ describe('parsePrefer', () => {
   })
 
   test('reads any text as the grammar says', () => {
-    const text = fc.string({ unit: fc.constantFrom('a', 'B', '=', '"', ';', ',', ' ', '\t', '\\', '\u0001', 'é', '(', 'wait', '7'), maxLength: 24 })
+    const text = fc.string({
+      unit: fc.constantFrom('a', 'B', '=', '"', ';', ',', ' ', '\t', '\\', '\u0001', 'é', '(', 'wait', '7'),
+      maxLength: 24,
+    })
     fc.assert(fc.property(text, (header) => { assert.deepEqual(plain(header), reference(header)) }), { numRuns: 3000 })
-    fc.assert(fc.property(fc.string({ unit: 'binary' }), (header) => { assert.deepEqual(plain(header), reference(header)) }))
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (header) => {
+        assert.deepEqual(plain(header), reference(header))
+      }),
+    )
   })
 
   test('reads several lines as one list', () => {
@@ -78,7 +124,10 @@ describe('parsePrefer', () => {
   })
 
   test('takes steps in proportion to the length of hostile texts of 16 KiB', () => {
-    for (const unit of [',', 'a,', '"', '\\', '"\\', 'a="', 'a;', ';', ' ', 'a=";b,', 'a ', '=', 'a="b";c="d\\"",', '"\u0001', 'wait=1,', '""', '\t,;"']) {
+    for (const unit of [
+      ',', 'a,', '"', '\\', '"\\', 'a="', 'a;', ';', ' ', 'a=";b,', 'a ', '=', 'a="b";c="d\\"",',
+      '"\u0001', 'wait=1,', '""', '\t,;"',
+    ]) {
       const text = (length: number): string => unit.repeat(Math.ceil(length / unit.length)).slice(0, length)
       const steps = countSteps(() => parsePrefer(text(16_384)))
       assert.ok(steps < 16_384 * 8, `${JSON.stringify(unit)}: ${steps} steps`)

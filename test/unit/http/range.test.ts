@@ -8,7 +8,10 @@ import { isLinear } from '../kit/growth.js'
 function reference(field: string, size: number, maxRanges: number): Ranges {
   const [, unit = '', set = ''] = /^[ \t]*([^=]*)=(.*)$/s.exec(field) ?? []
   if (unit.toLowerCase() !== 'bytes') return 'whole'
-  const members = set.split(',').map((member) => member.replace(/^[ \t]+|[ \t]+$/g, '')).filter((member) => member !== '')
+  const members = set
+    .split(',')
+    .map((member) => member.replace(/^[ \t]+|[ \t]+$/g, ''))
+    .filter((member) => member !== '')
   if (members.length === 0 || members.length > maxRanges) return 'whole'
   const asked: { start: number, end: number }[] = []
   let empty = false
@@ -28,7 +31,9 @@ function reference(field: string, size: number, maxRanges: number): Ranges {
   }
   if (asked.length === 0) return empty ? 'whole' : 'unsatisfiable'
   // Every range that has a byte in common with another one.
-  const pairs = asked.flatMap((one, a) => asked.flatMap((other, b) => (b > a && one.start < other.end && other.start < one.end ? [[a, b]] : [])))
+  const pairs = asked.flatMap((one, a) =>
+    asked.flatMap((other, b) => (b > a && one.start < other.end && other.start < one.end ? [[a, b]] : [])),
+  )
   if (pairs.length === 0) return asked
   const [[a = 0, b = 0] = []] = pairs
   if (new Set(pairs.flat()).size > 2) return 'whole'
@@ -93,21 +98,29 @@ describe('Range, RFC 9110 section 14.2', () => {
   })
 
   test('caps the number of ranges', () => {
-    const many = (count: number): string => `bytes=${Array.from({ length: count }, (_, at) => `${at * 2}-${at * 2}`).join(',')}`
+    const many = (count: number): string =>
+      `bytes=${Array.from({ length: count }, (_, at) => `${at * 2}-${at * 2}`).join(',')}`
     assert.equal(selectRanges(many(16), 1000).length, 16)
     assert.equal(selectRanges(many(17), 1000), 'whole')
     assert.equal(selectRanges(many(3), 1000, { maxRanges: 2 }), 'whole')
   })
 
   test('agrees with a slow and simple implementation', () => {
-    const number = fc.oneof(fc.nat(12).map(String), fc.bigInt({ min: 0n, max: 1n << 70n }).map(String), fc.constant(''), fc.constant('007'))
+    const number = fc.oneof(
+      fc.nat(12).map(String),
+      fc.bigInt({ min: 0n, max: 1n << 70n }).map(String),
+      fc.constant(''),
+      fc.constant('007'),
+    )
     const spec = fc.oneof(
       { weight: 9, arbitrary: fc.tuple(number, number).map(([a, b]) => `${a}-${b}`) },
       fc.constantFrom('', '-', '1', 'x-1', '1--2', '1-2-3', '0 - 1'),
     )
     const blank = fc.constantFrom('', '', ' ', '\t ')
     const set = fc.array(fc.tuple(blank, spec, blank).map((parts) => parts.join('')), { minLength: 1, maxLength: 6 })
-    const field = fc.tuple(fc.constantFrom('bytes', 'bytes', 'bytes', 'Bytes', 'byte', ' bytes'), set).map(([unit, specs]) => `${unit}=${specs.join(',')}`)
+    const field = fc
+      .tuple(fc.constantFrom('bytes', 'bytes', 'bytes', 'Bytes', 'byte', ' bytes'), set)
+      .map(([unit, specs]) => `${unit}=${specs.join(',')}`)
     fc.assert(fc.property(field, fc.nat(14), fc.integer({ min: 1, max: 5 }), (text, size, maxRanges) => {
       assert.deepEqual(selectRanges(text, size, { maxRanges }), reference(text, size, maxRanges))
     }), { numRuns: 5000 })
@@ -117,7 +130,10 @@ describe('Range, RFC 9110 section 14.2', () => {
   })
 
   test('returns ranges that never overlap and lie within the size', () => {
-    const field = fc.array(fc.tuple(fc.nat(40), fc.nat(40)).map(([a, b]) => `${Math.min(a, b)}-${Math.max(a, b)}`), { minLength: 1, maxLength: 8 })
+    const field = fc.array(
+      fc.tuple(fc.nat(40), fc.nat(40)).map(([a, b]) => `${Math.min(a, b)}-${Math.max(a, b)}`),
+      { minLength: 1, maxLength: 8 },
+    )
     fc.assert(fc.property(field, fc.integer({ min: 1, max: 50 }), (specs, size) => {
       const ranges = selectRanges(`bytes=${specs.join(',')}`, size)
       if (typeof ranges === 'string') return
@@ -129,8 +145,12 @@ describe('Range, RFC 9110 section 14.2', () => {
 
   test('takes linear time for hostile fields', () => {
     const hostile: ((n: number) => string)[] = [
-      (n) => `bytes=${','.repeat(n)}`, (n) => `bytes=${' '.repeat(n)}x`, (n) => `bytes=${'9'.repeat(n)}-${'9'.repeat(n)}`,
-      (n) => `bytes=${'0'.repeat(n)}1-${'0'.repeat(n)}`, (n) => `bytes=${'0-,'.repeat(n)}`, (n) => `bytes=${' ,\t'.repeat(n)}1-`,
+      (n) => `bytes=${','.repeat(n)}`,
+      (n) => `bytes=${' '.repeat(n)}x`,
+      (n) => `bytes=${'9'.repeat(n)}-${'9'.repeat(n)}`,
+      (n) => `bytes=${'0'.repeat(n)}1-${'0'.repeat(n)}`,
+      (n) => `bytes=${'0-,'.repeat(n)}`,
+      (n) => `bytes=${' ,\t'.repeat(n)}1-`,
       (n) => 'b'.repeat(n),
     ]
     for (const field of hostile) {

@@ -8,7 +8,10 @@ const OTHERS = ['\t', ' ', '!', '~', '\x80', 'ÿ', ',', ';', '=']
 describe('tokens, RFC 9110 section 5.6.2', () => {
   test('are read for every character of ASCII and its neighbours', () => {
     const chars = Array.from({ length: 0x101 }, (_, code) => String.fromCharCode(code))
-    assert.equal(chars.filter(isToken).join(''), "!#$%&'*+-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ^_`abcdefghijklmnopqrstuvwxyz|~")
+    assert.equal(
+      chars.filter(isToken).join(''),
+      "!#$%&'*+-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ^_`abcdefghijklmnopqrstuvwxyz|~",
+    )
     for (const char of chars) assert.equal(isToken(`a${char}b`), isToken(char))
     assert.equal(isToken(''), false)
   })
@@ -18,7 +21,9 @@ describe('quoted strings, RFC 9110 section 5.6.4', () => {
   const word = (text: string): string | undefined => new FieldReader(text).word()
 
   test('have no controls but tabs in them, unescaped or escaped', () => {
-    for (const char of CONTROLS) for (const text of [`"${char}"`, `"a${char}b"`, `"\\${char}"`, `"a\\${char}b"`]) assert.equal(word(text), undefined, JSON.stringify(text))
+    for (const char of CONTROLS)
+      for (const text of [`"${char}"`, `"a${char}b"`, `"\\${char}"`, `"a\\${char}b"`])
+        assert.equal(word(text), undefined, JSON.stringify(text))
     for (const char of OTHERS) {
       assert.equal(word(`"a${char}b"`), `a${char}b`)
       assert.equal(word(`"a\\${char}b"`), `a${char}b`)
@@ -26,7 +31,12 @@ describe('quoted strings, RFC 9110 section 5.6.4', () => {
   })
 
   test('end at the first quote that is not escaped', () => {
-    for (const [text, expected, at] of [['""', '', 2], ['"\\""x', '"', 4], ['"\\\\"x', '\\', 4], ['"a" "b"', 'a', 3]] as const) {
+    for (const [text, expected, at] of [
+      ['""', '', 2],
+      ['"\\""x', '"', 4],
+      ['"\\\\"x', '\\', 4],
+      ['"a" "b"', 'a', 3],
+    ] as const) {
       const reader = new FieldReader(text)
       assert.deepEqual([reader.word(), reader.at], [expected, at])
     }
@@ -41,7 +51,9 @@ describe('lists, RFC 9110 section 5.6.1', () => {
       reader.skipItem()
       return text.slice(reader.at)
     }
-    assert.deepEqual(['a,b', 'a="x,y",b', 'a="x\\",y",b', 'a\\,b', 'a', 'a="x,b', '"\\'].map(behind), ['b', 'b', 'b', 'b', '', '', ''])
+    assert.deepEqual(['a,b', 'a="x,y",b', 'a="x\\",y",b', 'a\\,b', 'a', 'a="x,b', '"\\'].map(behind), [
+      'b', 'b', 'b', 'b', '', '', '',
+    ])
   })
 
   test('have the first of repeated parameters, in lower case, and ignore empty ones', () => {

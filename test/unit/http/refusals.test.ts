@@ -34,10 +34,16 @@ describe('rejections in the log', () => {
     assert.equal(heard.length, 2)
     advance(1)
     fail(httpError('queue_full'), 3)
-    assert.equal(heard[2]?.stack, 'HttpError: 503 queue_full: Too much work is waiting already. (500 more in the 60 s before)')
+    assert.equal(
+      heard[2]?.stack,
+      'HttpError: 503 queue_full: Too much work is waiting already. (500 more in the 60 s before)',
+    )
     advance(3_600_000)
     fail(httpError('overloaded'))
-    assert.equal(heard[3]?.stack, 'HttpError: 503 overloaded: The server has too much to do now. (1 more in the 3660 s before)')
+    assert.equal(
+      heard[3]?.stack,
+      'HttpError: 503 overloaded: The server has too much to do now. (1 more in the 3660 s before)',
+    )
     assert.equal(heard.length, 4)
   })
 

@@ -43,12 +43,18 @@ test('waiting retries of one caller hold 2 MiB of bodies, above which further on
   while (codes.length < 18) await turn()
   const others = Array.from({ length: 3 }, () => send({ headers: { ...headers, 'x-user': 'other' }, body }))
   for (let n = 0; n < 20; n++) await turn()
-  assert.deepEqual(codes, Array.from({ length: 18 }, () => 'idempotent_request_running'))
+  assert.deepEqual(
+    codes,
+    Array.from({ length: 18 }, () => 'idempotent_request_running'),
+  )
   gate.resolve()
   assert.equal((await within(first))?.status, 201)
   const waited = await within(Promise.all(retries))
   assert.equal(waited.filter((status) => status === 201).length, 2)
-  assert.deepEqual((await within(Promise.all(others))).map((response) => response?.status), [201, 201, 201])
+  assert.deepEqual(
+    (await within(Promise.all(others))).map((response) => response?.status),
+    [201, 201, 201],
+  )
 })
 
 test('headers beyond 16 KiB are not kept for retries', async (t) => {
@@ -56,7 +62,10 @@ test('headers beyond 16 KiB are not kept for retries', async (t) => {
   await send()
   assert.ok(store.usage().bytes < 5000, String(store.usage().bytes))
   const again = await send()
-  assert.deepEqual([again?.headers['location'], again?.headers['x-large'], again?.headers['idempotent-replayed']], ['/a', undefined, 'true'])
+  assert.deepEqual(
+    [again?.headers['location'], again?.headers['x-large'], again?.headers['idempotent-replayed']],
+    ['/a', undefined, 'true'],
+  )
 })
 
 test('a body that the application has parsed is measured if Content-Length does not tell its size', async (t) => {

@@ -26,11 +26,20 @@ interface Sent {
 function site(t: TestContext, handler: Handler, options: Partial<IdempotentOptions> = {}, store = new MemoryStore()) {
   t.after(() => store.close())
   const noise: unknown[] = []
-  const handle = toFetch(compose(idempotent({ store, caller: 'anyone', ...options }), handler), { onError: (error: unknown) => { noise.push(error) } })
-  const send = ({ method = 'POST', path = '/things', body = '{}', headers = {}, signal }: Sent = {}) => handle(new Request(`http://x${path}`, {
-    method, body: method === 'GET' ? null : body, headers: { 'content-type': 'application/json', 'idempotency-key': 'k', ...headers },
-    ...signal && { signal },
-  }))
+  const handle = toFetch(compose(idempotent({ store, caller: 'anyone', ...options }), handler), {
+    onError: (error: unknown) => {
+      noise.push(error)
+    },
+  })
+  const send = ({ method = 'POST', path = '/things', body = '{}', headers = {}, signal }: Sent = {}) =>
+    handle(
+      new Request(`http://x${path}`, {
+        method,
+        body: method === 'GET' ? null : body,
+        headers: { 'content-type': 'application/json', 'idempotency-key': 'k', ...headers },
+        ...(signal && { signal }),
+      }),
+    )
   return { send, store, noise }
 }
 
@@ -82,10 +91,20 @@ describe('idempotent', () => {
     const work = counter()
     const store = new MemoryStore()
     t.after(() => store.close())
-    const schemes = [bearer({ verify: tokens({ a: { subject: 'ann' }, b: { subject: 'bob' }, c: { subject: 'ann' } }) })]
-    const handle = toFetch(compose(authenticate({ schemes, optional: true }), idempotent({ store, caller: 'principal' }), work.handler))
+    const schemes = [
+      bearer({ verify: tokens({ a: { subject: 'ann' }, b: { subject: 'bob' }, c: { subject: 'ann' } }) }),
+    ]
+    const handle = toFetch(
+      compose(authenticate({ schemes, optional: true }), idempotent({ store, caller: 'principal' }), work.handler),
+    )
     const send = async (headers: Record<string, string>) => {
-      const response = await handle(new Request('http://x/', { method: 'POST', body: '{}', headers: { 'content-type': 'application/json', ...headers } }))
+      const response = await handle(
+        new Request('http://x/', {
+          method: 'POST',
+          body: '{}',
+          headers: { 'content-type': 'application/json', ...headers },
+        }),
+      )
       return [response.status, response.headers.get('idempotent-replayed')]
     }
     const as = (token: string) => send({ 'idempotency-key': 'k', authorization: `Bearer ${token}` })
@@ -95,39 +114,67 @@ describe('idempotent', () => {
 
   test('throws an error that says what to choose if caller is missing', () => {
     const store = new MemoryStore()
-    const message = /^idempotent: the option caller is missing\. Say to whom an Idempotency-Key belongs\..*'principal'.*'anyone'/
+    const message =
+      /^idempotent: the option caller is missing\. Say to whom an Idempotency-Key belongs\..*'principal'.*'anyone'/
     assert.throws(() => idempotent({ store } as never), { name: 'TypeError', message })
   })
 
   test('binds a key to the caller that the framework names', async (t) => {
     const work = counter()
     const store = new MemoryStore()
-    const named = site(t, work.handler, { caller: ({ headers }) => /user=(\w+)/.exec(String(headers['cookie']))?.[1] }, store)
-    for (const cookie of ['user=ann', 'user=bob']) assert.equal((await told(await named.send({ headers: { cookie } })))[1], null)
-    assert.equal((await told(await named.send({ headers: { cookie: 'user=ann; n=1', authorization: 'Bearer new' } })))[1], 'true')
+    const named = site(
+      t,
+      work.handler,
+      { caller: ({ headers }) => /user=(\w+)/.exec(String(headers['cookie']))?.[1] },
+      store,
+    )
+    for (const cookie of ['user=ann', 'user=bob'])
+      assert.equal((await told(await named.send({ headers: { cookie } })))[1], null)
+    assert.equal(
+      (await told(await named.send({ headers: { cookie: 'user=ann; n=1', authorization: 'Bearer new' } })))[1],
+      'true',
+    )
   })
 
   test('covers JSON by its values, the query, the media type, and other bodies by their bytes in the fingerprint', async (t) => {
     const work = counter()
     const { send } = site(t, work.handler)
-    const sent = (more: Sent) => send({ ...more, headers: { 'idempotency-key': 'k', ...more.headers } }).then(({ status }) => status)
+    const sent = (more: Sent) =>
+      send({ ...more, headers: { 'idempotency-key': 'k', ...more.headers } }).then(({ status }) => status)
     assert.equal(await sent({ body: '{"a":1,"b":[{"c":1,"d":2}]}' }), 201)
-    assert.equal(await sent({ body: ' { "b" : [{"d":2,"c":1}], "a":1.0 }', headers: { 'content-type': 'application/json; charset=utf-8' } }), 201)
+    assert.equal(
+      await sent({
+        body: ' { "b" : [{"d":2,"c":1}], "a":1.0 }',
+        headers: { 'content-type': 'application/json; charset=utf-8' },
+      }),
+      201,
+    )
     assert.equal(work.runs, 1)
     assert.equal(await sent({ body: '{"a":1,"b":[{"c":1,"d":3}]}' }), 422)
     assert.equal(await sent({ body: '{"a":1,"b":[{"c":1,"d":2}]}', path: '/things?dry=1' }), 422)
     assert.equal(await sent({ body: '{"a":1,"b":[{"c":1,"d":2}]}', headers: { 'content-type': 'text/plain' } }), 422)
     const bytes = { path: '/bytes', headers: { 'content-type': 'application/octet-stream' } }
-    assert.deepEqual([await sent({ ...bytes, body: new Uint8Array([1, 2]) }), await sent({ ...bytes, body: new Uint8Array([1, 2]) })], [201, 201])
+    assert.deepEqual(
+      [await sent({ ...bytes, body: new Uint8Array([1, 2]) }), await sent({ ...bytes, body: new Uint8Array([1, 2]) })],
+      [201, 201],
+    )
     assert.equal(await sent({ ...bytes, body: new Uint8Array([1, 3]) }), 422)
     assert.equal(work.runs, 2)
-    assert.equal(await sent({ path: '/deep', body: '['.repeat(300_000) + ']'.repeat(300_000) }), 413, 'the handler has its say')
+    assert.equal(
+      await sent({ path: '/deep', body: '['.repeat(300_000) + ']'.repeat(300_000) }),
+      413,
+      'the handler has its say',
+    )
   })
 
   test('continues a run after its client disconnects, and retries wait for it', async (t) => {
     const gate = deferred()
     const signals: AbortSignal[] = []
-    const { send, store } = site(t, async ({ signal }) => { signals.push(signal); await gate.promise; return json(200, { run: signals.length }) })
+    const { send, store } = site(t, async ({ signal }) => {
+      signals.push(signal)
+      await gate.promise
+      return json(200, { run: signals.length })
+    })
     const client = new AbortController()
     const first = send({ signal: client.signal })
     await eventually(() => signals.length === 1)
@@ -152,8 +199,21 @@ describe('idempotent', () => {
 
   test('keeps the outcome, even an error, and only a rejection may be retried', async (t) => {
     for (const [status, headers, again] of [
-      [200, {}, false], [409, {}, false], [422, {}, false], [500, {}, false], [503, {}, false], [410, {}, false], [504, {}, false],
-      [400, {}, true], [401, {}, true], [403, {}, true], [404, {}, true], [413, {}, true], [429, {}, true], [503, { 'retry-after': '1' }, true], [501, {}, true],
+      [200, {}, false],
+      [409, {}, false],
+      [422, {}, false],
+      [500, {}, false],
+      [503, {}, false],
+      [410, {}, false],
+      [504, {}, false],
+      [400, {}, true],
+      [401, {}, true],
+      [403, {}, true],
+      [404, {}, true],
+      [413, {}, true],
+      [429, {}, true],
+      [503, { 'retry-after': '1' }, true],
+      [501, {}, true],
     ] as const) {
       for (const thrown of status < 400 ? [false] : [false, true]) {
         let runs = 0
@@ -175,21 +235,36 @@ describe('idempotent', () => {
   test('masks an unknown error, keeps it, and reports it once', async (t) => {
     const { send, noise } = site(t, () => { throw new Error('secret') })
     for (const replayed of [null, 'true']) {
-      assert.deepEqual(await told(await send()), [500, replayed, { error: 'Something went wrong.', code: 'internal_error' }])
+      assert.deepEqual(await told(await send()), [
+        500,
+        replayed,
+        { error: 'Something went wrong.', code: 'internal_error' },
+      ])
     }
     assert.equal(noise.length, 1)
   })
 
   test('repeats a streamed response up to maxResponseBytes, and of a longer one its status with a short body', async (t) => {
     let runs = 0
-    async function* pieces(count: number) { for (let n = 0; n < count; n++) yield n % 2 ? 'x' : Buffer.from('y') }
-    const handler: Handler = ({ path }) => { runs++; return stream(201, pieces(Number(path.slice(1))), { 'content-type': 'text/plain', 'etag': '"a"', 'x-own': 'b' }) }
+    async function* pieces(count: number) {
+      for (let n = 0; n < count; n++) yield n % 2 ? 'x' : Buffer.from('y')
+    }
+    const handler: Handler = ({ path }) => {
+      runs++
+      return stream(201, pieces(Number(path.slice(1))), { 'content-type': 'text/plain', 'etag': '"a"', 'x-own': 'b' })
+    }
     const { send } = site(t, handler, { maxResponseBytes: 100 })
     const [short, again] = [await send({ path: '/100' }), await send({ path: '/100' })]
-    assert.deepEqual([await short.text(), await again.text(), again.headers.get('etag')], ['yx'.repeat(50), 'yx'.repeat(50), '"a"'])
+    assert.deepEqual(
+      [await short.text(), await again.text(), again.headers.get('etag')],
+      ['yx'.repeat(50), 'yx'.repeat(50), '"a"'],
+    )
     const [long, cut] = [await send({ path: '/101' }), await send({ path: '/101' })]
     assert.equal(await long.text(), `${'yx'.repeat(50)}y`)
-    assert.deepEqual([cut.status, cut.headers.get('x-own'), cut.headers.get('etag'), cut.headers.get('content-type')], [201, 'b', null, 'application/json'])
+    assert.deepEqual(
+      [cut.status, cut.headers.get('x-own'), cut.headers.get('etag'), cut.headers.get('content-type')],
+      [201, 'b', null, 'application/json'],
+    )
     assert.match(await cut.text(), /carried out/)
     assert.equal(runs, 2)
   })
@@ -220,7 +295,16 @@ describe('idempotent', () => {
     const store = new MemoryStore({ now: () => time })
     const gate = deferred()
     let runs = 0
-    const { send } = site(t, async () => { runs++; await gate.promise; return json(200, { run: runs }) }, { waitMs: 0 }, store)
+    const { send } = site(
+      t,
+      async () => {
+        runs++
+        await gate.promise
+        return json(200, { run: runs })
+      },
+      { waitMs: 0 },
+      store,
+    )
     const first = send()
     await eventually(() => runs === 1)
     for (let n = 0; n < 20; n++) {
@@ -242,7 +326,9 @@ describe('idempotent', () => {
     const store = new MemoryStore()
     const replace = store.replace.bind(store)
     let away = true
-    t.mock.method(store, 'replace', (...args: Parameters<typeof replace>) => (away ? Promise.reject(new Error('away')) : replace(...args)))
+    t.mock.method(store, 'replace', (...args: Parameters<typeof replace>) =>
+      away ? Promise.reject(new Error('away')) : replace(...args),
+    )
     let runs = 0
     const { send } = site(t, () => json(200, { run: ++runs }), { waitMs: 0 }, store)
     assert.equal((await within(send())).status, 200)
@@ -263,18 +349,38 @@ describe('idempotent', () => {
 
   test('makes POST of a collection safe to retry', async (t) => {
     const things: object[] = []
-    const repository = { create: async (thing: object) => { things.push(thing); return { id: String(things.length), ...thing } } }
-    const handler = collection<{ id: string }, object>({ repository, schema: jsonSchema({ type: 'object' }), path: '/things' })
+    const repository = {
+      create: async (thing: object) => {
+        things.push(thing)
+        return { id: String(things.length), ...thing }
+      },
+    }
+    const handler = collection<{ id: string }, object>({
+      repository,
+      schema: jsonSchema({ type: 'object' }),
+      path: '/things',
+    })
     const { send } = site(t, handler)
     const [first, again] = [await send({ body: '{"a":1}' }), await send({ body: '{"a":1}' })]
-    assert.deepEqual([first.status, again.status, again.headers.get('location'), again.headers.get('idempotent-replayed')], [201, 201, '/things/1', 'true'])
+    assert.deepEqual(
+      [first.status, again.status, again.headers.get('location'), again.headers.get('idempotent-replayed')],
+      [201, 201, '/things/1', 'true'],
+    )
     assert.equal(things.length, 1)
   })
 
   test('rejects invalid options', () => {
     const store = new MemoryStore()
     const good = { store, caller: 'anyone' }
-    const wrong = [{}, { caller: 'anyone' }, { ...good, caller: 'x' }, { ...good, methods: [] }, { ...good, retentionMs: 1 }, { ...good, waitMs: -1 }, { ...good, maxBodyBytes: NaN }]
+    const wrong = [
+      {},
+      { caller: 'anyone' },
+      { ...good, caller: 'x' },
+      { ...good, methods: [] },
+      { ...good, retentionMs: 1 },
+      { ...good, waitMs: -1 },
+      { ...good, maxBodyBytes: NaN },
+    ]
     for (const options of wrong) {
       assert.throws(() => idempotent(options as never), TypeError, JSON.stringify(options))
     }
@@ -283,13 +389,22 @@ describe('idempotent', () => {
 
 describe('an Idempotency-Key with versions', () => {
   const store = new MemoryStore()
-  const each = (name: string): Handler => compose(idempotent({ store, caller: 'anyone' }), () => json(200, { version: name }))
+  const each = (name: string): Handler =>
+    compose(idempotent({ store, caller: 'anyone' }), () => json(200, { version: name }))
   const select = [byQuery(), byVendorMediaType({ vendor: 'acme' })]
   const handle = toFetch(versions({ 1: each('1'), 2: each('2') }, { select }))
   const send = async (path: string, accept?: string) => {
-    const response = await handle(new Request(`http://x${path}`, {
-      method: 'POST', body: '{}', headers: { 'content-type': 'application/json', 'idempotency-key': 'k', ...accept !== undefined && { accept } },
-    }))
+    const response = await handle(
+      new Request(`http://x${path}`, {
+        method: 'POST',
+        body: '{}',
+        headers: {
+          'content-type': 'application/json',
+          'idempotency-key': 'k',
+          ...(accept !== undefined && { accept }),
+        },
+      }),
+    )
     return [response.headers.get('idempotent-replayed'), (await response.json() as { version: string }).version]
   }
 
@@ -303,6 +418,9 @@ describe('an Idempotency-Key with versions', () => {
   })
 
   test('is rejected if idempotent is around versions, because it could not know the version', () => {
-    assert.throws(() => compose(idempotent({ store, caller: 'anyone' }), versions({ 1: each('1') }, { select })), { name: 'TypeError', message: /version/ })
+    assert.throws(() => compose(idempotent({ store, caller: 'anyone' }), versions({ 1: each('1') }, { select })), {
+      name: 'TypeError',
+      message: /version/,
+    })
   })
 })

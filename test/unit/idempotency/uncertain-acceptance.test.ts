@@ -15,8 +15,17 @@ function setUp(t: TestContext, maxUnfinished = 10) {
   const { submit } = taskEndpoints(made.tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const post = async (key = 'one') => {
     const headers = { 'prefer': 'respond-async', 'idempotency-key': key, 'content-type': 'application/json' }
-    const response = await inject(submit(work), { method: 'POST', path: '/work', headers, body: {}, onError: () => undefined })
-    return { status: response.status, body: await response.json<{ readonly code?: string, readonly taskId?: string }>() }
+    const response = await inject(submit(work), {
+      method: 'POST',
+      path: '/work',
+      headers,
+      body: {},
+      onError: () => undefined,
+    })
+    return {
+      status: response.status,
+      body: await response.json<{ readonly code?: string; readonly taskId?: string }>(),
+    }
   }
   return { ...made, other, post, runs: () => runs }
 }
@@ -39,7 +48,8 @@ describe('a keyed request', () => {
   test('leaves its key free if there is no space, and the retry starts the task', async (t) => {
     const { tasks, engine, post, other, runs } = setUp(t, 1)
     const { taskId } = await tasks.submit(other, {}, { delayMs: 60_000 })
-    for (let times = 0; times < 2; times++) assert.deepEqual([(await post()).status, (await post()).body.code], [503, 'queue_full'])
+    for (let times = 0; times < 2; times++)
+      assert.deepEqual([(await post()).status, (await post()).body.code], [503, 'queue_full'])
     assert.equal(engine.usage().tasks, 1)
     await tasks.cancel(taskId)
     const accepted = await post()

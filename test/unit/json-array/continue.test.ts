@@ -54,30 +54,47 @@ const body = fc.record({
 describe('a reader that continues at a batch', () => {
   test('has the same rest and the same error, whatever the body is and however it is cut', async () => {
     let compared = 0
-    await fc.assert(fc.asyncProperty(
-      body, fc.integer({ min: 1, max: 70 }), fc.constantFrom(1, 16, 64), fc.nat(), fc.constantFrom(undefined, '"', '}', ',', '\\'),
-      async ({ path, bytes }, chunk, batchBytes, at, fault) => {
-        const sent = Buffer.from(bytes)
-        if (fault !== undefined) sent.write(fault, at % sent.length)
-        const options = { path, batchBytes, maxElementBytes: 4096 }
-        const whole = await read(sent, options, chunk)
-        for (const { start, place } of whole.batches) {
-          assert.ok(isArrayPosition(JSON.parse(JSON.stringify(place))))
-          const rest = await read(sent.subarray(place.byte), { ...options, from: place }, chunk)
-          assert.deepEqual(rest.items, whole.items.slice(start))
-          assert.deepEqual(rest.error, whole.error)
-          assert.equal(rest.batches[0]?.start, start)
-          compared++
-        }
-      },
-    ), { numRuns: 300 })
+    await fc.assert(
+      fc.asyncProperty(
+        body,
+        fc.integer({ min: 1, max: 70 }),
+        fc.constantFrom(1, 16, 64),
+        fc.nat(),
+        fc.constantFrom(undefined, '"', '}', ',', '\\'),
+        async ({ path, bytes }, chunk, batchBytes, at, fault) => {
+          const sent = Buffer.from(bytes)
+          if (fault !== undefined) sent.write(fault, at % sent.length)
+          const options = { path, batchBytes, maxElementBytes: 4096 }
+          const whole = await read(sent, options, chunk)
+          for (const { start, place } of whole.batches) {
+            assert.ok(isArrayPosition(JSON.parse(JSON.stringify(place))))
+            const rest = await read(sent.subarray(place.byte), { ...options, from: place }, chunk)
+            assert.deepEqual(rest.items, whole.items.slice(start))
+            assert.deepEqual(rest.error, whole.error)
+            assert.equal(rest.batches[0]?.start, start)
+            compared++
+          }
+        },
+      ),
+      { numRuns: 300 },
+    )
     assert.ok(compared > 300)
   })
 
   test('rejects an invalid position', () => {
     const good = { byte: 1, item: 0, text: [1, 1, 2, 0], opened: [[1, 0]] }
     assert.ok(isArrayPosition(good))
-    for (const bad of [undefined, null, 5, {}, { ...good, byte: -1 }, { ...good, item: 0.5 }, { ...good, text: [1] }, { ...good, opened: [[1]] }, { ...good, opened: 'x' }]) {
+    for (const bad of [
+      undefined,
+      null,
+      5,
+      {},
+      { ...good, byte: -1 },
+      { ...good, item: 0.5 },
+      { ...good, text: [1] },
+      { ...good, opened: [[1]] },
+      { ...good, opened: 'x' },
+    ]) {
       assert.equal(isArrayPosition(bad), false)
     }
   })

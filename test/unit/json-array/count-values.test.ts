@@ -22,8 +22,45 @@ const VALUES = [
   '{}', '[]', ' [ ] ', '{ "a" : [ 1 , { } ] , "b":\t"}" }\r\n', '[[],{"":[]}]',
 ]
 const FAULTS = [
-  '', ' ', '01', '-', '1.', '.5', '1e', '1e+', '+1', 'tru', 'nul', 'truee', 'NaN', '"', '"\\x"', '"\\u12g4"', '"\n"', '"\u0000"', '"\\"',
-  '{', '}', '[1', '1]', '[1}', '{1:2}', '{"a"}', '{"a":}', '{"a":1,}', '[1,]', '[,1]', ',1', '1,', '1,,2', '1 2', '{"a" 1}', '{a:1}', '\uFEFF1', "'a'", '],[',
+  '',
+  ' ',
+  '01',
+  '-',
+  '1.',
+  '.5',
+  '1e',
+  '1e+',
+  '+1',
+  'tru',
+  'nul',
+  'truee',
+  'NaN',
+  '"',
+  '"\\x"',
+  '"\\u12g4"',
+  '"\n"',
+  '"\u0000"',
+  '"\\"',
+  '{',
+  '}',
+  '[1',
+  '1]',
+  '[1}',
+  '{1:2}',
+  '{"a"}',
+  '{"a":}',
+  '{"a":1,}',
+  '[1,]',
+  '[,1]',
+  ',1',
+  '1,',
+  '1,,2',
+  '1 2',
+  '{"a" 1}',
+  '{a:1}',
+  '\uFEFF1',
+  "'a'",
+  '],[',
 ]
 
 describe('countValues', () => {
@@ -40,7 +77,22 @@ describe('countValues', () => {
   })
 
   test('accepts no more than JSON.parse does, and counts what it accepts', () => {
-    const pieces = fc.constantFrom(...VALUES, ...FAULTS, ',', ',', ':', '{"k":', '"k"', '{', '}', '[', ']', ' ', '\\', '1')
+    const pieces = fc.constantFrom(
+      ...VALUES,
+      ...FAULTS,
+      ',',
+      ',',
+      ':',
+      '{"k":',
+      '"k"',
+      '{',
+      '}',
+      '[',
+      ']',
+      ' ',
+      '\\',
+      '1',
+    )
     fc.assert(fc.property(fc.array(pieces, { maxLength: 8 }).map((all) => all.join('')), (text) => {
       const parsed = parsedCount(text)
       assert.equal(count(text), parsed === undefined || parsed === 0 ? -1 : parsed, text)

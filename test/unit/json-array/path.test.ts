@@ -75,49 +75,73 @@ function valueAt(body: unknown, steps: readonly string[]): unknown {
 
 describe('an array anywhere in a body', () => {
   test('has the elements that JSON.parse finds at its pointer, however it is cut', async () => {
-    await fc.assert(fc.asyncProperty(path, items, layers, options, async (steps, all, around, { batchBytes, chunk }) => {
-      const text = bodyOf(steps, JSON.stringify(all), around)
-      assert.deepEqual(valueAt(JSON.parse(text), steps), JSON.parse(JSON.stringify(all)))
-      const { items: found, error } = await read(text, { path: steps, batchBytes }, chunk)
-      assert.equal(error, undefined, text)
-      assert.deepEqual(found, valueAt(JSON.parse(text), steps))
-    }), { numRuns: 800 })
+    await fc.assert(
+      fc.asyncProperty(path, items, layers, options, async (steps, all, around, { batchBytes, chunk }) => {
+        const text = bodyOf(steps, JSON.stringify(all), around)
+        assert.deepEqual(valueAt(JSON.parse(text), steps), JSON.parse(JSON.stringify(all)))
+        const { items: found, error } = await read(text, { path: steps, batchBytes }, chunk)
+        assert.equal(error, undefined, text)
+        assert.deepEqual(found, valueAt(JSON.parse(text), steps))
+      }),
+      { numRuns: 800 },
+    )
   })
 
   test('is rejected where JSON.parse rejects, at the same place, and otherwise has the same elements', async () => {
     let malformed = 0
-    const change = fc.tuple(fc.nat(), fc.constantFrom('', '', ',', '}', ']', '{', '[', '"', '\\', 'x', ':', '1', '\u0001'), fc.nat({ max: 1 }))
-    await fc.assert(fc.asyncProperty(path, items, layers, options, change, async (steps, all, around, { batchBytes, chunk }, [at, put, skip]) => {
-      const good = bodyOf(steps, JSON.stringify(all), around)
-      const where = at % (good.length + 1)
-      const text = good.slice(0, where) + put + good.slice(where + skip)
-      const { items: found, error } = await read(text, { path: steps, batchBytes }, chunk)
-      if (error?.code === 'invalid_input') return
-      let expected: HttpError | undefined
-      try {
-        assert.deepEqual(found, error ? found : valueAt(parseJson(jsonTextOf(Buffer.from(text))), steps), text)
-      } catch (thrown) {
-        if (!isHttpError(thrown)) throw thrown
-        expected = thrown
-      }
-      if (error === undefined) assert.equal(expected, undefined, text)
-      else {
-        assert.throws(() => parseJson(jsonTextOf(Buffer.from(text))), (thrown: HttpError) => (
-          thrown.code === error.code && placeOf(thrown) === placeOf(error)
-        ), text)
-        malformed++
-      }
-    }), { numRuns: 1500 })
+    const change = fc.tuple(
+      fc.nat(),
+      fc.constantFrom('', '', ',', '}', ']', '{', '[', '"', '\\', 'x', ':', '1', '\u0001'),
+      fc.nat({ max: 1 }),
+    )
+    await fc.assert(
+      fc.asyncProperty(
+        path,
+        items,
+        layers,
+        options,
+        change,
+        async (steps, all, around, { batchBytes, chunk }, [at, put, skip]) => {
+          const good = bodyOf(steps, JSON.stringify(all), around)
+          const where = at % (good.length + 1)
+          const text = good.slice(0, where) + put + good.slice(where + skip)
+          const { items: found, error } = await read(text, { path: steps, batchBytes }, chunk)
+          if (error?.code === 'invalid_input') return
+          let expected: HttpError | undefined
+          try {
+            assert.deepEqual(found, error ? found : valueAt(parseJson(jsonTextOf(Buffer.from(text))), steps), text)
+          } catch (thrown) {
+            if (!isHttpError(thrown)) throw thrown
+            expected = thrown
+          }
+          if (error === undefined) assert.equal(expected, undefined, text)
+          else {
+            assert.throws(
+              () => parseJson(jsonTextOf(Buffer.from(text))),
+              (thrown: HttpError) => thrown.code === error.code && placeOf(thrown) === placeOf(error),
+              text,
+            )
+            malformed++
+          }
+        },
+      ),
+      { numRuns: 1500 },
+    )
     assert.ok(malformed > 200, `${malformed}`)
   })
 
   test('is rejected in an element of an array if commas and brackets are wrong', async () => {
-    for (const text of ['[[1],]', '[[1],,[2]]', '[[1],[2],]', '[,[2]]', '[[1],[2]}', '[[1],[2],3', '[[1] [2]]', '{"0":1,}', '{"1":[1],}', '{,}', '{"1":[1]]']) {
+    for (const text of [
+      '[[1],]', '[[1],,[2]]', '[[1],[2],]', '[,[2]]', '[[1],[2]}', '[[1],[2],3', '[[1] [2]]',
+      '{"0":1,}', '{"1":[1],}', '{,}', '{"1":[1]]',
+    ]) {
       for (const chunk of [1, 100]) {
         const { error } = await read(text, { path: ['1'] }, chunk)
-        assert.throws(() => parseJson(jsonTextOf(Buffer.from(text))), (thrown: HttpError) => (
-          error?.code === 'malformed_json' && placeOf(thrown) === placeOf(error)
-        ), `${text} ${error?.message}`)
+        assert.throws(
+          () => parseJson(jsonTextOf(Buffer.from(text))),
+          (thrown: HttpError) => error?.code === 'malformed_json' && placeOf(thrown) === placeOf(error),
+          `${text} ${error?.message}`,
+        )
       }
     }
   })
@@ -152,7 +176,10 @@ describe('an array anywhere in a body', () => {
       const { error } = await read(text, { path: steps, alone: true })
       assert.deepEqual([text, error?.code, pointerOf(error)], [text, 'invalid_input', pointer])
     }
-    assert.deepEqual(await read('{"data":[{"users":[1]}]}', { path: ['data', '0', 'users'], alone: true }), { items: [1], error: undefined })
+    assert.deepEqual(await read('{"data":[{"users":[1]}]}', { path: ['data', '0', 'users'], alone: true }), {
+      items: [1],
+      error: undefined,
+    })
   })
 
   test('is rejected if it occurs twice at any level, even by an escaped name', async () => {
@@ -203,7 +230,8 @@ describe('hostile text beside the array', () => {
   test('is rejected if it has keys that could change a prototype', async () => {
     for (const text of [
       '{"__proto__":{"users":[1]},"data":{"users":[1]}}', '{"data":{"__proto__":1,"users":[1]}}',
-      '{"data":{"x":{"constructor":{"prototype":1}},"users":[1]}}', '{"data":{"users":[1]},"x":[{"__prot\\u006f__":1}]}',
+      '{"data":{"x":{"constructor":{"prototype":1}},"users":[1]}}',
+      '{"data":{"users":[1]},"x":[{"__prot\\u006f__":1}]}',
     ]) {
       const { error } = await read(text, { path: steps })
       assert.equal(error?.code, 'unsafe_key', text)

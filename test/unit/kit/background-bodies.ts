@@ -72,8 +72,10 @@ export function setUp(t: TestContext, setting: Setting) {
   })
   const tasks = createTasks({ store, engine, definitions: [bulk.task, ndjson.task], onError: () => undefined })
   const endpoints = taskEndpoints(tasks, {
-    statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined,
-    ...maxBytesPerOwner !== undefined && { maxBytesPerOwner },
+    statusPath: '/tasks/{id}',
+    anonymous: true,
+    owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined,
+    ...(maxBytesPerOwner !== undefined && { maxBytesPerOwner }),
   })
   const handlers: Readonly<Record<Kind, Handler>> = {
     bulk: bulk.handler(endpoints), ndjson: ndjson.handler(endpoints),

@@ -13,10 +13,14 @@ export interface User extends Draft { readonly id: number, readonly role: string
 export interface RoleChange { readonly userId: number, readonly role: string }
 
 export const draft = jsonSchema<Draft>({
-  type: 'object', required: ['name', 'email'], properties: { name: { type: 'string' }, email: { type: 'string', minLength: 3 } },
+  type: 'object',
+  required: ['name', 'email'],
+  properties: { name: { type: 'string' }, email: { type: 'string', minLength: 3 } },
 })
 export const roleChange = jsonSchema<RoleChange>({
-  type: 'object', required: ['userId', 'role'], properties: { userId: { type: 'integer' }, role: { enum: ['admin', 'editor', 'viewer'] } },
+  type: 'object',
+  required: ['userId', 'role'],
+  properties: { userId: { type: 'integer' }, role: { enum: ['admin', 'editor', 'viewer'] } },
 })
 
 /** Users, those of SPEC 2.1. `fails` may throw before a draft or a change is taken. */
@@ -85,16 +89,24 @@ export class Users {
 
   private take(its: Draft, call: Call): User | HttpError {
     this.fails(its, call)
-    if (this.emails.includes(its.email)) return httpError('conflict', { message: 'The email is taken.', details: [{ pointer: '/email', message: 'is taken' }] })
+    if (this.emails.includes(its.email))
+      return httpError('conflict', {
+        message: 'The email is taken.',
+        details: [{ pointer: '/email', message: 'is taken' }],
+      })
     return this.put(its)
   }
 }
 
 /** Only some of its methods, for a repository that has no others. */
-export function only<K extends 'create' | 'createMany' | 'update' | 'updateMany' | 'transaction'>(users: Users, ...names: K[]): Pick<Users, K> {
+export function only<K extends 'create' | 'createMany' | 'update' | 'updateMany' | 'transaction'>(
+  users: Users,
+  ...names: K[]
+): Pick<Users, K> {
   const its: Record<string, unknown> = Object.fromEntries(names.map((name) => [name, users[name].bind(users)]))
   // Inside of its transaction it has no more.
-  if ('transaction' in its) its['transaction'] = (work: (inside: unknown) => Promise<unknown>) => users.transaction(() => work(its))
+  if ('transaction' in its)
+    its['transaction'] = (work: (inside: unknown) => Promise<unknown>) => users.transaction(() => work(its))
   return its as unknown as Pick<Users, K>
 }
 
@@ -105,7 +117,14 @@ export interface Told {
   readonly status: number
   readonly headers: HttpResponse['headers']
   readonly text: string
-  readonly json: { error?: string, code?: string, details?: unknown, position?: unknown, summary: ReportSummary, items: BulkItem[] }
+  readonly json: {
+    error?: string
+    code?: string
+    details?: unknown
+    position?: unknown
+    summary: ReportSummary
+    items: BulkItem[]
+  }
 }
 
 export interface Asked extends Omit<Fake, 'body'> {
@@ -121,12 +140,34 @@ export interface Asked extends Omit<Fake, 'body'> {
 }
 
 /** Asks a handler as a binding does, and reads the whole answer. */
-export async function ask(handler: Handler, { method = 'POST', query = '', body, pieces, headers, signal, raw = false, ...rest }: Asked): Promise<Told> {
-  const sent = pieces ? Buffer.concat(pieces.map((piece) => Buffer.from(piece as string))) : typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body)
+export async function ask(
+  handler: Handler,
+  { method = 'POST', query = '', body, pieces, headers, signal, raw = false, ...rest }: Asked,
+): Promise<Told> {
+  const sent = pieces
+    ? Buffer.concat(pieces.map((piece) => Buffer.from(piece as string)))
+    : typeof body === 'string' || body instanceof Uint8Array
+      ? body
+      : JSON.stringify(body)
   const length = pieces || rest.parsed ? {} : { 'content-length': String(Buffer.byteLength(sent ?? '')) }
-  const fake = fakeRequest({ ...rest, body: sent ?? '', headers: { 'content-type': 'application/json', ...length, ...headers } })
-  const source = pieces && { ...fake.body, stream: async function* () { for (const piece of pieces) yield Buffer.from(piece as string) } }
-  const request = { ...fake, method, query: new URLSearchParams(query), ...source && { body: source }, ...signal && { signal } }
+  const fake = fakeRequest({
+    ...rest,
+    body: sent ?? '',
+    headers: { 'content-type': 'application/json', ...length, ...headers },
+  })
+  const source = pieces && {
+    ...fake.body,
+    stream: async function* () {
+      for (const piece of pieces) yield Buffer.from(piece as string)
+    },
+  }
+  const request = {
+    ...fake,
+    method,
+    query: new URLSearchParams(query),
+    ...(source && { body: source }),
+    ...(signal && { signal }),
+  }
   let response: HttpResponse | undefined
   try {
     response = await handler(request)
@@ -137,8 +178,14 @@ export async function ask(handler: Handler, { method = 'POST', query = '', body,
   let text = ''
   if (typeof response.body === 'string') text = response.body
   else if (response.body instanceof Uint8Array) text = Buffer.from(response.body).toString()
-  else if (response.body !== undefined) for await (const piece of response.body) text += typeof piece === 'string' ? piece : Buffer.from(piece).toString()
-  return { status: response.status, headers: response.headers, text, json: (text === '' || (raw && response.status < 400) ? {} : JSON.parse(text)) as Told['json'] }
+  else if (response.body !== undefined)
+    for await (const piece of response.body) text += typeof piece === 'string' ? piece : Buffer.from(piece).toString()
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    json: (text === '' || (raw && response.status < 400) ? {} : JSON.parse(text)) as Told['json'],
+  }
 }
 
 /** The statuses of the items, in their order. */

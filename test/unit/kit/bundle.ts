@@ -14,7 +14,10 @@ export async function bundled(program: string, format: 'esm' | 'iife' = 'esm'): 
     plugins: [{
       name: 'no-side-effects',
       setup: (plugin) => {
-        plugin.onResolve({ filter: /^longhaul\/client$/ }, () => ({ path: join(root, 'src/client/index.ts'), sideEffects: false }))
+        plugin.onResolve({ filter: /^longhaul\/client$/ }, () => ({
+          path: join(root, 'src/client/index.ts'),
+          sideEffects: false,
+        }))
       },
     }],
   })

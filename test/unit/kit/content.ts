@@ -36,16 +36,24 @@ export async function textOf(body: HttpResponse['body']): Promise<string> {
 }
 
 /** A source of text, in a hundred chunks, with a list of what was opened and how it ended. */
-export function textSource(text: string, more: Partial<ContentSource> = {}): ContentSource & { readonly log: string[] } {
+export function textSource(
+  text: string,
+  more: Partial<ContentSource> = {},
+): ContentSource & { readonly log: string[] } {
   const log: string[] = []
   const chunk = Math.ceil(text.length / 100)
   return {
     log,
-    size: text.length, type: 'text/plain', etag: '"v1"', lastModified: CHANGED + 500, name: 'thing.txt',
-    async* open(start, end) {
+    size: text.length,
+    type: 'text/plain',
+    etag: '"v1"',
+    lastModified: CHANGED + 500,
+    name: 'thing.txt',
+    async *open(start, end) {
       log.push(`${start}-${end}`)
       try {
-        for (let at = start; at < end; at += chunk) yield Buffer.from(text.slice(at, Math.min(at + chunk, end)), 'latin1')
+        for (let at = start; at < end; at += chunk)
+          yield Buffer.from(text.slice(at, Math.min(at + chunk, end)), 'latin1')
       } finally {
         log.push('closed')
       }

@@ -14,22 +14,38 @@ export interface Seen {
 export type Reply = (request: Seen, at: number) => Response | Promise<Response>
 
 /** A client whose `fetch` is a function; the requests are kept. Pauses are short. */
-export function fakeServer(reply: Reply, options: ClientOptions = {}): { readonly client: Client; readonly seen: Seen[] } {
+export function fakeServer(
+  reply: Reply,
+  options: ClientOptions = {},
+): { readonly client: Client; readonly seen: Seen[] } {
   const seen: Seen[] = []
   const fetch = (async (input: string, init: RequestInit) => {
     const body = init.body === undefined || init.body === null ? '' : await new Response(init.body as string).text()
     const request: Seen = {
-      method: init.method ?? 'GET', url: input, headers: init.headers as Record<string, string>, body, signal: init.signal as AbortSignal,
+      method: init.method ?? 'GET',
+      url: input,
+      headers: init.headers as Record<string, string>,
+      body,
+      signal: init.signal as AbortSignal,
     }
     seen.push(request)
     return reply(request, seen.length - 1)
   }) as typeof globalThis.fetch
-  const client = createClient({ baseUrl: BASE, fetch, retry: { baseMs: 1, maxMs: 50, attempts: 4 }, poll: { baseMs: 1, maxMs: 2 }, ...options })
+  const client = createClient({
+    baseUrl: BASE,
+    fetch,
+    retry: { baseMs: 1, maxMs: 50, attempts: 4 },
+    poll: { baseMs: 1, maxMs: 2 },
+    ...options,
+  })
   return { client, seen }
 }
 
 export function json(body: unknown, status = 200, headers: Record<string, string> = {}): Response {
-  return new Response(status === 304 || status === 204 ? null : JSON.stringify(body), { status, headers: { 'content-type': 'application/json', ...headers } })
+  return new Response(status === 304 || status === 204 ? null : JSON.stringify(body), {
+    status,
+    headers: { 'content-type': 'application/json', ...headers },
+  })
 }
 
 /** Replies one after the other; a function may throw. The last one stays. */

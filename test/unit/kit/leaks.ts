@@ -5,11 +5,27 @@ import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { assertTellsNothing } from '../../http/kit/no-leaks.js'
 import { ask, type Ask } from './request.js'
 
-export const SECRET = 'connect ECONNREFUSED 127.0.0.1:6379 secret at /home/ann/app/node_modules/ioredis/built/redis.js:12'
-/** What may be thrown: an error with a stack, with fields of a driver, a text, nothing, and one that can't even be looked at. */
+export const SECRET =
+  'connect ECONNREFUSED 127.0.0.1:6379 secret at /home/ann/app/node_modules/ioredis/built/redis.js:12'
+/**
+ * What may be thrown: an error with a stack, with fields of a driver, a text, nothing, and one that
+ * can't even be looked at.
+ */
 export const THROWN: readonly (() => unknown)[] = [
-  () => new Error(SECRET), () => Object.assign(new TypeError(SECRET), { code: 'ERR_SECRET', status: 418, sql: SECRET, path: '/home/ann' }),
-  () => SECRET, () => undefined, () => new Proxy({}, { get: () => { throw new Error(SECRET) } }), () => new AggregateError([new Error(SECRET)], SECRET),
+  () => new Error(SECRET),
+  () => Object.assign(new TypeError(SECRET), { code: 'ERR_SECRET', status: 418, sql: SECRET, path: '/home/ann' }),
+  () => SECRET,
+  () => undefined,
+  () =>
+    new Proxy(
+      {},
+      {
+        get: () => {
+          throw new Error(SECRET)
+        },
+      },
+    ),
+  () => new AggregateError([new Error(SECRET)], SECRET),
   () => new StoreUnavailableError(SECRET, { cause: new Error(SECRET) }),
 ]
 
@@ -17,7 +33,12 @@ export function bodyOf(text: string): BodySource {
   const bytes = Buffer.from(text)
   return { parsed: undefined, bytes: async () => bytes, async * stream() { yield bytes } }
 }
-export const post = (text: string, headers = {}): Ask => ({ method: 'POST', path: '/', body: bodyOf(text), headers: { 'content-type': 'application/json', ...headers } })
+export const post = (text: string, headers = {}): Ask => ({
+  method: 'POST',
+  path: '/',
+  body: bodyOf(text),
+  headers: { 'content-type': 'application/json', ...headers },
+})
 
 /** Whose every method fails, from the first call or after `calls` good ones. */
 export function failing<T extends object>(real: T, fail: () => unknown, but: readonly string[] = [], calls = 0): T {
@@ -52,10 +73,18 @@ async function textOf(body: AsyncIterable<Uint8Array | string>): Promise<string 
 }
 
 /** Asserts it for an answer as JSON and as a problem; the status, 0 for an answer that was cut in its body. */
-export async function tellsNothing(handler: Handler, what: Ask, where: string, { heard = [], whole = false }: Elsewhere = {}): Promise<number> {
+export async function tellsNothing(
+  handler: Handler,
+  what: Ask,
+  where: string,
+  { heard = [], whole = false }: Elsewhere = {},
+): Promise<number> {
   let status = 0
   for (const problem of [false, true]) {
-    const answer = await ask(handler, { ...what, headers: { ...what.headers, ...problem && { accept: 'application/problem+json, */*;q=0.1' } } })
+    const answer = await ask(handler, {
+      ...what,
+      headers: { ...what.headers, ...(problem && { accept: 'application/problem+json, */*;q=0.1' }) },
+    })
     if (answer.status < 400 && typeof answer.body === 'object') {
       // Its head is out: what is left is that it ends visibly.
       const text = await textOf(answer.body as AsyncIterable<Uint8Array | string>)
@@ -65,7 +94,11 @@ export async function tellsNothing(handler: Handler, what: Ask, where: string, {
     }
     status = answer.status
     if (answer.status >= 400) {
-      assertTellsNothing({ status, text: typeof answer.body === 'string' ? answer.body : '', headers: answer.headers }, { problem }, where)
+      assertTellsNothing(
+        { status, text: typeof answer.body === 'string' ? answer.body : '', headers: answer.headers },
+        { problem },
+        where,
+      )
       if (status >= 500) assert.ok(answer.heard.length + heard.length > 0, `${where}: onError hears of it`)
     } else assert.doesNotMatch(typeof answer.body === 'string' ? answer.body : '', /secret/, where)
   }

@@ -4,11 +4,16 @@ import { test } from 'node:test'
 /** What users of plain JavaScript may call with anything. */
 export type Loose = (...args: unknown[]) => unknown
 
-/** Asserts a `TypeError` with this message. The list of the names that exist may follow the message of an unknown option. */
+/**
+ * Asserts a `TypeError` with this message. The list of the names that exist may follow the message
+ * of an unknown option.
+ */
 export function refusesCall(call: () => unknown, message: string): void {
   assert.throws(call, (error: Error) => {
     assert.equal(error.name, 'TypeError')
-    const text = message.includes('there is no option') ? error.message.replace(/ The (only )?options? (is|are) [^?]+\.$/, '') : error.message
+    const text = message.includes('there is no option')
+      ? error.message.replace(/ The (only )?options? (is|are) [^?]+\.$/, '')
+      : error.message
     assert.equal(text, message)
     return true
   })

@@ -1,7 +1,9 @@
 // Requests without a port, and a handler's answer as the boundary gives it.
 import { guard } from '../../../src/http/boundary.js'
 import { DerivedRequest, plainRequest } from '../../../src/http/request.js'
-import type { BodySource, Handler, HttpRequest, HttpResponse, RequestChanges, RequestHeaders } from '../../../src/http/exchange.js'
+import type {
+  BodySource, Handler, HttpRequest, HttpResponse, RequestChanges, RequestHeaders,
+} from '../../../src/http/exchange.js'
 
 export interface Ask {
   readonly method?: string
@@ -22,22 +24,47 @@ const UNREAD: BodySource = {
   stream: () => { throw new Error('the body was read') },
 }
 
-export function request<C = unknown>({ method = 'GET', path = '/', mountPath = '', headers = {}, context, peerAddress, body = UNREAD, signal }: Ask = {}): HttpRequest<C> {
+export function request<C = unknown>({
+  method = 'GET',
+  path = '/',
+  mountPath = '',
+  headers = {},
+  context,
+  peerAddress,
+  body = UNREAD,
+  signal,
+}: Ask = {}): HttpRequest<C> {
   const [before = '', query = ''] = path.split('?')
   return plainRequest({
-    method, path: before, mountPath, params: {}, query: new URLSearchParams(query), headers, body,
-    signal: signal ?? new AbortController().signal, context: context as C, peerAddress, raw: undefined,
+    method,
+    path: before,
+    mountPath,
+    params: {},
+    query: new URLSearchParams(query),
+    headers,
+    body,
+    signal: signal ?? new AbortController().signal,
+    context: context as C,
+    peerAddress,
+    raw: undefined,
   })
 }
 
 /** What a client would get, and the failures that `onError` heard of. */
-export async function ask(handler: Handler<never>, what: Ask = {}): Promise<HttpResponse & { readonly json: Record<string, unknown>, readonly heard: unknown[] }> {
+export async function ask(
+  handler: Handler<never>,
+  what: Ask = {},
+): Promise<HttpResponse & { readonly json: Record<string, unknown>; readonly heard: unknown[] }> {
   const heard: unknown[] = []
-  const answer = await guard(handler as Handler, { onError: (error) => { heard.push(error) } })(request(what)) ?? { status: 0, headers: {} }
+  const answer = (await guard(handler as Handler, {
+    onError: (error) => {
+      heard.push(error)
+    },
+  })(request(what))) ?? { status: 0, headers: {} }
   const { body: sent } = answer
   const body = sent instanceof Uint8Array ? Buffer.from(sent).toString() : sent
   const json = typeof body === 'string' && body !== '' ? JSON.parse(body) : {}
-  return { ...answer, ...body !== undefined && { body }, json, heard }
+  return { ...answer, ...(body !== undefined && { body }), json, heard }
 }
 
 export interface Fake {
@@ -51,7 +78,9 @@ export interface Fake {
 }
 
 /** A request as a binding makes it, with the limits that its body was read with. */
-export function fakeRequest({ headers = {}, body = '', parsed, fails }: Fake = {}): HttpRequest & { readonly reads: number[] } {
+export function fakeRequest({ headers = {}, body = '', parsed, fails }: Fake = {}): HttpRequest & {
+  readonly reads: number[]
+} {
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
   const reads: number[] = []
   const source: BodySource = {

@@ -1,4 +1,7 @@
-const COUNTED = ['charCodeAt', 'slice', 'startsWith', 'endsWith', 'indexOf', 'toLowerCase', 'trim', 'split', 'replace'] as const
+const COUNTED = [
+  'charCodeAt', 'slice', 'startsWith', 'endsWith', 'indexOf', 'toLowerCase', 'trim', 'split',
+  'replace',
+] as const
 
 /**
  * How many characters `work` may have looked at: one for each single look, the whole text for each method that can walk

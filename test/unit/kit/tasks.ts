@@ -39,17 +39,33 @@ export class Spy {
 
 /** A store that tells what is asked of it; `shared` makes the tasks believe in other processes. */
 export class SpyStore implements Store {
-  constructor(private readonly inner: Store, readonly spy: Spy, readonly shared = false) {}
-  get(key: string) { return this.spy.around(`get ${key}`, () => this.inner.get(key)) }
-  create(key: string, value: string, options: WriteOptions) { return this.spy.around(`create ${key}`, () => this.inner.create(key, value, options)) }
+  constructor(
+    private readonly inner: Store,
+    readonly spy: Spy,
+    readonly shared = false,
+  ) {}
+  get(key: string) {
+    return this.spy.around(`get ${key}`, () => this.inner.get(key))
+  }
+  create(key: string, value: string, options: WriteOptions) {
+    return this.spy.around(`create ${key}`, () => this.inner.create(key, value, options))
+  }
   replace(key: string, value: string, revision: string, options: WriteOptions) {
     return this.spy.around(`replace ${key}`, () => this.inner.replace(key, value, revision, options))
   }
 
-  delete(key: string, revision?: string) { return this.spy.around(`delete ${key}`, () => this.inner.delete(key, revision)) }
-  increment(key: string, by: number, options: { ttlMs: number }) { return this.spy.around(`increment ${key}`, () => this.inner.increment(key, by, options)) }
-  watch(key: string, listener: () => void) { return this.spy.around(`watch ${key}`, () => this.inner.watch(key, listener)) }
-  close() { return this.inner.close() }
+  delete(key: string, revision?: string) {
+    return this.spy.around(`delete ${key}`, () => this.inner.delete(key, revision))
+  }
+  increment(key: string, by: number, options: { ttlMs: number }) {
+    return this.spy.around(`increment ${key}`, () => this.inner.increment(key, by, options))
+  }
+  watch(key: string, listener: () => void) {
+    return this.spy.around(`watch ${key}`, () => this.inner.watch(key, listener))
+  }
+  close() {
+    return this.inner.close()
+  }
 }
 
 /** An engine whose calls go through a spy. */

@@ -16,45 +16,75 @@ const turn = () => new Promise(setImmediate)
 
 function taskOf(id: string, more: Partial<NewTask> = {}): NewTask {
   return {
-    id, birth: `${id}-birth`, name: 'work', pool: 'default', priority: 0, input: Json.of({}), details: {}, keepMs: 60_000,
+    id,
+    birth: `${id}-birth`,
+    name: 'work',
+    pool: 'default',
+    priority: 0,
+    input: Json.of({}),
+    details: {},
+    keepMs: 60_000,
     ...more,
   }
 }
 
 function work(
-  engine: MemoryTaskEngine, run: WorkHandlers['run'], { concurrency = 1, ...handlers }: Partial<WorkHandlers> & { readonly concurrency?: number } = {},
+  engine: MemoryTaskEngine,
+  run: WorkHandlers['run'],
+  { concurrency = 1, ...handlers }: Partial<WorkHandlers> & { readonly concurrency?: number } = {},
 ): void {
-  engine.work({ places: new Places(new Map([['default', concurrency]])), callbacks: 1 }, {
-    run, callback: async () => undefined, remove: async () => true, abandon: () => undefined, ...handlers,
-  })
+  engine.work(
+    { places: new Places(new Map([['default', concurrency]])), callbacks: 1 },
+    {
+      run,
+      callback: async () => undefined,
+      remove: async () => true,
+      abandon: () => undefined,
+      ...handlers,
+    },
+  )
 }
 
 /** Handlers that end each run with a change. */
-const ending = (engine: MemoryTaskEngine, ran: string[] = [], change: TaskChange = { status: 'completed' }) => async ({ task }: TaskRun) => {
-  ran.push(task.id)
-  await engine.change(task, { lease: String(task.run) }, change)
-}
+const ending =
+  (engine: MemoryTaskEngine, ran: string[] = [], change: TaskChange = { status: 'completed' }) =>
+    async ({ task }: TaskRun) => {
+      ran.push(task.id)
+      await engine.change(task, { lease: String(task.run) }, change)
+    }
 
-const outcomeOf = (engine: MemoryTaskEngine, id: string, more?: Partial<NewTask>) => (engine.create(taskOf(id, more)) as Created).outcome
+const outcomeOf = (engine: MemoryTaskEngine, id: string, more?: Partial<NewTask>) =>
+  (engine.create(taskOf(id, more)) as Created).outcome
 
 /** Creates a task and ends it at once. */
-function createFinal(engine: MemoryTaskEngine, id: string, { result = '1', ...more }: Partial<NewTask> & { readonly result?: string } = {}): void {
+function createFinal(
+  engine: MemoryTaskEngine,
+  id: string,
+  { result = '1', ...more }: Partial<NewTask> & { readonly result?: string } = {},
+): void {
   const created = engine.create(taskOf(id, more)) as Created
   assert.equal(created.outcome, 'created')
   const { task } = created as { readonly task: StoredTask }
   void engine.change(task, { version: task.version }, { status: 'failed', result })
 }
 
-const idsOf = async (engine: MemoryTaskEngine) => (await engine.list({ of: 'all', order: 'oldest', limit: 1000 })).map(({ id }) => id)
+const idsOf = async (engine: MemoryTaskEngine) =>
+  (await engine.list({ of: 'all', order: 'oldest', limit: 1000 })).map(({ id }) => id)
 
 describe('bounds of MemoryTaskEngine', () => {
   test('reject invalid options, and a second call of work()', () => {
-    for (const name of ['maxUnfinished', 'maxTasks', 'maxBytes', 'maxEntriesPerOwner', 'maxBytesPerOwner', 'maxWatches']) {
+    for (const name of [
+      'maxUnfinished', 'maxTasks', 'maxBytes', 'maxEntriesPerOwner', 'maxBytesPerOwner',
+      'maxWatches',
+    ]) {
       for (const value of [0, -1, 1.5, Number.NaN, Infinity, '5']) {
         assert.throws(() => new MemoryTaskEngine({ [name]: value }), { name: 'TypeError', message: new RegExp(name) })
       }
     }
-    assert.throws(() => new MemoryTaskEngine({ maxQueued: 5 } as MemoryTaskEngineOptions), /there is no option "maxQueued"/)
+    assert.throws(
+      () => new MemoryTaskEngine({ maxQueued: 5 } as MemoryTaskEngineOptions),
+      /there is no option "maxQueued"/,
+    )
     const engine = new MemoryTaskEngine()
     work(engine, ending(engine))
     assert.throws(() => { work(engine, ending(engine)) }, /work\(\) was called before/)
@@ -73,7 +103,8 @@ describe('bounds of MemoryTaskEngine', () => {
     assert.equal(outcomeOf(engine, 'more'), 'full')
     assert.equal(outcomeOf(engine, 'waits'), 'created', 'a repetition of its own call')
     const final = engine.read('final') as StoredTask
-    const retry = () => (engine.change(final, { version: final.version }, { status: 'queued' }) as { outcome: string }).outcome
+    const retry = () =>
+      (engine.change(final, { version: final.version }, { status: 'queued' }) as { outcome: string }).outcome
     assert.equal(retry(), 'full')
     const delayed = engine.read('delayed') as StoredTask
     void engine.change(delayed, { version: delayed.version }, { status: 'cancelled' })
@@ -87,7 +118,13 @@ describe('bounds of MemoryTaskEngine', () => {
     const engine = new MemoryTaskEngine({ maxBytes: 20_000 })
     const input = Json.of('x'.repeat(2000))
     let accepted = 0
-    while (outcomeOf(engine, `task-${String(accepted)}`, { input, ...accepted % 2 === 0 && { start: { delayMs: 1e6 } } }) === 'created') accepted++
+    while (
+      outcomeOf(engine, `task-${String(accepted)}`, {
+        input,
+        ...(accepted % 2 === 0 && { start: { delayMs: 1e6 } }),
+      }) === 'created'
+    )
+      accepted++
     assert.ok(accepted >= 3 && accepted <= 10, String(accepted))
     assert.ok(engine.usage().bytes <= 20_000)
     assert.equal(outcomeOf(engine, 'small'), engine.usage().bytes + 1200 < 20_000 ? 'created' : 'full')
@@ -151,13 +188,17 @@ describe('MemoryTaskEngine evicts', () => {
     const engine = new MemoryTaskEngine({ maxBytes: 100_000, maxBytesPerOwner: 100_000 })
     outcomeOf(engine, 'unfinished', { caller: 'mallory', start: { delayMs: 1e6 } })
     createFinal(engine, 'ann-1', { caller: 'ann', result: 'x'.repeat(5000) })
-    for (let n = 0; n < 20; n++) createFinal(engine, `mallory-${String(n + 10)}`, { caller: 'mallory', result: 'x'.repeat(5000) })
+    for (let n = 0; n < 20; n++)
+      createFinal(engine, `mallory-${String(n + 10)}`, { caller: 'mallory', result: 'x'.repeat(5000) })
     createFinal(engine, 'ann-2', { caller: 'ann', result: 'x'.repeat(5000) })
     const kept = await idsOf(engine)
     assert.ok(engine.usage().bytes <= 100_000)
     for (const id of ['unfinished', 'ann-1', 'ann-2']) assert.ok(kept.includes(id), id)
     const mallorys = kept.filter((id) => id.startsWith('mallory'))
-    assert.deepEqual(mallorys, Array.from({ length: mallorys.length }, (_, n) => `mallory-${String(30 - mallorys.length + n)}`))
+    assert.deepEqual(
+      mallorys,
+      Array.from({ length: mallorys.length }, (_, n) => `mallory-${String(30 - mallorys.length + n)}`),
+    )
     assert.ok(mallorys.length > 3)
   })
 
@@ -208,7 +249,8 @@ describe('runs of MemoryTaskEngine', () => {
     const engine = new MemoryTaskEngine()
     const ran: string[] = []
     for (let n = 0; n < 8; n++) outcomeOf(engine, String(n))
-    for (const id of ['0', '3', '7']) void engine.change(engine.read(id) as StoredTask, { version: 1 }, { status: 'cancelled' })
+    for (const id of ['0', '3', '7'])
+      void engine.change(engine.read(id) as StoredTask, { version: 1 }, { status: 'cancelled' })
     outcomeOf(engine, '8')
     work(engine, ending(engine, ran))
     await engine.close({ drainMs: 5000 })
@@ -232,7 +274,11 @@ describe('runs of MemoryTaskEngine', () => {
     const ran: string[] = []
     work(engine, async ({ task }) => {
       ran.push(task.id)
-      await engine.change(task, { lease: String(task.run) }, ran.length === 1 ? { status: 'queued', delayMs: 1 } : { status: 'completed' })
+      await engine.change(
+        task,
+        { lease: String(task.run) },
+        ran.length === 1 ? { status: 'queued', delayMs: 1 } : { status: 'completed' },
+      )
     })
     outcomeOf(engine, 'tried-twice')
     outcomeOf(engine, 'later', { start: { delayMs: 5 } })
@@ -304,7 +350,9 @@ describe('runs of MemoryTaskEngine', () => {
         const work = defineTask({ name: 'work', run: (_, { signal }) => new Promise((resolve) => signal.addEventListener('abort', resolve)) })
         const tasks = createTasks({ ...memory(), definitions: [work] })
         ${rest}`
-      return spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', code], { stdio: ['ignore', 'pipe', 'inherit'] })
+      return spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', code], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
     }
     const idle = start('await tasks.submit(work, 0, { delayMs: 60_000 })')
     const draining = start("await tasks.submit(work, 0); await tasks.close({ drainMs: 50 }); console.log('closed')")

@@ -108,7 +108,8 @@ describe('ExpiryScanner', () => {
       last = process.cpuUsage()
     }
     gaps.sort((a, b) => a - b)
-    // CPU and not time, because the machine may be busy. A slice takes 2 ms, one walk through all would take 50 or more.
+    // CPU and not time, because the machine may be busy. A slice takes 2 ms, one walk through all
+    // would take 50 or more.
     const typical = gaps[Math.floor(gaps.length * 0.9)] ?? Infinity
     assert.ok(typical < 15, `9 of 10 turns of the loop took ${typical} ms or less`)
     assert.ok(gaps.length > 20, `${gaps.length} turns`)

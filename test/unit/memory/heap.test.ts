@@ -14,7 +14,10 @@ function heap(): number {
 }
 
 /** Bytes for each of `count` entries that `write` puts into a fresh store, and what the store thinks. */
-async function cost(count: number, write: (store: MemoryStore, index: number) => Promise<unknown>): Promise<{ real: number, estimate: number }> {
+async function cost(
+  count: number,
+  write: (store: MemoryStore, index: number) => Promise<unknown>,
+): Promise<{ real: number; estimate: number }> {
   const store = new MemoryStore({ maxBytes: 2 ** 32 })
   const before = heap()
   for (let i = 0; i < count; i++) await write(store, i)
@@ -25,7 +28,8 @@ async function cost(count: number, write: (store: MemoryStore, index: number) =>
 }
 
 const ttlMs = 3_600_000
-const record = (i: number) => JSON.stringify({ id: `task-${i}`.padEnd(22, '0'), state: 'completed', result: { message: 'done' } }).padEnd(300)
+const record = (i: number) =>
+  JSON.stringify({ id: `task-${i}`.padEnd(22, '0'), state: 'completed', result: { message: 'done' } }).padEnd(300)
 
 describe('the bytes that MemoryStore holds', () => {
   test('are less than 250 for a final task beside its key and value, and no more than it is charged', async () => {

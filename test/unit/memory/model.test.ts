@@ -60,16 +60,20 @@ const revisionOf = (model: Model, real: Real, at: string, kind: string): string 
   kind === 'never' ? 'x' : kind === 'old' ? real.old[0] ?? 'x' : model.live(at)?.revision ?? 'x'
 
 const commands = [
-  fc.tuple(key).map(([at]) => command(`get ${at}`, async (model, real) => {
-    assert.deepEqual(await real.store.get(at), model.view(at))
-  })),
-  fc.tuple(key, value, life, evictable).map(([at, text, ms, free]) => command(`create ${at} ${text} ${ms}`, async (model, real) => {
-    const outcome = await real.store.create(at, text, { ttlMs: ms, evictable: free })
-    const there = model.view(at)
-    if (there) return assert.deepEqual(outcome, { created: false, entry: there })
-    assert.ok(outcome.created, 'nothing was created')
-    model.wrote(at, text, outcome.revision, model.time + ms)
-  })),
+  fc.tuple(key).map(([at]) =>
+    command(`get ${at}`, async (model, real) => {
+      assert.deepEqual(await real.store.get(at), model.view(at))
+    }),
+  ),
+  fc.tuple(key, value, life, evictable).map(([at, text, ms, free]) =>
+    command(`create ${at} ${text} ${ms}`, async (model, real) => {
+      const outcome = await real.store.create(at, text, { ttlMs: ms, evictable: free })
+      const there = model.view(at)
+      if (there) return assert.deepEqual(outcome, { created: false, entry: there })
+      assert.ok(outcome.created, 'nothing was created')
+      model.wrote(at, text, outcome.revision, model.time + ms)
+    }),
+  ),
   fc.tuple(key, value, whose, fc.option(life, { nil: undefined }), evictable).map(([at, text, kind, ms, free]) =>
     command(`replace ${at} ${text} ${kind} ${ms}`, async (model, real) => {
       const revision = revisionOf(model, real, at, kind)
@@ -79,21 +83,30 @@ const commands = [
       assert.ok(outcome.replaced, 'nothing was replaced')
       real.old.unshift(revision)
       model.wrote(at, text, outcome.revision, ms === undefined ? there.expiresAt : model.time + ms)
-    })),
-  fc.tuple(key, fc.option(whose)).map(([at, kind]) => command(`delete ${at} ${kind}`, async (model, real) => {
-    const revision = kind === null ? undefined : revisionOf(model, real, at, kind)
-    const there = model.live(at)
-    const removed = there !== undefined && (revision === undefined || revision === there.revision)
-    assert.equal(await real.store.delete(at, revision), removed)
-    if (!removed) return
-    real.old.unshift(there.revision)
-    model.remove(at)
-  })),
-  fc.tuple(key, fc.integer({ min: -3, max: 3 }), life).map(([at, by, ms]) => command(`increment ${at} ${by} ${ms}`, async (model, real) => {
-    const expiresAt = model.time + ms
-    assert.deepEqual(await real.store.increment(at, by, { ttlMs: ms }), model.increment(at, by, expiresAt))
-  })),
-  fc.integer({ min: 0, max: 25 }).map((ms) => command(`wait ${ms}`, async (model) => { model.time += ms }))
+    }),
+  ),
+  fc.tuple(key, fc.option(whose)).map(([at, kind]) =>
+    command(`delete ${at} ${kind}`, async (model, real) => {
+      const revision = kind === null ? undefined : revisionOf(model, real, at, kind)
+      const there = model.live(at)
+      const removed = there !== undefined && (revision === undefined || revision === there.revision)
+      assert.equal(await real.store.delete(at, revision), removed)
+      if (!removed) return
+      real.old.unshift(there.revision)
+      model.remove(at)
+    }),
+  ),
+  fc.tuple(key, fc.integer({ min: -3, max: 3 }), life).map(([at, by, ms]) =>
+    command(`increment ${at} ${by} ${ms}`, async (model, real) => {
+      const expiresAt = model.time + ms
+      assert.deepEqual(await real.store.increment(at, by, { ttlMs: ms }), model.increment(at, by, expiresAt))
+    }),
+  ),
+  fc.integer({ min: 0, max: 25 }).map((ms) =>
+    command(`wait ${ms}`, async (model) => {
+      model.time += ms
+    }),
+  ),
 ]
 
 describe('MemoryStore beside a model of the contract', () => {
@@ -111,8 +124,12 @@ describe('MemoryStore beside a model of the contract', () => {
 
   test('keeps live pinned entries and its bounds with little room, and reports full only if it is full', async () => {
     const write = fc.record({
-      at: fc.integer({ min: 0, max: 11 }), size: fc.integer({ min: 0, max: 900 }), life: fc.integer({ min: 1, max: 30 }),
-      evictable: fc.boolean(), verb: fc.constantFrom('create', 'replace', 'delete'), wait: fc.integer({ min: 0, max: 3 })
+      at: fc.integer({ min: 0, max: 11 }),
+      size: fc.integer({ min: 0, max: 900 }),
+      life: fc.integer({ min: 1, max: 30 }),
+      evictable: fc.boolean(),
+      verb: fc.constantFrom('create', 'replace', 'delete'),
+      wait: fc.integer({ min: 0, max: 3 }),
     })
     await fc.assert(fc.asyncProperty(fc.array(write, { maxLength: 80 }), async (writes) => {
       let time = 1000
@@ -140,9 +157,13 @@ describe('MemoryStore beside a model of the contract', () => {
           } else if (verb === 'create') {
             const outcome = await store.create(name, text, { ttlMs: ms, evictable: free })
             if (outcome.created) revision = outcome.revision
-            else assert.ok(!pinned.has(name) || outcome.entry.value === pinned.get(name)?.value, 'another value is there')
+            else
+              assert.ok(!pinned.has(name) || outcome.entry.value === pinned.get(name)?.value, 'another value is there')
           } else {
-            const outcome = await store.replace(name, text, revisions.get(name) ?? 'none', { ttlMs: ms, evictable: free })
+            const outcome = await store.replace(name, text, revisions.get(name) ?? 'none', {
+              ttlMs: ms,
+              evictable: free,
+            })
             if (outcome.replaced) revision = outcome.revision
             else assert.ok(!pinned.has(name), 'a pinned entry was not replaced')
           }
@@ -159,7 +180,8 @@ describe('MemoryStore beside a model of the contract', () => {
         }
         const usage = store.usage()
         assert.ok(usage.entries <= maxEntries && usage.bytes <= maxBytes, JSON.stringify(usage))
-        for (const [held, { value, revision }] of pinned) assert.deepEqual(await store.get(held), { value, revision }, `${held} went early`)
+        for (const [held, { value, revision }] of pinned)
+          assert.deepEqual(await store.get(held), { value, revision }, `${held} went early`)
       }
       await store.close()
     }), { numRuns: 400 })
@@ -190,7 +212,8 @@ describe('MemoryStore beside a model of the contract', () => {
             await store.delete(name)
             known.delete(at)
           } else if (verb === 'create') isWritten = (await store.create(name, 'x'.repeat(size), options)).created
-          else if (verb === 'replace') isWritten = (await store.replace(name, 'x'.repeat(size), held(at)?.revision ?? 'none', options)).replaced
+          else if (verb === 'replace')
+            isWritten = (await store.replace(name, 'x'.repeat(size), held(at)?.revision ?? 'none', options)).replaced
           else held(at)
         } catch (error) {
           if (!isStoreUnavailable(error)) throw error

@@ -26,11 +26,15 @@ async function values(store: MemoryStore, keys: string[]): Promise<string> {
 describe('MemoryStore', () => {
   test('rejects invalid limits, and names them', () => {
     for (const wrong of [0, -1, 1.5, NaN, Infinity, 9_000_000]) {
-      assert.throws(() => new MemoryStore({ maxEntries: wrong }), /TypeError: MemoryStore: maxEntries must be a whole number from 1 to 8000000/)
+      assert.throws(
+        () => new MemoryStore({ maxEntries: wrong }),
+        /TypeError: MemoryStore: maxEntries must be a whole number from 1 to 8000000/,
+      )
       assert.throws(() => new MemoryStore({ maxCounters: wrong }), /maxCounters/)
       assert.throws(() => new MemoryStore({ maxWatches: wrong }), /maxWatches/)
     }
-    for (const wrong of [0, -1, 0.5, NaN, Infinity]) assert.throws(() => new MemoryStore({ maxBytes: wrong }), /maxBytes/)
+    for (const wrong of [0, -1, 0.5, NaN, Infinity])
+      assert.throws(() => new MemoryStore({ maxBytes: wrong }), /maxBytes/)
   })
 
   test('rejects the next write and evicts nothing if pinned entries fill it by count', async () => {
@@ -152,7 +156,8 @@ describe('MemoryStore', () => {
       // The sweep's own timer keeps no process alive; this one does, and ends with the test.
       const alive = setInterval(() => { if (notices > 0) clearInterval(alive) }, 20)
     })
-    while (store.usage().entries > 1 || store.usage().counters > 0) await new Promise((resolve) => setTimeout(resolve, 20))
+    while (store.usage().entries > 1 || store.usage().counters > 0)
+      await new Promise((resolve) => setTimeout(resolve, 20))
     assert.deepEqual([store.usage().entries, store.usage().pinned], [1, 1])
     await store.close()
   })
@@ -238,14 +243,17 @@ describe('MemoryStore', () => {
       await store.create('k', 'v', { ttlMs: 60_000 })
       await store.increment('k', 1, { ttlMs: 60_000 })
       await store.watch('k', () => undefined)`
-    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', code], { stdio: 'inherit' })
+    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', code], {
+      stdio: 'inherit',
+    })
     assert.deepEqual(await once(child, 'exit'), [0, null])
   })
 
   test('bounds what one owner keeps with memory(), as the engine does', async () => {
     for (const options of [{ maxEntriesPerOwner: 1 }, { maxEntriesPerOwner: 9, store: { maxEntriesPerOwner: 1 } }]) {
       const { store } = memory(options)
-      for (const key of ['first', 'second']) await store.create(key, key, { ttlMs: 60_000, owner: 'ann', evictable: true })
+      for (const key of ['first', 'second'])
+        await store.create(key, key, { ttlMs: 60_000, owner: 'ann', evictable: true })
       assert.equal(await store.get('first'), undefined)
       assert.equal((await store.get('second'))?.value, 'second')
     }

@@ -10,8 +10,14 @@ type Step = Awaited<ReturnType<Pieces['next']>>
 /** Whatever has nothing else to wait for has gone on by then. */
 const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve) })
 const NOT_YET = 'not yet'
-const soon = <T>(promise: Promise<T>): Promise<T | typeof NOT_YET> => Promise.race([promise, turn().then(() => NOT_YET as typeof NOT_YET)])
-const shown = (step: Step | typeof NOT_YET) => (step === NOT_YET ? step : step.done === true ? 'done' : { text: Buffer.from(step.value.bytes).toString(), flush: step.value.flush })
+const soon = <T>(promise: Promise<T>): Promise<T | typeof NOT_YET> =>
+  Promise.race([promise, turn().then(() => NOT_YET as typeof NOT_YET)])
+const shown = (step: Step | typeof NOT_YET) =>
+  step === NOT_YET
+    ? step
+    : step.done === true
+      ? 'done'
+      : { text: Buffer.from(step.value.bytes).toString(), flush: step.value.flush }
 
 /** A clock that goes on when it is told to. Timers that `mock.timers` makes can't be refreshed on Node 20. */
 class Clock {
@@ -77,7 +83,8 @@ class Feed implements AsyncIterable<Item> {
   }
 }
 
-const piecesOf = (source: AsyncIterable<Item>): Pieces => new AsyncPieces<object>(source, new RecordText<object>(JSON.stringify, 'lines'))
+const piecesOf = (source: AsyncIterable<Item>): Pieces =>
+  new AsyncPieces<object>(source, new RecordText<object>(JSON.stringify, 'lines'))
 const [one, two] = [{ a: 1 }, { a: 2 }]
 const [ONE, TWO] = ['{"a":1}\n', '{"a":2}\n']
 /** A record that fills a piece by itself. */
@@ -153,7 +160,9 @@ describe('full pieces', () => {
     new Clock(t)
     const record = { pad: 'x'.repeat(1000) }
     let given = 0
-    const source: AsyncIterable<object> = { [Symbol.asyncIterator]: () => ({ next: async () => ({ done: false, value: { ...record, at: given++ } }) }) }
+    const source: AsyncIterable<object> = {
+      [Symbol.asyncIterator]: () => ({ next: async () => ({ done: false, value: { ...record, at: given++ } }) }),
+    }
     const pieces = piecesOf(source)
     let read = 0
     for (let round = 0; round < 3; round++) {

@@ -18,9 +18,15 @@ import { fakeRequest } from '../kit/request.js'
 
 interface User { id: number }
 
-async function post(options: Partial<Omit<UploadOptions<User>, 'background'>>, body: string | Buffer, accept = 'application/json'): Promise<HttpResponse> {
+async function post(
+  options: Partial<Omit<UploadOptions<User>, 'background'>>,
+  body: string | Buffer,
+  accept = 'application/json',
+): Promise<HttpResponse> {
   const handler = ndjsonUpload<User>({ write: () => undefined, ...options })
-  return await handler(fakeRequest({ headers: { 'content-type': 'application/x-ndjson', accept }, body })) as HttpResponse
+  return (await handler(
+    fakeRequest({ headers: { 'content-type': 'application/x-ndjson', accept }, body }),
+  )) as HttpResponse
 }
 
 async function* given(...pieces: (string | Buffer)[]): AsyncGenerator<Uint8Array> {
@@ -32,16 +38,28 @@ describe('the options of an upload', () => {
   const made = (options: object): unknown => ndjsonUpload({ write, ...options })
 
   test('may have their smallest and largest valid value', () => {
-    for (const options of [{ batchSize: 1 }, { maxErrors: 0 }, { maxErrors: 10_000 }, { maxLines: 1 }, { maxLines: Infinity }, { maxLineBytes: 1 }, { maxLineBytes: 2 ** 28 }]) {
+    for (const options of [
+      { batchSize: 1 },
+      { maxErrors: 0 },
+      { maxErrors: 10_000 },
+      { maxLines: 1 },
+      { maxLines: Infinity },
+      { maxLineBytes: 1 },
+      { maxLineBytes: 2 ** 28 },
+    ]) {
       assert.doesNotThrow(() => made(options), JSON.stringify(options))
     }
   })
 
   test('are rejected for other values', () => {
     for (const [name, values] of Object.entries({
-      batchSize: [0, -1, 1.5, NaN, Infinity, '5'], maxErrors: [-1, 0.5, 10_001, NaN, Infinity, '5'], maxLines: [0, 0.5, NaN], maxLineBytes: [0, 1.5, 2 ** 28 + 1, NaN],
+      batchSize: [0, -1, 1.5, NaN, Infinity, '5'],
+      maxErrors: [-1, 0.5, 10_001, NaN, Infinity, '5'],
+      maxLines: [0, 0.5, NaN],
+      maxLineBytes: [0, 1.5, 2 ** 28 + 1, NaN],
     })) {
-      for (const value of values) assert.throws(() => made({ [name]: value }), new RegExp(name), `${name} ${String(value)}`)
+      for (const value of values)
+        assert.throws(() => made({ [name]: value }), new RegExp(name), `${name} ${String(value)}`)
     }
   })
 })
@@ -49,7 +67,10 @@ describe('the options of an upload', () => {
 describe('the limits of an upload', () => {
   test('allow exactly maxLines lines', async () => {
     assert.equal((await post({ maxLines: 2 }, '{"id":1}\n{"id":2}\n')).status, 200)
-    await assert.rejects(post({ maxLines: 2 }, '{"id":1}\n{"id":2}\n{"id":3}'), (error) => isHttpError(error) && error.status === 413)
+    await assert.rejects(
+      post({ maxLines: 2 }, '{"id":1}\n{"id":2}\n{"id":3}'),
+      (error) => isHttpError(error) && error.status === 413,
+    )
   })
 
   test('allow a line of 1 MiB by default', () => {
@@ -70,29 +91,54 @@ describe('the limits of an upload', () => {
 
 describe('an asynchronous schema', () => {
   test('is awaited, line by line', async () => {
-    const schema: Schema<User> = { '~standard': { version: 1, vendor: 'test', validate: async (value) => ((value as User).id === 2 ? { issues: [{ message: 'is 2' }] } : { value: value as User }) } }
+    const schema: Schema<User> = {
+      '~standard': {
+        version: 1,
+        vendor: 'test',
+        validate: async (value) =>
+          (value as User).id === 2 ? { issues: [{ message: 'is 2' }] } : { value: value as User },
+      },
+    }
     const batches: User[][] = []
-    const response = await post({ schema, write: (records) => { batches.push(records) } }, '{"id":1}\n{"id":2}\n{"id":3}')
+    const response = await post(
+      {
+        schema,
+        write: (records) => {
+          batches.push(records)
+        },
+      },
+      '{"id":1}\n{"id":2}\n{"id":3}',
+    )
     const { summary, items } = JSON.parse(response.body as string) as UploadResult
-    assert.deepEqual([summary, items.map(({ line, error }) => [line, error?.code]), batches], [{ total: 3, succeeded: 2, failed: 1 }, [[2, 'record_invalid']], [[{ id: 1 }, { id: 3 }]]])
+    assert.deepEqual(
+      [summary, items.map(({ line, error }) => [line, error?.code]), batches],
+      [{ total: 3, succeeded: 2, failed: 1 }, [[2, 'record_invalid']], [[{ id: 1 }, { id: 3 }]]],
+    )
   })
 })
 
 test('a streamed upload keeps the id of a rejected record, and gives none to a record without id', async () => {
-  const write: UploadOptions<User>['write'] = (records) => records.map(({ id }) => ({ ...id === 1 && { id: 'old' }, error: { code: 'taken', message: 'Taken.' } }))
+  const write: UploadOptions<User>['write'] = (records) =>
+    records.map(({ id }) => ({ ...(id === 1 && { id: 'old' }), error: { code: 'taken', message: 'Taken.' } }))
   const { body } = await post({ write }, '{"id":1}\n{"id":2}', 'application/x-ndjson')
   let text = ''
   for await (const piece of body as AsyncIterable<string>) text += piece
   const lines = text.trim().split('\n').map((line) => JSON.parse(line) as object)
   assert.deepEqual(lines.slice(0, 2), [
-    { line: 1, status: 422, id: 'old', error: { code: 'taken', message: 'Taken.', excerpt: '{"id":1}' } }, { line: 2, status: 422, error: { code: 'taken', message: 'Taken.', excerpt: '{"id":2}' } },
+    { line: 1, status: 422, id: 'old', error: { code: 'taken', message: 'Taken.', excerpt: '{"id":1}' } },
+    { line: 2, status: 422, error: { code: 'taken', message: 'Taken.', excerpt: '{"id":2}' } },
   ])
 })
 
 describe('lines that are not UTF-8', () => {
   test('are reported with their beginning', () => {
-    const { errors, records } = new LineReader().read(Buffer.concat([Buffer.from('{"a":1}\nxy'), Buffer.from([0xff]), Buffer.from('z\n{"a":2}\n')]))
-    assert.deepEqual(errors.map(({ line, code, message, excerpt }) => [line, code, message.includes('UTF-8'), excerpt]), [[2, 'line_not_utf8', true, 'xy\ufffdz']])
+    const { errors, records } = new LineReader().read(
+      Buffer.concat([Buffer.from('{"a":1}\nxy'), Buffer.from([0xff]), Buffer.from('z\n{"a":2}\n')]),
+    )
+    assert.deepEqual(
+      errors.map(({ line, code, message, excerpt }) => [line, code, message.includes('UTF-8'), excerpt]),
+      [[2, 'line_not_utf8', true, 'xy\ufffdz']],
+    )
     assert.deepEqual(records, [{ a: 1 }, { a: 2 }])
     const first = new LineReader().read(Buffer.from([0xff, 0x0a, 0x7b, 0x7d, 0x0a]))
     assert.deepEqual([first.errors.length, first.records], [1, [{}]])
@@ -108,9 +154,12 @@ test('a chunk without a line end makes no batch', async () => {
 describe('available records', () => {
   const records = Array.from({ length: 4000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))
   /** How often others had a turn, with a clock that goes on by so much whenever it is asked. */
-  async function turnsOf(step: number, source: Iterable<object | readonly object[]>): Promise<{ turns: number, pieces: number }> {
+  async function turnsOf(
+    step: number,
+    source: Iterable<object | readonly object[]>,
+  ): Promise<{ turns: number; pieces: number }> {
     let now = 0
-    const clock = mock.method(performance, 'now', () => now += step)
+    const clock = mock.method(performance, 'now', () => (now += step))
     let [turns, pieces, over] = [0, 0, false]
     const count = (): void => {
       if (over) return
@@ -160,14 +209,21 @@ describe('the run of a spooled upload', () => {
   test('ends when it is stopped, even if there is nothing to write', async () => {
     const stop = new AbortController()
     let told = 0
-    await assert.rejects(run('bad\n'.repeat(5), stop.signal, () => { if (++told === 2) stop.abort(new Error('stopped')) }), /stopped/)
+    await assert.rejects(
+      run('bad\n'.repeat(5), stop.signal, () => {
+        if (++told === 2) stop.abort(new Error('stopped'))
+      }),
+      /stopped/,
+    )
     assert.equal(told, 2)
   })
 })
 
 test('the description of an upload names the schema of a line, and the responses in the background', () => {
   const schema = jsonSchema({ type: 'object', properties: { id: { type: 'integer' } } })
-  const [direct, behind] = [uploadOperation(schema, false), uploadOperation(undefined, true)].map((each) => JSON.stringify(each))
+  const [direct, behind] = [uploadOperation(schema, false), uploadOperation(undefined, true)].map((each) =>
+    JSON.stringify(each),
+  )
   assert.ok(direct?.includes('\\"integer\\"') && !behind?.includes('\\"integer\\"'))
   for (const part of ['"202"', 'idempotency_needs_async', '"Idempotency-Key"']) {
     assert.deepEqual([direct?.includes(part), behind?.includes(part)], [false, true], part)

@@ -29,7 +29,10 @@ describe('leaving a download', () => {
 
   test('closes the engine of a coded body, which gives nothing more', async () => {
     const records = Array.from({ length: 20_000 }, (_, id) => ({ id, half: Math.sqrt(id) }))
-    const answer = await ndjsonDownload({ records: () => records })({ ...fakeRequest({ headers: { 'accept-encoding': 'gzip' } }), method: 'GET' }) as HttpResponse
+    const answer = (await ndjsonDownload({ records: () => records })({
+      ...fakeRequest({ headers: { 'accept-encoding': 'gzip' } }),
+      method: 'GET',
+    })) as HttpResponse
     const body = (answer.body as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]()
     const close = mock.method(ZlibPump.prototype, 'close')
     try {
@@ -56,9 +59,15 @@ describe('the description of a download', () => {
     const named = { type: 'object', properties: { id: { type: 'integer' } } }
     for (const [schema, expected] of [[undefined, { type: 'object' }], [named, named]] as const) {
       const [get] = ndjsonDownload({ records: () => people, ...schema && { schema } }).operations ?? []
-      const { content } = (get?.openapi['responses'] as Record<number, { content: Record<string, { schema: Record<string, unknown> }> }>)[200] ?? {}
+      const { content } =
+        (
+          get?.openapi['responses'] as Record<number, { content: Record<string, { schema: Record<string, unknown> }> }>
+        )[200] ?? {}
       assert.deepEqual(content?.['application/json']?.schema, { type: 'array', items: expected })
-      assert.deepEqual(content?.['application/x-ndjson']?.schema, { type: 'string', description: `Each line: ${JSON.stringify(expected)}` })
+      assert.deepEqual(content?.['application/x-ndjson']?.schema, {
+        type: 'string',
+        description: `Each line: ${JSON.stringify(expected)}`,
+      })
     }
   })
 })

@@ -16,9 +16,13 @@ const LINES = '{"id":0,"name":"Ann"}\n{"id":1,"name":"Zoë"}\n{"id":2,"name":"a\
 
 type Headers = Record<string, string>
 
-async function get(options: DownloadOptions<object> | RecordSource<object>, headers: Headers = {}, method = 'GET'): Promise<HttpResponse> {
+async function get(
+  options: DownloadOptions<object> | RecordSource<object>,
+  headers: Headers = {},
+  method = 'GET',
+): Promise<HttpResponse> {
   const handler = ndjsonDownload('records' in options ? options : { records: () => options })
-  return await handler({ ...fakeRequest({ headers }), method }) as HttpResponse
+  return (await handler({ ...fakeRequest({ headers }), method })) as HttpResponse
 }
 
 function iteratorOf({ body }: HttpResponse): AsyncIterator<Uint8Array> {
@@ -97,15 +101,21 @@ describe('sources of a download', () => {
 describe('the type and the coding of a download', () => {
   test('SPEC 4.9.format.1: are NDJSON for its type, without Accept and for any type, and JSON if the client prefers it', async () => {
     for (const [accept, type] of [
-      [undefined, 'application/x-ndjson'], ['*/*', 'application/x-ndjson'], ['application/x-ndjson', 'application/x-ndjson'],
-      ['text/html, */*;q=0.1', 'application/x-ndjson'], ['application/json', 'application/json'],
+      [undefined, 'application/x-ndjson'],
+      ['*/*', 'application/x-ndjson'],
+      ['application/x-ndjson', 'application/x-ndjson'],
+      ['text/html, */*;q=0.1', 'application/x-ndjson'],
+      ['application/json', 'application/json'],
       ['application/x-ndjson;q=0.5, application/json', 'application/json'],
     ] as const) {
       const answer = await get(people, accept === undefined ? {} : { accept })
       assert.equal(answer.headers['content-type'], type)
       assert.equal(answer.headers['vary'], 'Accept, Accept-Encoding')
     }
-    await assert.rejects(get(people, { accept: 'text/csv' }), (error: unknown) => isHttpError(error) && error.status === 406)
+    await assert.rejects(
+      get(people, { accept: 'text/csv' }),
+      (error: unknown) => isHttpError(error) && error.status === 406,
+    )
   })
   test('include every type in use for NDJSON, and types that an option adds', async () => {
     for (const type of NDJSON_TYPES) {
@@ -119,7 +129,10 @@ describe('the type and the coding of a download', () => {
       assert.throws(() => ndjsonDownload({ records: () => people, moreMediaTypes: wrong as string[] }), TypeError)
     }
   })
-  const decoders: Record<string, (bytes: Uint8Array) => Buffer> = { gzip: zlib.gunzipSync, br: zlib.brotliDecompressSync }
+  const decoders: Record<string, (bytes: Uint8Array) => Buffer> = {
+    gzip: zlib.gunzipSync,
+    br: zlib.brotliDecompressSync,
+  }
   const zstd = (zlib as unknown as Record<string, ((bytes: Uint8Array) => Buffer) | undefined>)['zstdDecompressSync']
   if (zstd) decoders['zstd'] = zstd
 
@@ -171,7 +184,10 @@ describe('the type and the coding of a download', () => {
       const { headers } = await get(people, field === undefined ? {} : { 'accept-encoding': field })
       assert.equal(headers['content-encoding'], undefined)
     }
-    await assert.rejects(get(people, { 'accept-encoding': 'identity;q=0' }), (error: unknown) => isHttpError(error) && error.status === 406)
+    await assert.rejects(
+      get(people, { 'accept-encoding': 'identity;q=0' }),
+      (error: unknown) => isHttpError(error) && error.status === 406,
+    )
     assert.throws(() => ndjsonDownload({ records: () => people, codings: ['compress'] }), TypeError)
   })
   test('are for GET and HEAD, and other methods are declined', async () => {
@@ -199,7 +215,10 @@ describe('the source of a download', () => {
     constructor(private readonly hangAt = Infinity) {}
     [Symbol.asyncIterator](): AsyncIterator<object> {
       return {
-        next: () => (this.given >= this.hangAt ? new Promise(() => undefined) : Promise.resolve({ done: false, value: { id: this.given++, pad: 'x'.repeat(1000) } })),
+        next: () =>
+          this.given >= this.hangAt
+            ? new Promise(() => undefined)
+            : Promise.resolve({ done: false, value: { id: this.given++, pad: 'x'.repeat(1000) } }),
         return: () => {
           this.closed++
           return Promise.resolve({ done: true, value: undefined })
@@ -281,11 +300,17 @@ describe('the source of a download', () => {
   function* lists(): Generator<object[]> {
     for (;;) yield new Array<object>(100_000).fill(one)
   }
-  for (const [name, source] of [['that comes by and by', () => new Watched()], ['of single records', single], ['of very long lists', lists]] as const) {
+  for (const [name, source] of [
+    ['that comes by and by', () => new Watched()],
+    ['of single records', single],
+    ['of very long lists', lists],
+  ] as const) {
     test(`lets other work run while it is an endless one ${name} that is read at full speed`, async () => {
       const body = iteratorOf(await get(source()))
       let turns = 0
-      setImmediate(() => { turns++ })
+      setImmediate(() => {
+        turns++
+      })
       const late = Date.now() + 5000
       while (turns === 0 && Date.now() < late) await body.next()
       assert.equal(turns, 1)
@@ -301,7 +326,10 @@ test('ndjsonBytes writes the same bytes anywhere', async () => {
     return all
   }
   assert.equal(await text(ndjsonBytes(people)), LINES)
-  assert.equal(await text(ndjsonBytes(people, { schema: { type: 'object', properties: { id: { type: 'integer' } } } })), '{"id":0}\n{"id":1}\n{"id":2}\n')
+  assert.equal(
+    await text(ndjsonBytes(people, { schema: { type: 'object', properties: { id: { type: 'integer' } } } })),
+    '{"id":0}\n{"id":1}\n{"id":2}\n',
+  )
 })
 
 describe('a record that JSON cannot write', () => {
@@ -320,7 +348,10 @@ describe('a record that JSON cannot write', () => {
         return all
       }
       assert.match(await text(deep(1000)), /^\{"child":/)
-      await assert.rejects(text(deep(200_000)), { name: 'TypeError', message: 'A record is nested too deeply for JSON' })
+      await assert.rejects(text(deep(200_000)), {
+        name: 'TypeError',
+        message: 'A record is nested too deeply for JSON',
+      })
       await assert.rejects(text(new Error('row 7')), /row 7/)
       await assert.rejects(text(Promise.resolve({})), /not a promise/)
     })

@@ -25,7 +25,10 @@ async function read(line: string, bytes: number, maxLines?: number) {
     }
   }
   const put = blobs.put.bind(blobs)
-  const watched = Object.assign(Object.create(blobs) as typeof blobs, { put, open: async (key: string) => (key.includes('.part') ? undefined : body()) })
+  const watched = Object.assign(Object.create(blobs) as typeof blobs, {
+    put,
+    open: async (key: string) => (key.includes('.part') ? undefined : body()),
+  })
   const { task } = ndjsonUpload({
     write: () => undefined, ...maxLines !== undefined && { maxLines }, background: { name: 'up', blobs: watched },
   })

@@ -8,7 +8,9 @@ import { fakeRequest } from '../kit/request.js'
 async function post(body: string, accept = 'application/json'): Promise<{ sizes: number[], response: HttpResponse }> {
   const sizes: number[] = []
   const handler = ndjsonUpload({ write: (records) => { sizes.push(records.length) } })
-  const response = await handler(fakeRequest({ headers: { 'content-type': 'application/x-ndjson', accept }, body })) as HttpResponse
+  const response = (await handler(
+    fakeRequest({ headers: { 'content-type': 'application/x-ndjson', accept }, body }),
+  )) as HttpResponse
   return { sizes, response }
 }
 

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { LineReader, type LineReaderOptions, type RecordBatch } from '../../../src/ndjson/line-reader.js'
 
-const read = (text: string | Uint8Array, options?: LineReaderOptions): RecordBatch => new LineReader(options).read(Buffer.from(text as string))
+const read = (text: string | Uint8Array, options?: LineReaderOptions): RecordBatch =>
+  new LineReader(options).read(Buffer.from(text as string))
 
 describe('a reader of lines', () => {
   test('treats a space, a tab and a carriage return as white space, and no other control', () => {
@@ -18,7 +19,12 @@ describe('a reader of lines', () => {
   })
 
   test('accepts both line ends, line by line', () => {
-    for (const ends of [['\n', '\r\n', '\n'], ['\r\n', '\n', '\r\n'], ['\n\r\n', '\n\r\n', '\n'], ['\r\n\n', '\r\n\r\n', '\n']]) {
+    for (const ends of [
+      ['\n', '\r\n', '\n'],
+      ['\r\n', '\n', '\r\n'],
+      ['\n\r\n', '\n\r\n', '\n'],
+      ['\r\n\n', '\r\n\r\n', '\n'],
+    ]) {
       const { records, failed } = read(ends.map((end, at) => `{"a":{"b":${at}}}${end}`).join(''))
       assert.deepEqual([records, failed], [ends.map((_, at) => ({ a: { b: at } })), 0], JSON.stringify(ends))
     }
@@ -52,7 +58,14 @@ test('a hundred bad lines are described by default', () => {
 
 describe('a reader of records', () => {
   test('counts the ended lines and the received bytes', () => {
-    for (const [chunks, lines] of [[[], 0], [['{"a":1}\n'], 1], [['{"a":1}\n\n'], 2], [['{"a"', ':1}\n', '{"b":1}'], 2], [['x', 'y\n', 'z\n'], 2], [[''], 0]] as const) {
+    for (const [chunks, lines] of [
+      [[], 0],
+      [['{"a":1}\n'], 1],
+      [['{"a":1}\n\n'], 2],
+      [['{"a"', ':1}\n', '{"b":1}'], 2],
+      [['x', 'y\n', 'z\n'], 2],
+      [[''], 0],
+    ] as const) {
       const reader = new LineReader()
       let bytes = 0
       assert.deepEqual([reader.lineCount, reader.byteCount], [0, 0])

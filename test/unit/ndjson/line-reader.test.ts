@@ -26,7 +26,8 @@ function readAll(chunks: Iterable<Uint8Array>, options?: LineReaderOptions): Rea
   return all
 }
 
-const read = (text: string | Uint8Array, options?: LineReaderOptions): Read => readAll([Buffer.from(text as string)], options)
+const read = (text: string | Uint8Array, options?: LineReaderOptions): Read =>
+  readAll([Buffer.from(text as string)], options)
 const codes = ({ errors }: Read): string[] => errors.map(({ line, code }) => `${line} ${code}`)
 
 function* cut(bytes: Uint8Array, at: readonly number[]): Generator<Uint8Array> {
@@ -51,7 +52,8 @@ describe('the lines of an upload', () => {
     assert.deepEqual([records, lines, failed], [[{ a: 1 }, { b: 2 }, { c: 3 }], [1, 4, 6], 0])
   })
   test('contain no records if they are blank or absent', () => {
-    for (const text of ['', '\n', '\r\n\r\n', '\ufeff', ' ']) assert.deepEqual(read(text), { records: [], lines: [], errors: [], failed: 0 })
+    for (const text of ['', '\n', '\r\n\r\n', '\ufeff', ' '])
+      assert.deepEqual(read(text), { records: [], lines: [], errors: [], failed: 0 })
   })
   test('may not have a byte order mark elsewhere', () => {
     assert.deepEqual(codes(read('{"a":1}\n\ufeff{"b":2}\n')), ['2 line_malformed'])
@@ -59,22 +61,28 @@ describe('the lines of an upload', () => {
   test('are malformed if they are not JSON, and are line_not_object only if they are JSON other than an object', () => {
     const all = read('bad\n"text"\ntrue\n[1\n-1\n- 1\nnullx\n[{}]\n')
     assert.deepEqual(codes(all), [
-      '1 line_malformed', '2 line_not_object', '3 line_not_object', '4 line_malformed', '5 line_not_object', '6 line_malformed',
-      '7 line_malformed', '8 line_not_object',
+      '1 line_malformed', '2 line_not_object', '3 line_not_object', '4 line_malformed',
+      '5 line_not_object', '6 line_malformed', '7 line_malformed', '8 line_not_object',
     ])
     assert.equal(all.errors[0]?.message, 'The line is not valid JSON: at character 1, a value was expected.')
-    assert.deepEqual(codes(read(`[${'1,'.repeat(5000)}1]\n[${'1,'.repeat(5000)}\n`)), ['1 line_not_object', '2 line_malformed'])
+    assert.deepEqual(codes(read(`[${'1,'.repeat(5000)}1]\n[${'1,'.repeat(5000)}\n`)), [
+      '1 line_not_object',
+      '2 line_malformed',
+    ])
   })
   test('SPEC 4.9.upload.2: do not affect one another, and a bad line is reported by its number', () => {
     const all = read('{"a":1}\n{"a":\n[1]\n7\nnull\n"x"\n{"a":1}{"b":2}\n{"z":9}\n')
     assert.deepEqual(all.records, [{ a: 1 }, { z: 9 }])
     assert.deepEqual(all.lines, [1, 8])
     assert.deepEqual(codes(all), [
-      '2 line_malformed', '3 line_not_object', '4 line_not_object', '5 line_not_object', '6 line_not_object', '7 line_malformed',
+      '2 line_malformed', '3 line_not_object', '4 line_not_object', '5 line_not_object',
+      '6 line_not_object', '7 line_malformed',
     ])
   })
   test('are bad three times if JSON stands on three lines', () => {
-    assert.deepEqual(codes(read('{"a":1},{"b":2}\n{"a":[{"x":1}\n{"y":2}]}\n')), ['1 line_malformed', '2 line_malformed', '3 line_malformed'])
+    assert.deepEqual(codes(read('{"a":1},{"b":2}\n{"a":[{"x":1}\n{"y":2}]}\n')), [
+      '1 line_malformed', '2 line_malformed', '3 line_malformed',
+    ])
   })
   test('have errors with the position of the fault, which quote only the beginning', () => {
     const [error] = read(`\n  {"a": tru, "b": "${'x'.repeat(200)}"}`).errors
@@ -87,16 +95,24 @@ describe('the lines of an upload', () => {
     const [error] = read(`{${'x'.repeat(78)}😀😀`).errors
     assert.equal(error?.excerpt, `{${'x'.repeat(78)}`)
     // The first and the last of them, too.
-    for (const char of ['\u{10000}', '\u{10ffff}']) assert.equal(read(`{${'x'.repeat(78)}${char}${char}`).errors[0]?.excerpt, `{${'x'.repeat(78)}`)
+    for (const char of ['\u{10000}', '\u{10ffff}'])
+      assert.equal(read(`{${'x'.repeat(78)}${char}${char}`).errors[0]?.excerpt, `{${'x'.repeat(78)}`)
   })
   test('fail alone if they are not UTF-8', () => {
-    const bytes = Buffer.concat([Buffer.from('{"a":"ä"}\n{"b":"'), Buffer.from([0xc3, 0x28, 0xff]), Buffer.from('"}\n{"c":"日本"}\n')])
+    const bytes = Buffer.concat([
+      Buffer.from('{"a":"ä"}\n{"b":"'),
+      Buffer.from([0xc3, 0x28, 0xff]),
+      Buffer.from('"}\n{"c":"日本"}\n'),
+    ])
     const all = read(bytes)
     assert.deepEqual(all.records, [{ a: 'ä' }, { c: '日本' }])
     assert.deepEqual(codes(all), ['2 line_not_utf8'])
   })
   test('fail if they have keys that could change a prototype, in any notation and depth', () => {
-    const unsafe = ['{"__proto__":{"x":1}}', '{"a":[{"\\u005f_proto__":1}]}', '{"constructor":{"prototype":1}}', '{"\\u0063onstructor":{"prototype":{}}}']
+    const unsafe = [
+      '{"__proto__":{"x":1}}', '{"a":[{"\\u005f_proto__":1}]}', '{"constructor":{"prototype":1}}',
+      '{"\\u0063onstructor":{"prototype":{}}}',
+    ]
     // Also where no other line of the block arouses suspicion.
     for (const line of unsafe) assert.deepEqual(codes(read(line)), ['1 line_unsafe_key'])
     const all = read([...unsafe, '{"constructor":"a word"}', '{"text":"__proto__"}'].join('\n'))
@@ -119,7 +135,13 @@ describe('the lines of an upload', () => {
     assert.equal(Error.stackTraceLimit, stackTraceLimit)
   })
   test('invalid options are rejected', () => {
-    for (const options of [{ maxLineBytes: 0 }, { maxLineBytes: 1.5 }, { maxLineBytes: 2 ** 30 }, { maxErrors: -1 }, { maxErrors: NaN }]) {
+    for (const options of [
+      { maxLineBytes: 0 },
+      { maxLineBytes: 1.5 },
+      { maxLineBytes: 2 ** 30 },
+      { maxErrors: -1 },
+      { maxErrors: NaN },
+    ]) {
       assert.throws(() => new LineReader(options), TypeError)
     }
   })
@@ -172,7 +194,10 @@ describe('the same records are read', () => {
   test('from chunks that are cut at every place, and at every two places', () => {
     const whole = readAll([hostile], options)
     assert.equal(whole.records.length, 3)
-    assert.deepEqual(codes(whole), ['3 line_malformed', '4 line_not_object', '5 line_not_utf8', '6 line_too_long', '8 line_unsafe_key'])
+    assert.deepEqual(codes(whole), [
+      '3 line_malformed', '4 line_not_object', '5 line_not_utf8', '6 line_too_long',
+      '8 line_unsafe_key',
+    ])
     for (let first = 0; first <= hostile.length; first++) {
       for (let second = first; second <= hostile.length; second += 3) {
         assert.deepEqual(readAll(cut(hostile, [first, second]), options), whole, `${first} ${second}`)
@@ -193,14 +218,25 @@ describe('the same records are read', () => {
         .map(([lines, end, bom]) => Buffer.from(bom + lines.join(end))),
       fc.uint8Array({ maxLength: 60 }),
     )
-    fc.assert(fc.property(bytes, fc.array(fc.nat(), { maxLength: 8 }), fc.integer({ min: 1, max: 60 }), (all, places, maxLineBytes) => {
-      const cuts = places.map((place) => place % (all.length + 1)).sort((a, b) => a - b)
-      assert.deepEqual(readAll(cut(all, cuts), { maxLineBytes }), readAll([all], { maxLineBytes }))
-    }), { numRuns: 2000 })
+    fc.assert(
+      fc.property(
+        bytes,
+        fc.array(fc.nat(), { maxLength: 8 }),
+        fc.integer({ min: 1, max: 60 }),
+        (all, places, maxLineBytes) => {
+          const cuts = places.map((place) => place % (all.length + 1)).sort((a, b) => a - b)
+          assert.deepEqual(readAll(cut(all, cuts), { maxLineBytes }), readAll([all], { maxLineBytes }))
+        },
+      ),
+      { numRuns: 2000 },
+    )
   })
 
   test('as by JSON.parse (property)', () => {
-    const record = fc.dictionary(fc.string().filter((key) => key !== '__proto__' && key !== 'constructor'), fc.jsonValue({ maxDepth: 2 }))
+    const record = fc.dictionary(
+      fc.string().filter((key) => key !== '__proto__' && key !== 'constructor'),
+      fc.jsonValue({ maxDepth: 2 }),
+    )
     fc.assert(fc.property(fc.array(record, { maxLength: 20 }), (records) => {
       const text = records.map((each) => JSON.stringify(each)).join('\n')
       const expected = records.map((each) => JSON.parse(JSON.stringify(each)) as object)
@@ -212,37 +248,71 @@ describe('the same records are read', () => {
 })
 
 describe('a line has the same result among any other lines', () => {
-  const nested = (open: string, close: string, levels: number): string => `{"a":${open.repeat(levels - 1)}${close.repeat(levels - 1)}}`
+  const nested = (open: string, close: string, levels: number): string =>
+    `{"a":${open.repeat(levels - 1)}${close.repeat(levels - 1)}}`
   const MAX = 6000
   /** Lines, and what each is: a code, `undefined` for a record, `blank`. */
   const LINES: readonly (readonly [string | Uint8Array, string?])[] = [
-    ['{"n":12345678901234567890}', 'inexact_value'], ['{"n":"\\ud800"}\r', 'inexact_value'], ['{"n":"12345678901234567890"}'], [' {"n":1e400}', 'inexact_value'],
-    ['{"a":1}'], ['{"a":[1,{"b":"x"}]}\r'], [' {"ü":"日本語 😀"}\t'], ['{"é":"ÿ"}\r'], ['', 'blank'], [' \r', 'blank'], ['{"e":"\\u00e9\\n"}'],
-    ['{"text":"__proto__ and prototype","\\u0041":2}'], ['{"protocol":"constructor"}'], ['{"\\u0070rototype":1}'],
-    ['{"__proto__":1}', 'line_unsafe_key'], ['{"a":{"constructor":{"prototype":1}}}\r', 'line_unsafe_key'], ['{"constructor":{"\\u0070rototype":1}}', 'line_unsafe_key'],
-    ['{"a":', 'line_malformed'], ['{"a":1}}', 'line_malformed'], ['{"ü"}', 'line_malformed'], ['{}\r}\r', 'line_malformed'], ['[1]', 'line_not_object'], ['x\r', 'line_malformed'],
-    [Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), 'line_not_utf8'], [Buffer.from([0xe6, 0x97]), 'line_not_utf8'],
-    [nested('[', ']', 512)], [nested('[', ']', 513), 'line_too_deep'], [nested('{"":', '}', 500).replace('}', '1}')],
-    [`${'{"":'.repeat(512)}{}${'}'.repeat(512)}`, 'line_too_deep'], [`${'{"":'.repeat(511)}{}${'}'.repeat(511)}\r`],
-    [`{"long":"${'x'.repeat(3000)}","lists":[${'[],'.repeat(300)}1]}`], [`{"long":"${'語'.repeat(1500)}"}`], [`{"long":"${'語'.repeat(2500)}"}`, 'line_too_long'],
+    ['{"n":12345678901234567890}', 'inexact_value'],
+    ['{"n":"\\ud800"}\r', 'inexact_value'],
+    ['{"n":"12345678901234567890"}'],
+    [' {"n":1e400}', 'inexact_value'],
+    ['{"a":1}'],
+    ['{"a":[1,{"b":"x"}]}\r'],
+    [' {"ü":"日本語 😀"}\t'],
+    ['{"é":"ÿ"}\r'],
+    ['', 'blank'],
+    [' \r', 'blank'],
+    ['{"e":"\\u00e9\\n"}'],
+    ['{"text":"__proto__ and prototype","\\u0041":2}'],
+    ['{"protocol":"constructor"}'],
+    ['{"\\u0070rototype":1}'],
+    ['{"__proto__":1}', 'line_unsafe_key'],
+    ['{"a":{"constructor":{"prototype":1}}}\r', 'line_unsafe_key'],
+    ['{"constructor":{"\\u0070rototype":1}}', 'line_unsafe_key'],
+    ['{"a":', 'line_malformed'],
+    ['{"a":1}}', 'line_malformed'],
+    ['{"ü"}', 'line_malformed'],
+    ['{}\r}\r', 'line_malformed'],
+    ['[1]', 'line_not_object'],
+    ['x\r', 'line_malformed'],
+    [Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), 'line_not_utf8'],
+    [Buffer.from([0xe6, 0x97]), 'line_not_utf8'],
+    [nested('[', ']', 512)],
+    [nested('[', ']', 513), 'line_too_deep'],
+    [nested('{"":', '}', 500).replace('}', '1}')],
+    [`${'{"":'.repeat(512)}{}${'}'.repeat(512)}`, 'line_too_deep'],
+    [`${'{"":'.repeat(511)}{}${'}'.repeat(511)}\r`],
+    [`{"long":"${'x'.repeat(3000)}","lists":[${'[],'.repeat(300)}1]}`],
+    [`{"long":"${'語'.repeat(1500)}"}`],
+    [`{"long":"${'語'.repeat(2500)}"}`, 'line_too_long'],
   ]
 
   test('even among lines of all kinds, in one block or in several (property)', () => {
     const lines = fc.array(fc.nat(LINES.length - 1), { minLength: 1, maxLength: 60 })
-    fc.assert(fc.property(lines, fc.constantFrom('', '\ufeff'), fc.integer({ min: 1, max: 70_000 }), (chosen, mark, size) => {
-      const records: unknown[] = []
-      const bad: string[] = []
-      for (const [at, index] of chosen.entries()) {
-        const [line, code] = LINES[index] as (typeof LINES)[number]
-        if (code === undefined) records.push([at + 1, JSON.parse(line as string)])
-        else if (code !== 'blank') bad.push(`${at + 1} ${code}`)
-      }
-      const bytes = Buffer.concat([Buffer.from(mark), ...chosen.flatMap((index) => [Buffer.from(LINES[index]?.[0] as string), Buffer.from('\n')])])
-      const places = Array.from({ length: Math.floor(bytes.length / size) }, (_, at) => (at + 1) * size)
-      const all = readAll(cut(bytes, places), { maxLineBytes: MAX, maxErrors: Infinity })
-      assert.deepEqual(all.records.map((record, at) => [all.lines[at], record]), records)
-      assert.deepEqual(codes(all), bad)
-    }), { numRuns: 500 })
+    fc.assert(
+      fc.property(lines, fc.constantFrom('', '\ufeff'), fc.integer({ min: 1, max: 70_000 }), (chosen, mark, size) => {
+        const records: unknown[] = []
+        const bad: string[] = []
+        for (const [at, index] of chosen.entries()) {
+          const [line, code] = LINES[index] as (typeof LINES)[number]
+          if (code === undefined) records.push([at + 1, JSON.parse(line as string)])
+          else if (code !== 'blank') bad.push(`${at + 1} ${code}`)
+        }
+        const bytes = Buffer.concat([
+          Buffer.from(mark),
+          ...chosen.flatMap((index) => [Buffer.from(LINES[index]?.[0] as string), Buffer.from('\n')]),
+        ])
+        const places = Array.from({ length: Math.floor(bytes.length / size) }, (_, at) => (at + 1) * size)
+        const all = readAll(cut(bytes, places), { maxLineBytes: MAX, maxErrors: Infinity })
+        assert.deepEqual(
+          all.records.map((record, at) => [all.lines[at], record]),
+          records,
+        )
+        assert.deepEqual(codes(all), bad)
+      }),
+      { numRuns: 500 },
+    )
   })
 })
 

@@ -4,7 +4,10 @@ import { PartialLine } from '../../../src/ndjson/line-text.js'
 
 /** How many bytes it holds, used or not. */
 function held(line: PartialLine): number {
-  return (Object.values(line) as unknown[]).reduce<number>((sum, each) => sum + (Buffer.isBuffer(each) ? each.byteLength : 0), 0)
+  return (Object.values(line) as unknown[]).reduce<number>(
+    (sum, each) => sum + (Buffer.isBuffer(each) ? each.byteLength : 0),
+    0,
+  )
 }
 
 const MAX = 1_000_000

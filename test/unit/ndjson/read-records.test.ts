@@ -46,7 +46,12 @@ interface Seen { readonly id: number, readonly line: number }
 /** The records with their lines, and the lines that are bad. */
 async function seen(...chunks: Uint8Array[]): Promise<[Seen[], number[]]> {
   const [all, bad]: [Seen[], number[]] = [[], []]
-  for await (const { records, lines, errors } of readRecords(async function* () { yield* chunks }(), { maxErrors: Infinity })) {
+  for await (const { records, lines, errors } of readRecords(
+    (async function* () {
+      yield* chunks
+    })(),
+    { maxErrors: Infinity },
+  )) {
     records.forEach((record, at) => all.push({ id: (record as { id: number }).id, line: lines[at] as number }))
     bad.push(...errors.map(({ line }) => line))
   }

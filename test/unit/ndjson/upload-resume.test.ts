@@ -106,7 +106,10 @@ function bodyOf(kinds: readonly string[]): Buffer {
   return Buffer.from(lines.join('\n'))
 }
 
-const kinds = fc.array(fc.constantFrom('record', 'record', 'record', 'wide', 'invalid', 'bad', 'long', 'blank'), { maxLength: 400, size: 'max' })
+const kinds = fc.array(fc.constantFrom('record', 'record', 'record', 'wide', 'invalid', 'bad', 'long', 'blank'), {
+  maxLength: 400,
+  size: 'max',
+})
 const kills = fc.array(fc.nat(40), { maxLength: 12, size: 'max' })
 
 describe('an import that is killed at any point', () => {
@@ -123,15 +126,18 @@ describe('an import that is killed at any point', () => {
     })
 
     test(`writes at most one batch twice for each kill without a cursor, with the same report (${coding})`, async () => {
-      await fc.assert(fc.asyncProperty(kinds, kills, fc.integer({ min: 1, max: 3000 }), async (lines, at, pieces) => {
-        const body = bodyOf(lines)
-        const options = { maxLineBytes: 2000, maxErrors: 20 }
-        const calm = await importOf(body, options, { pieces })
-        const killed = await importOf(body, options, { kills: at, pieces, coding })
-        assert.deepEqual(killed.result, calm.result)
-        assert.deepEqual([...new Set(killed.rows)], calm.rows)
-        assert.ok(killed.rows.length - calm.rows.length <= 7 * (killed.runs - 1))
-      }), { numRuns: 60 })
+      await fc.assert(
+        fc.asyncProperty(kinds, kills, fc.integer({ min: 1, max: 3000 }), async (lines, at, pieces) => {
+          const body = bodyOf(lines)
+          const options = { maxLineBytes: 2000, maxErrors: 20 }
+          const calm = await importOf(body, options, { pieces })
+          const killed = await importOf(body, options, { kills: at, pieces, coding })
+          assert.deepEqual(killed.result, calm.result)
+          assert.deepEqual([...new Set(killed.rows)], calm.rows)
+          assert.ok(killed.rows.length - calm.rows.length <= 7 * (killed.runs - 1))
+        }),
+        { numRuns: 60 },
+      )
     })
   }
 
@@ -148,7 +154,11 @@ describe('an import that is killed at any point', () => {
 
   test('keeps errors that do not fit into a checkpoint, in their order', async () => {
     const lines = Array.from({ length: 3000 }, (_, at) => `{"n":"${at} ${'x'.repeat(200)}"}`)
-    const body = Buffer.from([...lines, ...Array.from({ length: 500 }, (_, at) => `{"n":${at}}`)].join('\n').replaceAll('{"n":"7', '{"n":7}\n{"n":"7'))
+    const body = Buffer.from(
+      [...lines, ...Array.from({ length: 500 }, (_, at) => `{"n":${at}}`)]
+        .join('\n')
+        .replaceAll('{"n":"7', '{"n":7}\n{"n":"7'),
+    )
     const options = { maxErrors: 2500 }
     const calm = await importOf(body, options)
     assert.equal(calm.result.items.length, 2500)
@@ -207,8 +217,15 @@ describe('an import that is killed at any point', () => {
     const blobs = new MemoryBlobs()
     await blobs.put(BLOB, inPieces(Buffer.from('{"n":1}'), 10), { ttlMs: 60_000 })
     for (const stored of ['', '{}', 'line 5', '{"byte":-1,"errors":[]}']) {
-      const { task } = ndjsonUpload<Row>({ write: () => undefined, resume: () => stored, background: { name: 'up', blobs, attempts: 2 } })
-      await assert.rejects(async () => task.run({ blob: BLOB, coding: 'identity', size: 7 }, testContext(task, { attempt: 2 })), /resume must return a text that cursor\(\) has made/)
+      const { task } = ndjsonUpload<Row>({
+        write: () => undefined,
+        resume: () => stored,
+        background: { name: 'up', blobs, attempts: 2 },
+      })
+      await assert.rejects(
+        async () => task.run({ blob: BLOB, coding: 'identity', size: 7 }, testContext(task, { attempt: 2 })),
+        /resume must return a text that cursor\(\) has made/,
+      )
     }
   })
 

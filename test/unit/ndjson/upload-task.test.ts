@@ -4,7 +4,9 @@ import { memory, MemoryBlobs } from '../../../adapters/memory/index.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { PartialLine } from '../../../src/ndjson/line-text.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import { readUploadOptions, type UploadBackgroundOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
+import {
+  readUploadOptions, type UploadBackgroundOptions, type UploadOptions,
+} from '../../../src/ndjson/upload-options.js'
 import { uploadTask } from '../../../src/ndjson/upload-task.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
@@ -12,7 +14,7 @@ import { testContext } from '../../../src/testing/index.js'
 import { parsePrefer } from '../../../src/http/fields/prefer.js'
 import { fakeRequest } from '../kit/request.js'
 
-const ASKED = { coding: 'identity', resultType: 'application/json' }
+const ASKED = { coding: 'identity', resultType: 'application/json', isDry: false }
 
 const BLOB = `ndjson-upload/${'a'.repeat(22)}`
 const PIECES = ['{"id":1}\n', '{"id":2}\n{"id":3}\n', '{"id":4}\n'].map((text) => Buffer.from(text))
@@ -23,13 +25,18 @@ async function* given(pieces: readonly Buffer[]): AsyncGenerator<Uint8Array> {
 }
 
 /** A task whose upload is there, and what its run is given. */
-async function spooled({ signal = new AbortController().signal, write = () => undefined }: { signal?: AbortSignal, write?: () => undefined } = {}) {
+async function spooled({
+  signal = new AbortController().signal,
+  write = () => undefined,
+}: { signal?: AbortSignal; write?: () => undefined } = {}) {
   const blobs = new MemoryBlobs()
   await blobs.put(BLOB, given(PIECES), { ttlMs: 60_000 })
   const told: [number, number | undefined][] = []
   const options = readUploadOptions<{ id: number }>({ write, batchSize: 1, maxBodyBytes: 1000 })
   const upload = uploadTask(options, { name: 'up', blobs })
-  const progress = (done: number, total?: number): void => { told.push([done, total]) }
+  const progress = (done: number, total?: number): void => {
+    told.push([done, total])
+  }
   const context = { ...testContext(upload.task, { owner: 'ann' }), signal, progress }
   return { blobs, upload, told, run: () => upload.task.run({ blob: BLOB, coding: 'identity', size: SIZE }, context) }
 }
@@ -60,14 +67,16 @@ describe('the run of a spooled upload', () => {
   test('has the configured attempts, or none', () => {
     const background = { name: 'up', blobs: new MemoryBlobs() }
     const write = () => undefined
-    const made = (more: Partial<UploadBackgroundOptions>) => ndjsonUpload({ write, background: { ...background, ...more } }).task
+    const made = (more: Partial<UploadBackgroundOptions>) =>
+      ndjsonUpload({ write, background: { ...background, ...more } }).task
     const { attempts, maxPerOwner, retentionMs } = made({ attempts: 3, maxPerOwner: 2, retentionMs: 5000 })
     assert.deepEqual([attempts, maxPerOwner, retentionMs], [3, 2, 5000])
     const { pool, priority } = made({ pool: 'heavy', priority: 5 })
     assert.deepEqual([pool, priority], ['heavy', 5])
     for (const name of ['maxPerOwner', 'retentionMs'] as const) assert.equal(made({})[name], undefined, name)
     assert.doesNotThrow(() => made({ blobRetentionMs: 1000 }))
-    for (const blobRetentionMs of [999, Number.NaN]) assert.throws(() => made({ blobRetentionMs }), /blobRetentionMs/, String(blobRetentionMs))
+    for (const blobRetentionMs of [999, Number.NaN])
+      assert.throws(() => made({ blobRetentionMs }), /blobRetentionMs/, String(blobRetentionMs))
     for (const name of ['maxBodyBytes', 'maxDecodedBytes', 'maxRatio'] as const) {
       assert.doesNotThrow(() => ndjsonUpload({ write, [name]: 1, background }), name)
       for (const value of [0.5, 0, Number.NaN]) {
@@ -83,7 +92,11 @@ describe('the run of a spooled upload', () => {
     for (const [batchSize, sizes] of [[undefined, [4]], [3, [3, 1]]] as const) {
       const written: number[] = []
       const { task } = ndjsonUpload({
-        write: ({ length }) => { written.push(length) }, ...batchSize && { batchSize }, background: { name: 'up', blobs: inPieces },
+        write: ({ length }) => {
+          written.push(length)
+        },
+        ...(batchSize && { batchSize }),
+        background: { name: 'up', blobs: inPieces },
       })
       await task.run({ blob: BLOB, coding: 'identity', size: SIZE }, testContext(task))
       assert.deepEqual(written, sizes)
@@ -93,9 +106,19 @@ describe('the run of a spooled upload', () => {
   test('is rejected at construction if an option is not valid', () => {
     const options: UploadOptions = { write: () => undefined }
     const background = { name: 'up', blobs: new MemoryBlobs() }
-    for (const wrong of [{ write: undefined }, { batchSize: 0 }, { maxErrors: -1 }, { maxLines: 0 }, { maxLineBytes: 0 }]) {
+    for (const wrong of [
+      { write: undefined },
+      { batchSize: 0 },
+      { maxErrors: -1 },
+      { maxLines: 0 },
+      { maxLineBytes: 0 },
+    ]) {
       const [name] = Object.keys(wrong)
-      assert.throws(() => ndjsonUpload({ ...options, ...wrong, background } as never), new RegExp(`${name} (must|is missing)`), name)
+      assert.throws(
+        () => ndjsonUpload({ ...options, ...wrong, background } as never),
+        new RegExp(`${name} (must|is missing)`),
+        name,
+      )
     }
   })
 

@@ -19,7 +19,10 @@ const TYPES = [
 ]
 const user = jsonSchema<User>({ type: 'object', required: ['id'], properties: { id: { type: 'integer' } } })
 
-async function post(options: Partial<Omit<UploadOptions<User>, 'background'>>, fake: Fake): Promise<{ response: HttpResponse; batches: User[][]; lines: number[][] }> {
+async function post(
+  options: Partial<Omit<UploadOptions<User>, 'background'>>,
+  fake: Fake,
+): Promise<{ response: HttpResponse; batches: User[][]; lines: number[][] }> {
   const batches: User[][] = []
   const lines: number[][] = []
   const handler = ndjsonUpload<User>({
@@ -29,7 +32,7 @@ async function post(options: Partial<Omit<UploadOptions<User>, 'background'>>, f
     },
     ...options,
   })
-  const response = await handler(fakeRequest({ headers: NDJSON, ...fake })) as HttpResponse
+  const response = (await handler(fakeRequest({ headers: NDJSON, ...fake }))) as HttpResponse
   return { response, batches, lines }
 }
 
@@ -44,7 +47,10 @@ async function linesOf({ body }: HttpResponse): Promise<unknown[]> {
 
 describe('the response to an upload', () => {
   test('SPEC 4.9.upload.2, 7.5: has counts, and the numbers of the failed lines, from 1', async () => {
-    const { response, batches, lines } = await post({ schema: user }, { body: '{"id":0}\n{"id":\n\n{"id":"x"}\n{"id":7}' })
+    const { response, batches, lines } = await post(
+      { schema: user },
+      { body: '{"id":0}\n{"id":\n\n{"id":"x"}\n{"id":7}' },
+    )
     assert.equal(response.status, 200)
     assert.deepEqual(batches, [[{ id: 0 }, { id: 7 }]])
     assert.deepEqual(lines, [[1, 5]])
@@ -52,8 +58,25 @@ describe('the response to an upload', () => {
       message: 'Read 4 records: 2 succeeded, 2 failed.',
       summary: { total: 4, succeeded: 2, failed: 2 },
       items: [
-        { line: 2, status: 400, error: { code: 'line_malformed', message: 'The line is not valid JSON: at character 7, a value was expected.', excerpt: '{"id":' } },
-        { line: 4, status: 400, error: { code: 'record_invalid', message: 'The record is not valid.', excerpt: '{"id":"x"}', details: [{ pointer: '/id', message: 'must be integer' }] } },
+        {
+          line: 2,
+          status: 400,
+          error: {
+            code: 'line_malformed',
+            message: 'The line is not valid JSON: at character 7, a value was expected.',
+            excerpt: '{"id":',
+          },
+        },
+        {
+          line: 4,
+          status: 400,
+          error: {
+            code: 'record_invalid',
+            message: 'The record is not valid.',
+            excerpt: '{"id":"x"}',
+            details: [{ pointer: '/id', message: 'must be integer' }],
+          },
+        },
       ],
     })
   })
@@ -77,7 +100,11 @@ describe('the response to an upload', () => {
   })
   test('varies with what the client accepts and prefers', async () => {
     for (const accept of ['application/json', 'application/x-ndjson']) {
-      assert.equal((await post({}, { headers: { ...NDJSON, accept }, body: '{"id":1}' })).response.headers['vary'], 'Accept, Prefer', accept)
+      assert.equal(
+        (await post({}, { headers: { ...NDJSON, accept }, body: '{"id":1}' })).response.headers['vary'],
+        'Accept, Prefer',
+        accept,
+      )
     }
   })
   test('reports the outcome of each record', async () => {
@@ -87,27 +114,48 @@ describe('the response to an upload', () => {
     const body = '{"id":1}\n{"id":2}\n{"id":3}\n'
     const { response } = await post({ write }, { body })
     assert.deepEqual(resultOf(response).summary, { total: 3, succeeded: 2, failed: 1 })
-    assert.deepEqual(resultOf(response).items, [{ line: 2, status: 422, error: { code: 'taken', message: 'This id is taken.', excerpt: '{"id":2}' } }])
+    assert.deepEqual(resultOf(response).items, [
+      { line: 2, status: 422, error: { code: 'taken', message: 'This id is taken.', excerpt: '{"id":2}' } },
+    ])
 
     const streamed = (await post({ write }, { body, headers: { ...NDJSON, accept: 'application/x-ndjson' } })).response
     assert.equal(streamed.headers['content-type'], 'application/x-ndjson')
     assert.deepEqual(await linesOf(streamed), [
-      { line: 1, status: 200 }, { line: 2, status: 422, error: { code: 'taken', message: 'This id is taken.', excerpt: '{"id":2}' } }, { line: 3, status: 201, id: 3 },
+      { line: 1, status: 200 },
+      { line: 2, status: 422, error: { code: 'taken', message: 'This id is taken.', excerpt: '{"id":2}' } },
+      { line: 3, status: 201, id: 3 },
       { message: 'Read 3 records: 2 succeeded, 1 failed.', summary: { total: 3, succeeded: 2, failed: 1 } },
     ])
   })
   test('has every line in order if it is streamed, including the bad ones', async () => {
     const body = Array.from({ length: 3000 }, (_, at) => (at % 3 === 0 ? 'bad' : `{"id":${at}}`)).join('\n')
-    const { response } = await post({ maxErrors: 2, batchSize: 7 }, { body, headers: { ...NDJSON, accept: 'application/x-ndjson' } })
+    const { response } = await post(
+      { maxErrors: 2, batchSize: 7 },
+      { body, headers: { ...NDJSON, accept: 'application/x-ndjson' } },
+    )
     const lines = await linesOf(response) as { line: number; status: number }[]
     assert.equal(lines.length, 3001)
-    assert.ok(lines.slice(0, -1).every(({ line, status }, at) => line === at + 1 && status === (at % 3 === 0 ? 400 : 200)))
+    assert.ok(
+      lines.slice(0, -1).every(({ line, status }, at) => line === at + 1 && status === (at % 3 === 0 ? 400 : 200)),
+    )
   })
   test('has a 400 for a line that the schema rejects if it is streamed, with what is wrong in the line', async () => {
-    const { response, batches } = await post({ schema: user }, { body: '{"id":1}\n{"id":"x"}\n', headers: { ...NDJSON, accept: 'application/x-ndjson' } })
+    const { response, batches } = await post(
+      { schema: user },
+      { body: '{"id":1}\n{"id":"x"}\n', headers: { ...NDJSON, accept: 'application/x-ndjson' } },
+    )
     assert.deepEqual(await linesOf(response), [
       { line: 1, status: 200 },
-      { line: 2, status: 400, error: { code: 'record_invalid', message: 'The record is not valid.', excerpt: '{"id":"x"}', details: [{ pointer: '/id', message: 'must be integer' }] } },
+      {
+        line: 2,
+        status: 400,
+        error: {
+          code: 'record_invalid',
+          message: 'The record is not valid.',
+          excerpt: '{"id":"x"}',
+          details: [{ pointer: '/id', message: 'must be integer' }],
+        },
+      },
       { message: 'Read 2 records: 1 succeeded, 1 failed.', summary: { total: 2, succeeded: 1, failed: 1 } },
     ])
     assert.deepEqual(batches, [[{ id: 1 }]])
@@ -153,13 +201,19 @@ describe('the media types of an upload', () => {
   })
   test('are rejected if they are not media types', () => {
     for (const moreMediaTypes of ['application/jsonl', ['jsonl'], ['text/plain; charset=utf-8'], [7]]) {
-      assert.throws(() => ndjsonUpload({ write: () => undefined, moreMediaTypes: moreMediaTypes as string[] }), TypeError)
+      assert.throws(
+        () => ndjsonUpload({ write: () => undefined, moreMediaTypes: moreMediaTypes as string[] }),
+        TypeError,
+      )
     }
   })
   test('are those in use for streamed results, if Accept names one', async () => {
     for (const [accept, type] of [
-      ['application/jsonl', 'application/jsonl'], ['application/x-ndjson, application/jsonl;q=0.5', 'application/x-ndjson'],
-      ['application/json, application/jsonl;q=0.5', 'application/json'], ['text/*', 'application/json'], ['*/*', 'application/json'],
+      ['application/jsonl', 'application/jsonl'],
+      ['application/x-ndjson, application/jsonl;q=0.5', 'application/x-ndjson'],
+      ['application/json, application/jsonl;q=0.5', 'application/json'],
+      ['text/*', 'application/json'],
+      ['*/*', 'application/json'],
     ] as const) {
       const { response } = await post({}, { headers: { ...NDJSON, accept }, body: '{"id":1}' })
       assert.equal(response.headers['content-type'], type, accept)
@@ -179,26 +233,40 @@ describe('an upload ends', () => {
     }
   })
   test('at its limits: Content-Length, bytes, decoded bytes, lines', async () => {
-    await assert.rejects(async () => post({ maxBodyBytes: 10 }, { headers: { ...NDJSON, 'content-length': '11' } }), codeOf('body_too_large'))
+    await assert.rejects(
+      async () => post({ maxBodyBytes: 10 }, { headers: { ...NDJSON, 'content-length': '11' } }),
+      codeOf('body_too_large'),
+    )
     await assert.rejects(post({ maxBodyBytes: 10 }, { body: '{"id":1}\n{"id":2}\n' }), codeOf('body_too_large'))
     await assert.rejects(post({ maxLines: 2 }, { body: '{"id":1}\n{"id":2}\n{"id":3}\n' }), codeOf('body_too_large'))
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }
-    await assert.rejects(post({ maxDecodedBytes: 1000 }, { headers, body: gzipSync('{"id":1}\n'.repeat(1000)) }), codeOf('body_too_large'))
+    await assert.rejects(
+      post({ maxDecodedBytes: 1000 }, { headers, body: gzipSync('{"id":1}\n'.repeat(1000)) }),
+      codeOf('body_too_large'),
+    )
   })
   test('at a Content-Length above the limit, and not at another', async () => {
-    const posted = async (length: number, options: Partial<Omit<UploadOptions<User>, 'background'>>): Promise<number> => (
-      (await post(options, { headers: { ...NDJSON, 'content-length': String(length) }, body: '{"id":1}\n' })).response.status
-    )
+    const posted = async (length: number, options: Partial<Omit<UploadOptions<User>, 'background'>>): Promise<number> =>
+      (await post(options, { headers: { ...NDJSON, 'content-length': String(length) }, body: '{"id":1}\n' })).response
+        .status
     for (const [most, options] of [[10, { maxBodyBytes: 10 }], [16 * 2 ** 30, {}]] as const) {
       assert.equal(await posted(most, options), 200)
       await assert.rejects(posted(most + 1, options), codeOf('body_too_large'))
     }
-    assert.deepEqual(readUploadOptions({ write: () => undefined }).limits, { maxBodyBytes: 16 * 2 ** 30, maxDecodedBytes: 16 * 2 ** 30, maxRatio: 250 })
+    assert.deepEqual(readUploadOptions({ write: () => undefined }).limits, {
+      maxBodyBytes: 16 * 2 ** 30,
+      maxDecodedBytes: 16 * 2 ** 30,
+      maxRatio: 250,
+    })
   })
   test('SPEC 4.9.upload.3: where its gzip breaks off, and the response says what was written', async () => {
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }
     const whole = gzipSync(Array.from({ length: 200_000 }, (_, id) => `{"id":${id}}\n`).join(''))
-    assert.deepEqual(resultOf((await post({}, { headers, body: whole })).response).summary, { total: 200_000, succeeded: 200_000, failed: 0 })
+    assert.deepEqual(resultOf((await post({}, { headers, body: whole })).response).summary, {
+      total: 200_000,
+      succeeded: 200_000,
+      failed: 0,
+    })
     let answer: HttpResponse | undefined
     await assert.rejects(post({}, { headers, body: whole.subarray(0, -9) }), (error: unknown) => {
       answer = errorResponse(error, fakeRequest())
@@ -238,29 +306,45 @@ describe('an upload ends', () => {
   test('with the failure as the last line, if it is streamed', async () => {
     const headers = { ...NDJSON, accept: 'application/x-ndjson' }
     const long = Array.from({ length: 20_000 }, (_, id) => `{"id":${id}}\n`).join('')
-    const lines = await linesOf((await post({ maxLines: 15_000 }, { headers, body: long })).response) as { code?: string; summary?: object }[]
+    const lines = (await linesOf((await post({ maxLines: 15_000 }, { headers, body: long })).response)) as {
+      code?: string
+      summary?: object
+    }[]
     assert.equal(lines.at(-1)?.code, 'body_too_large')
     assert.ok(lines.at(-1)?.summary)
     const { response } = await post({ write: () => { throw new Error('secret') } }, { headers, body: long })
     await assert.rejects(linesOf(response), { message: 'secret' })
   })
   test('with an ordinary error if it is streamed and fails before the first result', async () => {
-    const { response } = await post({ maxBodyBytes: 20 }, { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body: '{"id":1}\n'.repeat(3) })
+    const { response } = await post(
+      { maxBodyBytes: 20 },
+      { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body: '{"id":1}\n'.repeat(3) },
+    )
     await assert.rejects(linesOf(response), codeOf('body_too_large'))
   })
   test('with a masked error of the application if it is streamed, and onError receives the error unchanged', async () => {
     const body = Array.from({ length: 20_000 }, (_, id) => `{"id":${id}}\n`).join('')
-    const write = (users: User[]): void => { if (users.some(({ id }) => id === 15_000)) throw new Error('secret') }
+    const write = (users: User[]): void => {
+      if (users.some(({ id }) => id === 15_000)) throw new Error('secret')
+    }
     const { response } = await post({ write }, { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body })
     let text = ''
-    await assert.rejects(async () => { for await (const piece of response.body as AsyncIterable<string>) text += piece }, { message: 'secret' })
+    await assert.rejects(
+      async () => {
+        for await (const piece of response.body as AsyncIterable<string>) text += piece
+      },
+      { message: 'secret' },
+    )
     const last = JSON.parse(text.trim().split('\n').at(-1) as string) as { code: string; summary: { failed: number } }
     assert.deepEqual([last.code, last.summary.failed, text.includes('secret')], ['internal_error', 0, false])
   })
   test('with details of each fault of a record that is wrong in very many ways', async () => {
     const properties = Object.fromEntries(Array.from({ length: 9 }, (_, at) => [`p${at}`, { type: 'integer' }]))
     const many = Object.fromEntries(Object.keys(properties).map((name) => [name, 'x']))
-    const { response } = await post({ schema: jsonSchema<User>({ type: 'object', properties }) }, { body: JSON.stringify(many) })
+    const { response } = await post(
+      { schema: jsonSchema<User>({ type: 'object', properties }) },
+      { body: JSON.stringify(many) },
+    )
     assert.equal(resultOf(response).items[0]?.error?.details?.length, 9)
   })
   test('with an error of the application if the outcomes do not fit the records', async () => {
@@ -271,15 +355,30 @@ describe('an upload ends', () => {
 describe('the upload handler', () => {
   test('rejects invalid options at construction', () => {
     const write = (): undefined => undefined
-    for (const wrong of [{ batchSize: 0 }, { maxErrors: -1 }, { maxBodyBytes: 0 }, { maxRatio: NaN }, { maxLines: 0 }, { maxLineBytes: 0 }, { write: undefined }]) {
-      assert.throws(() => ndjsonUpload({ write, ...wrong } as Omit<UploadOptions, 'background'>), TypeError, JSON.stringify(wrong))
+    for (const wrong of [
+      { batchSize: 0 },
+      { maxErrors: -1 },
+      { maxBodyBytes: 0 },
+      { maxRatio: NaN },
+      { maxLines: 0 },
+      { maxLineBytes: 0 },
+      { write: undefined },
+    ]) {
+      assert.throws(
+        () => ndjsonUpload({ write, ...wrong } as Omit<UploadOptions, 'background'>),
+        TypeError,
+        JSON.stringify(wrong),
+      )
     }
   })
   test('declines other methods', () => {
     assert.equal(ndjsonUpload({ write: () => undefined })({ ...fakeRequest(), method: 'GET' }), undefined)
   })
   test('fails only the records that are nested as deep as a line can hold', async () => {
-    const schema = jsonSchema<User>({ $defs: { any: { type: 'object', properties: { a: { $ref: '#/$defs/any' } } } }, $ref: '#/$defs/any' })
+    const schema = jsonSchema<User>({
+      $defs: { any: { type: 'object', properties: { a: { $ref: '#/$defs/any' } } } },
+      $ref: '#/$defs/any',
+    })
     const deep = `${'{"a":'.repeat(200_000)}1${'}'.repeat(200_000)}`
     const { response } = await post({ schema, maxLineBytes: 1 << 22 }, { body: `{"id":1}\n${deep}\n{"id":2}\n` })
     assert.deepEqual(resultOf(response).summary, { total: 3, succeeded: 2, failed: 1 })

@@ -20,9 +20,17 @@ import { dereference } from '../../http/kit/dereference.js'
 const INFO = { title: 'Users', version: '1.0.0', license: { name: 'MIT', identifier: 'MIT' } }
 const shape = { type: 'object', required: ['id'], properties: { id: { type: 'integer' } } }
 
-const answering = (method: string, more: Partial<Parameters<typeof operation>[1]> = {}): Handler => describe(() => json(200, {}), [
-  operation(method, { summary: 'A summary', responses: { 200: response('Fine', { schema: shape }), ...errorResponses('not_found') }, ...more }),
-])
+const answering = (method: string, more: Partial<Parameters<typeof operation>[1]> = {}): Handler =>
+  describe(
+    () => json(200, {}),
+    [
+      operation(method, {
+        summary: 'A summary',
+        responses: { 200: response('Fine', { schema: shape }), ...errorResponses('not_found') },
+        ...more,
+      }),
+    ],
+  )
 
 interface Document {
   paths: Record<string, Record<string, {
@@ -36,22 +44,35 @@ const made = (...parts: Parameters<typeof openapi>): Document => openapi(...part
 
 /** What a linter that is not ours finds wrong. */
 async function problems(document: unknown): Promise<string[]> {
-  const config = await createConfig({ extends: ['recommended-strict'], rules: { 'operation-4xx-response': 'error', 'no-server-example.com': 'off', 'no-empty-servers': 'off' } })
+  const config = await createConfig({
+    extends: ['recommended-strict'],
+    rules: { 'operation-4xx-response': 'error', 'no-server-example.com': 'off', 'no-empty-servers': 'off' },
+  })
   const found = await lintFromString({ source: JSON.stringify(document), config })
-  return found.map(({ ruleId, message, location }) => `${ruleId}: ${message} at ${location.map((each) => each.pointer).join(' ')}`)
+  return found.map(
+    ({ ruleId, message, location }) => `${ruleId}: ${message} at ${location.map((each) => each.pointer).join(' ')}`,
+  )
 }
 
 suite('openapi', () => {
   test('generates paths, parameters and errors from a router alone', async () => {
-    const document = made(router({
-      'GET /users/{id}': answering('GET'),
-      'POST /users': answering('POST', { requestBody: body(shape), responses: { 201: response('Made', { schema: shape }), ...errorResponses('conflict') } }),
-    }), { info: INFO, security: [{}] })
+    const document = made(
+      router({
+        'GET /users/{id}': answering('GET'),
+        'POST /users': answering('POST', {
+          requestBody: body(shape),
+          responses: { 201: response('Made', { schema: shape }), ...errorResponses('conflict') },
+        }),
+      }),
+      { info: INFO, security: [{}] },
+    )
     assert.deepEqual(Object.keys(document.paths), ['/users/{id}', '/users'])
     const get = document.paths['/users/{id}']?.['get']
     assert.equal(get?.operationId, 'getUsersId')
     assert.deepEqual(get.parameters, [{ name: 'id', in: 'path', required: true, schema: { type: 'string' } }])
-    assert.deepEqual(get.responses['404']?.content['application/json'], { schema: { $ref: '#/components/schemas/Error' } })
+    assert.deepEqual(get.responses['404']?.content['application/json'], {
+      schema: { $ref: '#/components/schemas/Error' },
+    })
     assert.deepEqual(get.responses['default'], { $ref: '#/components/responses/UnexpectedError' })
     assert.deepEqual(await problems(document), [])
   })
@@ -61,14 +82,30 @@ suite('openapi', () => {
       summary: 'A summary', responses: { 200: response('Fine', { schema: shape }), ...errorResponses('not_found') },
     }), { RateLimit: header('Requests that are left in this window, and the time until it ends') })
     const list = { type: 'array', items: { ...shape, title: 'a user', description: 'Somebody who may sign in' } }
-    const page = { type: 'object', required: ['list', 'next'], properties: { list, next: list }, additionalProperties: false }
-    const document = made(router({
-      'GET /users': describe(() => json(200, {}), [limited]),
-      'GET /people': describe(() => json(200, {}), [limited, operation('HEAD', { summary: 'As GET', responses: {} })]),
-      'POST /people': answering('POST', { requestBody: body(page), responses: { 200: response('All', { schema: page }) } }),
-    }), { info: INFO })
+    const page = {
+      type: 'object',
+      required: ['list', 'next'],
+      properties: { list, next: list },
+      additionalProperties: false,
+    }
+    const document = made(
+      router({
+        'GET /users': describe(() => json(200, {}), [limited]),
+        'GET /people': describe(
+          () => json(200, {}),
+          [limited, operation('HEAD', { summary: 'As GET', responses: {} })],
+        ),
+        'POST /people': answering('POST', {
+          requestBody: body(page),
+          responses: { 200: response('All', { schema: page }) },
+        }),
+      }),
+      { info: INFO },
+    )
     const { components } = document as unknown as { components: Record<string, object> }
-    const names = Object.fromEntries(Object.entries(components).map(([section, parts]) => [section, Object.keys(parts)]))
+    const names = Object.fromEntries(
+      Object.entries(components).map(([section, parts]) => [section, Object.keys(parts)]),
+    )
     assert.deepEqual(names, {
       headers: ['RateLimit'], responses: ['GetUsers200', 'NotFound', 'UnexpectedError'],
       schemas: [
@@ -86,22 +123,42 @@ suite('openapi', () => {
 
   test('describes each error code once, and equal lists of codes as one named component', () => {
     const responses = { 200: response('Fine') }
-    const both = operation('GET', { summary: 'A', responses: { ...responses, ...errorResponses('task_not_final', 'conflict') } })
-    const other = addResponses(operation('GET', { summary: 'A', responses: { ...responses, ...errorResponses('conflict', 'task_not_found') } }), errorResponses('task_not_final', 'conflict'))
-    const document = made(router({ 'GET /a': describe(() => json(200, {}), [both]), 'GET /b': describe(() => json(200, {}), [other]) }), { info: INFO })
+    const both = operation('GET', {
+      summary: 'A',
+      responses: { ...responses, ...errorResponses('task_not_final', 'conflict') },
+    })
+    const other = addResponses(
+      operation('GET', { summary: 'A', responses: { ...responses, ...errorResponses('conflict', 'task_not_found') } }),
+      errorResponses('task_not_final', 'conflict'),
+    )
+    const document = made(
+      router({ 'GET /a': describe(() => json(200, {}), [both]), 'GET /b': describe(() => json(200, {}), [other]) }),
+      { info: INFO },
+    )
     const [a, b] = ['/a', '/b'].map((path) => document.paths[path]?.['get']?.responses['409'])
     assert.deepEqual([a, b], [{ $ref: '#/components/responses/Conflict' }, { $ref: '#/components/responses/Conflict' }])
     const codes = dereference<Document>(document).paths['/b']?.['get']?.responses['409']?.description.match(/`\w+`/g)
     assert.deepEqual(codes, ['`conflict`', '`task_not_final`'])
-    const twice = made(router({ 'GET /a': answering('GET'), 'GET /b': answering('GET', { responses: errorResponses('task_not_found') }), 'GET /c': answering('GET', { responses: errorResponses('task_not_found') }) }), { info: INFO })
+    const twice = made(
+      router({
+        'GET /a': answering('GET'),
+        'GET /b': answering('GET', { responses: errorResponses('task_not_found') }),
+        'GET /c': answering('GET', { responses: errorResponses('task_not_found') }),
+      }),
+      { info: INFO },
+    )
     assert.deepEqual(twice.paths['/c']?.['get']?.responses['404'], { $ref: '#/components/responses/TaskNotFound' })
   })
 
   test('gives schemas with one title different names, and titles that generators tell apart', () => {
     const titled = (type: string) => ({ title: 'a pet', type: 'object', properties: { id: { type } } })
-    const document = made(router({
-      'POST /a': answering('POST', { requestBody: body(titled('integer')) }), 'POST /b': answering('POST', { requestBody: body(titled('string')) }),
-    }), { info: INFO })
+    const document = made(
+      router({
+        'POST /a': answering('POST', { requestBody: body(titled('integer')) }),
+        'POST /b': answering('POST', { requestBody: body(titled('string')) }),
+      }),
+      { info: INFO },
+    )
     const { APet, APet2 } = document.components.schemas as Record<string, { title: string }>
     assert.deepEqual([APet?.title, APet2?.title], ['a pet', 'APet2'])
   })
@@ -110,7 +167,11 @@ suite('openapi', () => {
     interface Tree { readonly name: string, readonly children: readonly Tree[] }
     const tree: z.ZodType<Tree> = z.object({ name: z.string(), get children() { return z.array(tree) } })
     const pet = z.object({ name: z.string() }).meta({ id: 'Pet' })
-    const local = { type: 'object', properties: { a: { $ref: '#/$defs/name' }, b: { $ref: '#/$defs/name' } }, $defs: { name: { type: 'string', minLength: 3 } } }
+    const local = {
+      type: 'object',
+      properties: { a: { $ref: '#/$defs/name' }, b: { $ref: '#/$defs/name' } },
+      $defs: { name: { type: 'string', minLength: 3 } },
+    }
     const document = made(router({
       'POST /trees': answering('POST', { requestBody: body({ type: 'array', items: schemaObject(tree) }) }),
       'POST /pets': answering('POST', { requestBody: body(z.object({ one: pet, other: pet })) }),
@@ -118,18 +179,29 @@ suite('openapi', () => {
     }), { info: INFO, security: [{}] })
     assert.deepEqual(await problems(document), [])
     const schemas = document.components.schemas as Record<string, { properties: Record<string, unknown> }>
-    assert.deepEqual(schemas['PostTreesRequestItem']?.properties['children'], { type: 'array', items: { $ref: '#/components/schemas/PostTreesRequestItem' } })
+    assert.deepEqual(schemas['PostTreesRequestItem']?.properties['children'], {
+      type: 'array',
+      items: { $ref: '#/components/schemas/PostTreesRequestItem' },
+    })
     assert.deepEqual(Object.keys(schemas).filter((name) => ['Pet', 'Name'].includes(name)), ['Name', 'Pet'])
     assert.doesNotMatch(JSON.stringify(document), /\$defs|"#"/)
   })
 
   test('describes the security of the framework by one option', async () => {
     const handler = router({ 'GET /users/{id}': answering('GET'), 'GET /health': answering('GET', { security: [] }) })
-    const document = made(handler, { info: INFO, security: { jwt: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } })
+    const document = made(handler, {
+      info: INFO,
+      security: { jwt: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+    })
     assert.deepEqual((document as unknown as { security: unknown }).security, [{ jwt: [] }])
-    assert.deepEqual(document.components.securitySchemes, { jwt: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } })
+    assert.deepEqual(document.components.securitySchemes, {
+      jwt: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+    })
     assert.deepEqual(await problems(document), [])
-    const either = made(handler, { info: INFO, security: { jwt: { type: 'http', scheme: 'bearer' }, key: { type: 'apiKey', in: 'header', name: 'x-key' } } })
+    const either = made(handler, {
+      info: INFO,
+      security: { jwt: { type: 'http', scheme: 'bearer' }, key: { type: 'apiKey', in: 'header', name: 'x-key' } },
+    })
     assert.deepEqual((either as unknown as { security: unknown }).security, [{ jwt: [] }, { key: [] }])
   })
 
@@ -147,25 +219,46 @@ suite('openapi', () => {
       }),
     })
     const counted: Policy = Object.assign(((request, next) => next(request)) as Policy, {
-      describe: (told: Parameters<NonNullable<Policy['describe']>>[0]) => addResponseHeaders(told, { RateLimit: header('What is left') }),
+      describe: (told: Parameters<NonNullable<Policy['describe']>>[0]) =>
+        addResponseHeaders(told, { RateLimit: header('What is left') }),
     })
     const document = made(compose(counted, keyed, router({ 'GET /users': answering('GET') })), { info: INFO })
     const responses = document.paths['/users']?.['get']?.responses ?? {}
     assert.deepEqual(Object.keys(responses), ['200', '401', '404', 'default'])
     const headers = ['200', '401', 'default'].map((status) => Object.keys(responses[status]?.headers ?? {}))
-    assert.deepEqual(headers, [['RateLimit'], ['WWW-Authenticate'], ['RateLimit']], 'default has the headers of all errors')
+    assert.deepEqual(
+      headers,
+      [['RateLimit'], ['WWW-Authenticate'], ['RateLimit']],
+      'default has the headers of all errors',
+    )
     assert.deepEqual(document.components.securitySchemes, { key: { type: 'apiKey', in: 'header', name: 'x-key' } })
   })
 
   test('merges two handlers for one operation', () => {
     const other = { type: 'array', items: shape }
-    const document = dereference<Document>(made([
-      withPath(answering('GET', { operationId: 'list' })),
-      withPath(answering('GET', { responses: { 200: response('As a list', { schema: other }), 410: { description: 'Gone' } }, parameters: [parameter('query', 'version')] })),
-    ], { info: INFO }))
+    const document = dereference<Document>(
+      made(
+        [
+          withPath(answering('GET', { operationId: 'list' })),
+          withPath(
+            answering('GET', {
+              responses: { 200: response('As a list', { schema: other }), 410: { description: 'Gone' } },
+              parameters: [parameter('query', 'version')],
+            }),
+          ),
+        ],
+        { info: INFO },
+      ),
+    )
     const get = document.paths['/users']?.['get']
-    assert.deepEqual(get?.responses['200'], { description: 'Fine As a list', content: { 'application/json': { schema: { anyOf: [shape, other] } } } })
-    assert.deepEqual([get.operationId, Object.keys(get.responses), get.parameters?.length], ['list', ['200', '404', '410', 'default'], 1])
+    assert.deepEqual(get?.responses['200'], {
+      description: 'Fine As a list',
+      content: { 'application/json': { schema: { anyOf: [shape, other] } } },
+    })
+    assert.deepEqual(
+      [get.operationId, Object.keys(get.responses), get.parameters?.length],
+      ['list', ['200', '404', '410', 'default'], 1],
+    )
   })
 
   test('gives unique ids', () => {
@@ -228,19 +321,29 @@ suite('the document describes', () => {
   test('the repeated error of a key for a POST below a task, and the faults of its body', () => {
     for (const path of ['/tasks/{id}/retry', '/tasks/{id}/callback']) {
       assert.ok('Idempotent-Replayed' in (responsesOf(path)['default']?.headers ?? {}), path)
-      for (const code of ['unsafe_key', 'nested_too_deep', 'digest_mismatch']) assert.ok(codesOf(path).has(code), `${path} ${code}`)
+      for (const code of ['unsafe_key', 'nested_too_deep', 'digest_mismatch'])
+        assert.ok(codesOf(path).has(code), `${path} ${code}`)
     }
   })
 
   test('the faults of query, body and key of a retry of many tasks', () => {
     const { description } = responsesOf('/admin/retry')['400'] ?? {}
-    for (const code of ['invalid_query', 'invalid_input', 'malformed_json', 'invalid_idempotency_key']) assert.match(String(description), new RegExp(`\`${code}\``))
+    for (const code of ['invalid_query', 'invalid_input', 'malformed_json', 'invalid_idempotency_key'])
+      assert.match(String(description), new RegExp(`\`${code}\``))
   })
 
   test('no error of a synchronous response for a submit that always gets a 202, and none of absent callbacks', () => {
     const synchronous = ['callback_needs_async', 'gone', 'task_cancelled', 'sync_timeout', 'task_timeout']
-    for (const path of ['/reports', '/admin/retry']) assert.deepEqual([...synchronous, 'invalid_callback_url', 'callback_url_forbidden'].filter((code) => codesOf(path).has(code)), [], path)
-    assert.deepEqual(['sync_timeout', 'task_timeout', 'task_cancelled'].filter((code) => !codesOf('/reports/now').has(code)), [])
+    for (const path of ['/reports', '/admin/retry'])
+      assert.deepEqual(
+        [...synchronous, 'invalid_callback_url', 'callback_url_forbidden'].filter((code) => codesOf(path).has(code)),
+        [],
+        path,
+      )
+    assert.deepEqual(
+      ['sync_timeout', 'task_timeout', 'task_cancelled'].filter((code) => !codesOf('/reports/now').has(code)),
+      [],
+    )
     assert.ok(!codesOf('/reports').has('unknown_task'))
   })
 

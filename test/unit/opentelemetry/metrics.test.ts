@@ -1,7 +1,9 @@
 // Metrics of tasks with the SDK of OpenTelemetry.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
+import {
+  AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics'
 import { taskMetrics } from '../../../adapters/opentelemetry/index.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { createTasks, defineTask, httpError } from '../../../src/index.js'
@@ -15,9 +17,15 @@ function meterOf() {
     await reader.forceFlush()
     const all = exporter.getMetrics().at(-1)?.scopeMetrics.flatMap(({ metrics }) => metrics) ?? []
     exporter.reset()
-    return Object.fromEntries(all.map(({ descriptor: { name }, dataPoints }) => [
-      name, dataPoints.map(({ attributes, value }) => ({ ...attributes, value: typeof value === 'number' ? value : value.count })),
-    ]))
+    return Object.fromEntries(
+      all.map(({ descriptor: { name }, dataPoints }) => [
+        name,
+        dataPoints.map(({ attributes, value }) => ({
+          ...attributes,
+          value: typeof value === 'number' ? value : value.count,
+        })),
+      ]),
+    )
   }
   return { meter: provider.getMeter('test'), collect, end: () => provider.shutdown() }
 }

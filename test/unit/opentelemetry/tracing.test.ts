@@ -6,7 +6,9 @@ import {
 } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { CompositePropagator, W3CBaggagePropagator, W3CTraceContextPropagator } from '@opentelemetry/core'
-import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor, type ReadableSpan } from '@opentelemetry/sdk-trace-base'
+import {
+  BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor, type ReadableSpan,
+} from '@opentelemetry/sdk-trace-base'
 import { taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { callbacks, type CallbackRequest } from '../../../src/callbacks/index.js'
@@ -42,11 +44,20 @@ const report = defineTask({
     return { message: 'Done.' }
   },
 })
-const quick = defineTask({ name: 'quick', run: () => ({ message: String(trace.getActiveSpan()?.spanContext().traceId) }) })
+const quick = defineTask({
+  name: 'quick',
+  run: () => ({ message: String(trace.getActiveSpan()?.spanContext().traceId) }),
+})
 const sent: CallbackRequest[] = []
 
 function open() {
-  const sender = { check: () => undefined, send: async (request: CallbackRequest) => { sent.push(request); return { status: 200 } } }
+  const sender = {
+    check: () => undefined,
+    send: async (request: CallbackRequest) => {
+      sent.push(request)
+      return { status: 200 }
+    },
+  }
   const tasks = createTasks({
     ...memory(), definitions: [report, quick], tracing: taskTracing(), onError: () => undefined,
     callbacks: callbacks({ sender, secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'] }),
@@ -64,7 +75,9 @@ const spanOf = (name: string): ReadableSpan => {
 }
 
 /** Calls a handler in the span of a request. */
-async function inRequest(work: () => Promise<InjectedResponse>): Promise<{ readonly response: InjectedResponse, readonly traceId: string }> {
+async function inRequest(
+  work: () => Promise<InjectedResponse>,
+): Promise<{ readonly response: InjectedResponse; readonly traceId: string }> {
   const span = tracer.startSpan('request')
   const response = await context.with(trace.setSpan(context.active(), span), work)
   span.end()
@@ -85,10 +98,15 @@ describe('the traces of tasks', () => {
     for (const span of ended()) assert.equal(span.spanContext().traceId, traceId, span.name)
     const { spanId } = spanOf('report accept').spanContext()
     assert.equal(spanOf('report accept').parentSpanContext?.spanId, spanOf('request').spanContext().spanId)
-    for (const name of ['report wait', 'report run', 'report callback']) assert.equal(spanOf(name).parentSpanContext?.spanId, spanId, name)
+    for (const name of ['report wait', 'report run', 'report callback'])
+      assert.equal(spanOf(name).parentSpanContext?.spanId, spanId, name)
     assert.equal(seen.at(-1), traceId, 'run sees it as the active span')
     const { taskId } = await response.json<{ taskId: string }>()
-    assert.deepEqual(spanOf('report run').attributes, { 'longhaul.task.name': 'report', 'longhaul.task.id': taskId, 'longhaul.task.attempt': 1 })
+    assert.deepEqual(spanOf('report run').attributes, {
+      'longhaul.task.name': 'report',
+      'longhaul.task.id': taskId,
+      'longhaul.task.attempt': 1,
+    })
     assert.equal(spanOf('report callback').attributes['server.address'], 'hooks.test')
     const { traceparent, 'content-type': type } = sent[0]?.headers as Record<string, string>
     assert.equal(traceparent, `00-${traceId}-${spanOf('report callback').spanContext().spanId}-01`)
@@ -121,9 +139,16 @@ describe('the traces of tasks', () => {
     const { tasks } = open()
     const { taskId } = await tasks.submit(quick, {}, { id: 'nightly.1' })
     await tasks.submit(quick, {}, { id: 'nightly.1' })
-    assert.deepEqual(ended().filter(({ name }) => name === 'quick accept').map(({ attributes }) => attributes), [true, false].map((created) => (
-      { 'longhaul.task.name': 'quick', 'longhaul.task.id': taskId, 'longhaul.task.created': created }
-    )))
+    assert.deepEqual(
+      ended()
+        .filter(({ name }) => name === 'quick accept')
+        .map(({ attributes }) => attributes),
+      [true, false].map((created) => ({
+        'longhaul.task.name': 'quick',
+        'longhaul.task.id': taskId,
+        'longhaul.task.created': created,
+      })),
+    )
     await tasks.close()
   })
 

@@ -3,8 +3,12 @@ import { describe, test, type TestContext } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import { callbacks } from '../../../src/callbacks/index.js'
 import type { Changed, Expected, StoredTask, TaskChange, TaskQuery, TaskRef } from '../../../src/engine/index.js'
-import { createTasks, defineTask, httpError, HttpError, jobFormat, router, taskEndpoints, type HttpRequest } from '../../../src/index.js'
-import { operatorEndpoints, retryTasks, type OperatorEndpointsOptions, type RetryReport } from '../../../src/operators/index.js'
+import {
+  createTasks, defineTask, httpError, HttpError, jobFormat, router, taskEndpoints, type HttpRequest,
+} from '../../../src/index.js'
+import {
+  operatorEndpoints, retryTasks, type OperatorEndpointsOptions, type RetryReport,
+} from '../../../src/operators/index.js'
 import { partialResults } from '../../../src/partial/index.js'
 import { authenticate, bearer, tokens } from '../../../src/policies/index.js'
 import type { MaybePromise } from '../../../src/runtime/maybe-promise.js'
@@ -48,14 +52,32 @@ function setUp(t: TestContext, options: Partial<OperatorEndpointsOptions> = {}, 
   const retries = retryTasks()
   const errors: unknown[] = []
   const tasks = createTasks({
-    ...parts, definitions: [report, one, remote, slow, retries], concurrency: 3, maxWaiters: 100, onError: (error) => { errors.push(error) },
-    callbacks: callbacks({ secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], attempts: 1, sender: { check: () => undefined, send: async () => ({ status: 200 }) } }),
+    ...parts,
+    definitions: [report, one, remote, slow, retries],
+    concurrency: 3,
+    maxWaiters: 100,
+    onError: (error) => {
+      errors.push(error)
+    },
+    callbacks: callbacks({
+      secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
+      attempts: 1,
+      sender: { check: () => undefined, send: async () => ({ status: 200 }) },
+    }),
   })
   t.after(() => tasks.close({ drainMs: 0 }))
   const operators = operatorEndpoints(tasks, {
-    statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.user?.role === 'admin', remove: 'forget', retries, ...options,
+    statusPath: '/admin/tasks/{id}',
+    operator: ({ context }) => context.user?.role === 'admin',
+    remove: 'forget',
+    retries,
+    ...options,
   })
-  const own = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined, anonymous: true })
+  const own = taskEndpoints(tasks, {
+    statusPath: '/tasks/{id}',
+    owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined,
+    anonymous: true,
+  })
   const site = router<{ user?: unknown }>({
     'GET|HEAD /admin/tasks': operators.list,
     'GET|HEAD /admin/overview': operators.overview,
@@ -68,7 +90,11 @@ function setUp(t: TestContext, options: Partial<OperatorEndpointsOptions> = {}, 
     'GET /tasks/{id}': own.status, 'GET /tasks': own.list, 'POST /tasks/{id}/callback': own.callback,
   })
   const ask = (method: string, path: string, more: object = {}) => inject(site, { method, path, ...root, ...more })
-  const end = async (owner: string | undefined, input: { fails?: boolean } = {}, more: { callbackUrl?: string } = {}) => {
+  const end = async (
+    owner: string | undefined,
+    input: { fails?: boolean } = {},
+    more: { callbackUrl?: string } = {},
+  ) => {
     const task = await tasks.ownedBy(owner).submit(report, input, more)
     await task.wait({ timeoutMs: 5000 })
     return task.taskId
@@ -78,14 +104,39 @@ function setUp(t: TestContext, options: Partial<OperatorEndpointsOptions> = {}, 
     assert.equal(accepted.status, 202, await accepted.text())
     const id = String(accepted.headers['location']).replace('/admin/tasks/', '')
     const task = await tasks.get(id, retries)
-    return { id, task, result: async () => (await tasks.wait(id, { timeoutMs: 5000 }) as { result?: RetryReport }).result }
+    return {
+      id,
+      task,
+      result: async () => ((await tasks.wait(id, { timeoutMs: 5000 })) as { result?: RetryReport }).result,
+    }
   }
   /** Calls `act` around each page of tasks to retry. */
-  const aroundPages = (act: (list: () => MaybePromise<readonly StoredTask[]>) => MaybePromise<readonly StoredTask[]>) => {
+  const aroundPages = (
+    act: (list: () => MaybePromise<readonly StoredTask[]>) => MaybePromise<readonly StoredTask[]>,
+  ) => {
     const list = parts.engine.list.bind(parts.engine)
-    t.mock.method(parts.engine, 'list', (query: TaskQuery) => query.limit === 64 ? act(() => list(query)) : list(query))
+    t.mock.method(parts.engine, 'list', (query: TaskQuery) =>
+      query.limit === 64 ? act(() => list(query)) : list(query),
+    )
   }
-  return { aroundPages, engine: parts.engine, tasks, away, remote, report, one, slow, retries, runs, errors, own, site, ask, end, retryMany }
+  return {
+    aroundPages,
+    engine: parts.engine,
+    tasks,
+    away,
+    remote,
+    report,
+    one,
+    slow,
+    retries,
+    runs,
+    errors,
+    own,
+    site,
+    ask,
+    end,
+    retryMany,
+  }
 }
 
 interface Body { items: { taskId: string, owner?: string }[], next?: string }
@@ -97,28 +148,50 @@ describe('operatorEndpoints', () => {
     const [one, two, host] = [await end('ann'), await end('bob', { fails: true }), await end(undefined)]
     const list = async (query: string) => (await ask('GET', `/admin/tasks${query}`)).json<Body>()
     const { items } = await list('')
-    assert.deepEqual(new Map(items.map(({ taskId, owner }) => [taskId, owner])), new Map<unknown, unknown>([[one, 'ann'], [two, 'bob'], [host, undefined]]))
+    assert.deepEqual(
+      new Map(items.map(({ taskId, owner }) => [taskId, owner])),
+      new Map<unknown, unknown>([
+        [one, 'ann'],
+        [two, 'bob'],
+        [host, undefined],
+      ]),
+    )
     assert.deepEqual(idsOf(await list('?owner=bob')), [two])
     assert.deepEqual(idsOf(await list('?owner=ann&status=failed')), [])
     const { next = '' } = await list('?limit=1')
     const cursor = new URLSearchParams(next.split('?')[1]).get('cursor')
     assert.equal((await ask('GET', `/admin/tasks?owner=ann&cursor=${cursor}`)).status, 400)
-    assert.equal((await inject(own.list, { path: `/tasks?cursor=${cursor}`, headers: { 'x-user': 'ann' } })).status, 400, 'a cursor of an operator')
-    for (const query of ['?owner=', `?owner=${'x'.repeat(513)}`, '?owner=%00', '?who=ann']) assert.equal((await ask('GET', `/admin/tasks${query}`)).status, 400, query)
+    assert.equal(
+      (await inject(own.list, { path: `/tasks?cursor=${cursor}`, headers: { 'x-user': 'ann' } })).status,
+      400,
+      'a cursor of an operator',
+    )
+    for (const query of ['?owner=', `?owner=${'x'.repeat(513)}`, '?owner=%00', '?who=ann'])
+      assert.equal((await ask('GET', `/admin/tasks${query}`)).status, 400, query)
   })
 
   test('shows a task of another owner with its owner, its events, its files and its partial results', async (t) => {
     const { ask, end } = setUp(t)
     const id = await end('ann')
-    const shown = await (await ask('GET', `/admin/tasks/${id}`)).json<{ owner: string, files: { url: string }[], result: object }>()
-    assert.deepEqual([shown.owner, shown.result, shown.files[0]?.url], ['ann', { text: 'secret' }, `/admin/tasks/${id}/files/a.txt`])
+    const shown = await (
+      await ask('GET', `/admin/tasks/${id}`)
+    ).json<{ owner: string; files: { url: string }[]; result: object }>()
+    assert.deepEqual(
+      [shown.owner, shown.result, shown.files[0]?.url],
+      ['ann', { text: 'secret' }, `/admin/tasks/${id}/files/a.txt`],
+    )
     const events = await (await ask('GET', `/admin/tasks/${id}`, { headers: { accept: 'text/event-stream' } })).text()
     assert.match(events, /"owner":"ann"/)
     assert.equal(await (await ask('GET', `/admin/tasks/${id}/files/a.txt`)).text(), 'hello')
-    const { results } = await (await ask('GET', `/admin/tasks/${id}/partial-results`)).json<{ results: { value: string }[] }>()
+    const { results } = await (
+      await ask('GET', `/admin/tasks/${id}/partial-results`)
+    ).json<{ results: { value: string }[] }>()
     assert.deepEqual(results.map(({ value }) => value), ['word'])
     const polled = await ask('GET', `/admin/tasks/${id}`, { headers: { prefer: 'wait=1' } })
-    assert.deepEqual([polled.headers['preference-applied'], (await polled.json<Body & { owner: string }>()).owner], ['wait=1', 'ann'])
+    assert.deepEqual(
+      [polled.headers['preference-applied'], (await polled.json<Body & { owner: string }>()).owner],
+      ['wait=1', 'ann'],
+    )
     assert.equal((await ask('GET', '/admin/tasks/unknown')).status, 404)
   })
 
@@ -137,7 +210,13 @@ describe('operatorEndpoints', () => {
     assert.deepEqual([retried.status, again.status, again.headers['idempotent-replayed']], [202, 202, 'true'])
     await eventually(async () => runs.get(failed) === 2 && (await tasks.get(failed))?.status === 'failed')
     const etag = String((await ask('GET', `/admin/tasks/${failed}`)).headers['etag'])
-    assert.deepEqual([(await ask('DELETE', `/admin/tasks/${failed}`, { headers: { 'if-match': etag } })).status, await tasks.get(failed, report)], [204, undefined])
+    assert.deepEqual(
+      [
+        (await ask('DELETE', `/admin/tasks/${failed}`, { headers: { 'if-match': etag } })).status,
+        await tasks.get(failed, report),
+      ],
+      [204, undefined],
+    )
   })
 
   test('shows no task of another owner whose id is used again while a callback is sent', async (t) => {
@@ -161,10 +240,18 @@ describe('operatorEndpoints', () => {
     const id = await end('ann', { fails: true })
     const before = await tasks.get(id)
     const requests = [
-      ['GET', '/admin/tasks'], ['GET', '/admin/tasks?bad=1'], ['GET', '/admin/overview'], ['POST', '/admin/tasks/retry'], ['POST', '/admin/tasks/retry?bad=1'],
+      ['GET', '/admin/tasks'],
+      ['GET', '/admin/tasks?bad=1'],
+      ['GET', '/admin/overview'],
+      ['POST', '/admin/tasks/retry'],
+      ['POST', '/admin/tasks/retry?bad=1'],
       ...[id, 'unknown'].flatMap((each) => [
-        ['GET', `/admin/tasks/${each}`], ['DELETE', `/admin/tasks/${each}`], ['POST', `/admin/tasks/${each}/retry`], ['POST', `/admin/tasks/${each}/callback`],
-        ['GET', `/admin/tasks/${each}/files/a.txt`], ['GET', `/admin/tasks/${each}/partial-results`],
+        ['GET', `/admin/tasks/${each}`],
+        ['DELETE', `/admin/tasks/${each}`],
+        ['POST', `/admin/tasks/${each}/retry`],
+        ['POST', `/admin/tasks/${each}/callback`],
+        ['GET', `/admin/tasks/${each}/files/a.txt`],
+        ['GET', `/admin/tasks/${each}/partial-results`],
       ]),
     ] as const
     for (const [method = '', path = ''] of requests) {
@@ -179,7 +266,12 @@ describe('operatorEndpoints', () => {
 
   test('has its own owner, which no client and no code of the application can have', async (t) => {
     const { ask, tasks, errors } = setUp(t)
-    const response = await ask('GET', '/tasks', { headers: { 'x-user': 'longhaul:operators' }, onError: (error: unknown) => { errors.push(error) } })
+    const response = await ask('GET', '/tasks', {
+      headers: { 'x-user': 'longhaul:operators' },
+      onError: (error: unknown) => {
+        errors.push(error)
+      },
+    })
     assert.equal(response.status, 500)
     assert.match(String(errors.at(-1)), /owner must not be longhaul:operators/)
     assert.throws(() => tasks.ownedBy('longhaul:operators'), TypeError)
@@ -187,8 +279,16 @@ describe('operatorEndpoints', () => {
 
   test('accepts only true as the result of its function, and passes errors on', async (t) => {
     for (const [operator, status] of [
-      [() => 'yes', 403], [() => undefined, 403], [async () => Promise.resolve(false), 403], [async () => Promise.resolve(true), 200],
-      [() => { throw httpError('too_many_requests') }, 429],
+      [() => 'yes', 403],
+      [() => undefined, 403],
+      [async () => Promise.resolve(false), 403],
+      [async () => Promise.resolve(true), 200],
+      [
+        () => {
+          throw httpError('too_many_requests')
+        },
+        429,
+      ],
     ] as [never, number][]) {
       assert.equal((await setUp(t, { operator }).ask('GET', '/admin/tasks')).status, status)
     }
@@ -197,22 +297,38 @@ describe('operatorEndpoints', () => {
   test('works behind authenticate, with the principal', async (t) => {
     const { tasks } = setUp(t)
     interface Member { readonly subject: string, readonly role: string }
-    const verify = tokens<Member>({ 'a-secret': { subject: 'root', role: 'admin' }, 'b-secret': { subject: 'ann', role: 'customer' } })
+    const verify = tokens<Member>({
+      'a-secret': { subject: 'root', role: 'admin' },
+      'b-secret': { subject: 'ann', role: 'customer' },
+    })
     const { list } = operatorEndpoints(tasks, {
-      statusPath: '/admin/tasks/{id}', operator: ({ context }: HttpRequest<{ principal?: Member }>) => context.principal?.role === 'admin',
+      statusPath: '/admin/tasks/{id}',
+      operator: ({ context }: HttpRequest<{ principal?: Member }>) => context.principal?.role === 'admin',
     })
     const policy = authenticate<Member, { principal?: Member }>({ schemes: [bearer({ verify })], optional: true })
     const status = async (token: string) => {
-      const response = await inject<{ principal?: Member }>((request) => policy(request, list), { path: '/', headers: { authorization: `Bearer ${token}` } })
+      const response = await inject<{ principal?: Member }>((request) => policy(request, list), {
+        path: '/',
+        headers: { authorization: `Bearer ${token}` },
+      })
       return [response.status, response.headers['www-authenticate'] !== undefined]
     }
-    assert.deepEqual([await status('a-secret'), await status('b-secret'), await status('c')], [[200, false], [403, false], [401, true]])
+    assert.deepEqual(
+      [await status('a-secret'), await status('b-secret'), await status('c')],
+      [
+        [200, false],
+        [403, false],
+        [401, true],
+      ],
+    )
   })
 
   test('shows tasks in another format', async (t) => {
     const { ask, end, retryMany } = setUp(t, { format: jobFormat })
     const id = await end('ann', { fails: true })
-    const job = await (await ask('GET', `/admin/tasks/${id}`)).json<{ id: string, owner: string, state: string, statusUrl: string }>()
+    const job = await (
+      await ask('GET', `/admin/tasks/${id}`)
+    ).json<{ id: string; owner: string; state: string; statusUrl: string }>()
     assert.deepEqual([job.id, job.owner, job.state, job.statusUrl], [id, 'ann', 'failed', `/admin/tasks/${id}`])
     assert.equal((await (await retryMany('?status=failed,cancelled')).result())?.retried, 1)
   })
@@ -226,7 +342,11 @@ describe('operatorEndpoints', () => {
       const streams = await Promise.all(Array.from({ length: 10 }, () => ask('GET', path, { headers: accept })))
       const own = await inject(site, { path: `/tasks/${taskId}`, headers: { ...accept, 'x-user': 'ann' } })
       const further = await ask('GET', path, { headers: accept })
-      assert.deepEqual([new Set(streams.map(({ status }) => status)), own.status, further.status], [new Set([200]), 200, 429], path)
+      assert.deepEqual(
+        [new Set(streams.map(({ status }) => status)), own.status, further.status],
+        [new Set([200]), 200, 429],
+        path,
+      )
       const polled = await inject(site, { path: `/tasks/${taskId}`, headers: { 'prefer': 'wait=1', 'x-user': 'ann' } })
       assert.equal(polled.headers['preference-applied'], 'wait=1')
       if (path.endsWith(taskId)) await cancel()
@@ -237,10 +357,22 @@ describe('operatorEndpoints', () => {
   test('explains what is wrong with its options', (t) => {
     const { tasks } = setUp(t)
     const good = { statusPath: '/admin/{id}', operator: () => true }
-    assert.throws(() => operatorEndpoints(tasks, { statusPath: '/admin/{id}' } as never), { name: 'TypeError', message: /operatorEndpoints: the option operator is missing/ })
-    assert.throws(() => operatorEndpoints(tasks, { ...good, statusPath: '/admin' }), /operatorEndpoints: statusPath must be a path with one \{id\}/)
-    assert.throws(() => operatorEndpoints(tasks, { ...good, remove: 'all' as never }), /operatorEndpoints: remove must be/)
-    assert.throws(() => operatorEndpoints(tasks, { ...good, retries: retryTasks({ name: 'others' }) }), /others is not among the definitions of createTasks; add it there/)
+    assert.throws(() => operatorEndpoints(tasks, { statusPath: '/admin/{id}' } as never), {
+      name: 'TypeError',
+      message: /operatorEndpoints: the option operator is missing/,
+    })
+    assert.throws(
+      () => operatorEndpoints(tasks, { ...good, statusPath: '/admin' }),
+      /operatorEndpoints: statusPath must be a path with one \{id\}/,
+    )
+    assert.throws(
+      () => operatorEndpoints(tasks, { ...good, remove: 'all' as never }),
+      /operatorEndpoints: remove must be/,
+    )
+    assert.throws(
+      () => operatorEndpoints(tasks, { ...good, retries: retryTasks({ name: 'others' }) }),
+      /others is not among the definitions of createTasks; add it there/,
+    )
     assert.throws(() => operatorEndpoints(tasks, good).retryMany, /retryMany needs the option retries/)
     assert.throws(() => operatorEndpoints({} as never, good), /operatorEndpoints: pass what createTasks returned/)
   })
@@ -252,7 +384,11 @@ describe('retryMany', () => {
     const anyone = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
     const [first, , bob] = [await end('ann', { fails: true }), await end('ann'), await end('bob', { fails: true })]
     const from = new Date((await tasks.get(bob))?.createdAt ?? 0).toISOString()
-    assert.deepEqual(await (await retryMany('?owner=ann&task=report')).result(), { retried: 1, failed: 0, failures: [] })
+    assert.deepEqual(await (await retryMany('?owner=ann&task=report')).result(), {
+      retried: 1,
+      failed: 0,
+      failures: [],
+    })
     await eventually(() => runs.get(first) === 2)
     assert.equal(runs.get(bob), 1)
     const { id, result } = await retryMany(`?from=${from}&status=failed,cancelled`)
@@ -262,7 +398,9 @@ describe('retryMany', () => {
     assert.equal((await inject(anyone.status, { path: `/tasks/${id}` })).status, 404)
     for (const user of ['ann', 'root']) {
       assert.equal((await inject(site, { path: `/tasks/${id}`, headers: { 'x-user': user } })).status, 404)
-      assert.ok(!idsOf(await (await inject(site, { path: '/tasks', headers: { 'x-user': user } })).json<Body>()).includes(id))
+      assert.ok(
+        !idsOf(await (await inject(site, { path: '/tasks', headers: { 'x-user': user } })).json<Body>()).includes(id),
+      )
     }
   })
 
@@ -366,7 +504,11 @@ describe('retryMany', () => {
     await wait({ timeoutMs: 5000 })
     const ids = [await end('ann', { fails: true }), await end('bob', { fails: true })]
     away.is = true
-    assert.deepEqual(await (await retryMany('')).result(), { retried: 2, failed: 1, failures: [{ taskId, code: 'store_unavailable' }] })
+    assert.deepEqual(await (await retryMany('')).result(), {
+      retried: 2,
+      failed: 1,
+      failures: [{ taskId, code: 'store_unavailable' }],
+    })
     assert.match(String((errors.at(-1) as Error).cause), /The bucket is away/)
     away.is = false
     await eventually(async () => (await tasks.list({ status: ['queued', 'processing'] })).items.length === 0)
@@ -417,18 +559,33 @@ describe('retryMany', () => {
 
   test('rejects other filters and a body', async (t) => {
     const { ask } = setUp(t)
-    for (const query of ['status=completed', 'status=processing', 'limit=1', 'cursor=a', 'order=oldest', 'task=none', 'from=now', 'owner=', 'status=']) {
+    for (const query of [
+      'status=completed', 'status=processing', 'limit=1', 'cursor=a', 'order=oldest', 'task=none',
+      'from=now', 'owner=', 'status=',
+    ]) {
       const response = await ask('POST', `/admin/tasks/retry?${query}`)
       assert.deepEqual([response.status, (await response.json<{ code: string }>()).code], [400, 'invalid_query'], query)
     }
-    assert.equal((await ask('POST', '/admin/tasks/retry', { body: '{"task":"report"}', headers: { 'content-type': 'application/json' } })).status, 400)
+    assert.equal(
+      (
+        await ask('POST', '/admin/tasks/retry', {
+          body: '{"task":"report"}',
+          headers: { 'content-type': 'application/json' },
+        })
+      ).status,
+      400,
+    )
     assert.equal((await ask('POST', '/admin/tasks/retry', { headers: { 'sec-fetch-site': 'cross-site' } })).status, 403)
   })
 
   test('cannot be submitted by an owner, not even by its name', async (t) => {
     const { tasks, retries, end, runs } = setUp(t)
     const id = await end('bob', { fails: true })
-    const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined, anonymous: true })
+    const { submit } = taskEndpoints(tasks, {
+      statusPath: '/tasks/{id}',
+      owner: ({ headers }: HttpRequest) => headers['x-user'] as string | undefined,
+      anonymous: true,
+    })
     const byName = submit((body) => {
       const { task, data } = body as { task: string, data: unknown }
       const definition = tasks.definition(task)
@@ -438,7 +595,10 @@ describe('retryMany', () => {
     for (const prefer of [{}, { prefer: 'respond-async' }]) {
       for (const user of [{}, { 'x-user': 'ann' }]) {
         const response = await inject(byName, {
-          method: 'POST', path: '/', headers: { 'content-type': 'application/json', ...prefer, ...user }, body: JSON.stringify({ task: 'retry-tasks', data: { owner: 'bob' } }),
+          method: 'POST',
+          path: '/',
+          headers: { 'content-type': 'application/json', ...prefer, ...user },
+          body: JSON.stringify({ task: 'retry-tasks', data: { owner: 'bob' } }),
         })
         assert.deepEqual([response.status, (await response.json<{ code: string }>()).code], [422, 'unknown_task'])
       }
@@ -456,7 +616,9 @@ describe('retryMany', () => {
     const done = await wait({ timeoutMs: 5000 })
     assert.equal(done?.status === 'completed' && done.result.retried, 1)
     await eventually(() => runs.get(id) === 2)
-    await assert.rejects(async () => tasks.submit(retries, { status: ['completed'] as never }), { code: 'invalid_input' })
+    await assert.rejects(async () => tasks.submit(retries, { status: ['completed'] as never }), {
+      code: 'invalid_input',
+    })
     assert.throws(() => retries.run({}, {} as never), /retry-tasks retries the tasks of createTasks/)
   })
 })

@@ -11,19 +11,36 @@ import { eventually } from '../../kit/wait.js'
 const report = defineTask({ name: 'report', run: () => ({ message: 'done', text: 'secret' }) })
 const mail = defineTask({ name: 'mail', run: () => new Promise(() => undefined) })
 const root = { path: '/admin/overview', context: { user: { name: 'root' } } }
-const overviewOf = (tasks: Tasks) => operatorEndpoints(tasks, { statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.user?.name === 'root' }).overview
+const overviewOf = (tasks: Tasks) =>
+  operatorEndpoints(tasks, {
+    statusPath: '/admin/tasks/{id}',
+    operator: ({ context }) => context.user?.name === 'root',
+  }).overview
 
 function setUp(t: TestContext, status: number) {
   const parts = memory({ maxUnfinished: 2000 })
   const tasks = createTasks({
-    ...parts, definitions: [report, mail], concurrency: 1, onError: () => undefined,
-    callbacks: callbacks({ secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], attempts: 1, sender: { check: () => undefined, send: async () => ({ status }) } }),
+    ...parts,
+    definitions: [report, mail],
+    concurrency: 1,
+    onError: () => undefined,
+    callbacks: callbacks({
+      secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
+      attempts: 1,
+      sender: { check: () => undefined, send: async () => ({ status }) },
+    }),
   })
   t.after(() => tasks.close({ drainMs: 0 }))
   return { tasks, overview: overviewOf(tasks), engine: parts.engine }
 }
 
-interface Task { taskId: string, owner?: string, task: string, createdAt: string, callback?: { state: string, lastStatus: number } }
+interface Task {
+  taskId: string
+  owner?: string
+  task: string
+  createdAt: string
+  callback?: { state: string; lastStatus: number }
+}
 interface Overview {
   counts: Record<string, { count: number, more: boolean }>
   oldestQueued?: Task & { pool: string }
@@ -37,7 +54,13 @@ describe('the overview of operators', () => {
     const none = { count: 0, more: false }
     assert.deepEqual(await ask(), {
       counts: {
-        scheduled: none, queued: none, processing: none, input_required: none, completed: none, failed: none, cancelled: none,
+        scheduled: none,
+        queued: none,
+        processing: none,
+        input_required: none,
+        completed: none,
+        failed: none,
+        cancelled: none,
       },
       callbacks: { examined: 0, failed: [] },
     })
@@ -57,23 +80,40 @@ describe('the overview of operators', () => {
     await eventually(async () => (await ask()).counts['processing']?.count === 1)
     const { counts, oldestQueued, callbacks: { examined, failed } } = await ask()
     assert.deepEqual(counts, {
-      scheduled: one, queued: { count: 2, more: false }, processing: one, input_required: none, completed: { count: 2, more: false },
-      failed: none, cancelled: one,
+      scheduled: one,
+      queued: { count: 2, more: false },
+      processing: one,
+      input_required: none,
+      completed: { count: 2, more: false },
+      failed: none,
+      cancelled: one,
     })
     assert.deepEqual(
       [oldestQueued?.taskId, oldestQueued?.owner, oldestQueued?.task, oldestQueued?.pool],
       [oldest.taskId, 'bob', 'mail', 'default'],
     )
     assert.equal(examined, 3)
-    assert.deepEqual(failed.map(({ taskId, owner, callback }) => [taskId, owner, callback?.state, callback?.lastStatus]), [[done.taskId, 'ann', 'failed', 500]])
+    assert.deepEqual(
+      failed.map(({ taskId, owner, callback }) => [taskId, owner, callback?.state, callback?.lastStatus]),
+      [[done.taskId, 'ann', 'failed', 500]],
+    )
     assert.ok(!JSON.stringify(failed).includes('secret'), 'results are not shown')
   })
 
   test('names the pool of the task that has waited longest, even if this process does not know the pool', async (t) => {
     const parts = memory()
     const open = (pool: string | undefined, worker: boolean) => {
-      const work = defineTask({ name: 'video', ...pool !== undefined && { pool }, run: () => new Promise(() => undefined) })
-      const tasks = createTasks({ ...parts, definitions: [work], worker, ...pool !== undefined && { pools: { [pool]: { concurrency: 1 } } } })
+      const work = defineTask({
+        name: 'video',
+        ...(pool !== undefined && { pool }),
+        run: () => new Promise(() => undefined),
+      })
+      const tasks = createTasks({
+        ...parts,
+        definitions: [work],
+        worker,
+        ...(pool !== undefined && { pools: { [pool]: { concurrency: 1 } } }),
+      })
       t.after(() => tasks.close({ drainMs: 0 }))
       return { tasks, work }
     }
@@ -109,7 +149,11 @@ describe('the overview of operators', () => {
     for (const { query: { limit, order }, tasks } of pages) {
       assert.deepEqual(tasks.map(({ result }) => result).filter(Boolean), [])
       assert.ok(limit <= 1000, 'the maximum of the contract')
-      if (limit > 64 && order === 'oldest') assert.deepEqual(tasks.filter(({ details }) => Object.keys(details).length > 0), [])
+      if (limit > 64 && order === 'oldest')
+        assert.deepEqual(
+          tasks.filter(({ details }) => Object.keys(details).length > 0),
+          [],
+        )
       if (order === 'newest') assert.ok(limit <= 64)
     }
   })
@@ -122,7 +166,10 @@ describe('the overview of operators', () => {
     assert.deepEqual((await ask()).counts['scheduled'], { count: 1000, more: false })
     for (const { cancel } of later.slice(0, 201)) await cancel()
     const { counts, callbacks: { examined } } = await ask()
-    assert.deepEqual([counts['cancelled'], counts['scheduled'], examined], [{ count: 201, more: false }, { count: 799, more: false }, 200])
+    assert.deepEqual(
+      [counts['cancelled'], counts['scheduled'], examined],
+      [{ count: 201, more: false }, { count: 799, more: false }, 200],
+    )
   })
 
   test('responds to operators with GET and HEAD only, and is not stored', async (t) => {

@@ -37,7 +37,17 @@ import * as versions from '../../../src/versions/index.js'
 import { fakeRequest } from '../kit/request.js'
 
 const api = {
-  ...root, ...bulk, ...content, ...http, ...ndjson, ...openapi, ...policies, ...resources, ...stores, ...uploads, ...versions,
+  ...root,
+  ...bulk,
+  ...content,
+  ...http,
+  ...ndjson,
+  ...openapi,
+  ...policies,
+  ...resources,
+  ...stores,
+  ...uploads,
+  ...versions,
 }
 
 /** Calls one function with these options. What else it needs is good. */
@@ -50,14 +60,24 @@ const report = api.defineTask({ name: 'report', run: () => 1 })
 const engine = memory()
 const tasks = api.createTasks({ ...engine, definitions: [report] })
 const endpoints = api.taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-const client = createClient({ baseUrl: 'http://127.0.0.1:9', fetch: () => Promise.reject(new Error('No request may be made')) })
+const client = createClient({
+  baseUrl: 'http://127.0.0.1:9',
+  fetch: () => Promise.reject(new Error('No request may be made')),
+})
 const typed = client.task('/report')
 const handle = client.resume({ statusUrl: 'http://127.0.0.1:9/tasks/1' })
 const select = [api.byPath()]
 const bytes = async function* () { yield new Uint8Array() }
 const runner = { describe: handler, test: handler } as never
 const folder = `${tmpdir()}/longhaul-options`
-const jobQueue = { name: 'jobs', add: handler, getJob: handler, getJobState: handler, remove: handler, on: handler } as never
+const jobQueue = {
+  name: 'jobs',
+  add: handler,
+  getJob: handler,
+  getJobState: handler,
+  remove: handler,
+  on: handler,
+} as never
 
 /** Ends what the table holds open. */
 export async function close(): Promise<void> {
@@ -71,15 +91,18 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/policies: authorize': (options) => api.authorize(options),
   'longhaul/policies: basic': (options) => api.basic(options),
   'longhaul/policies: bearer': (options) => api.bearer(options),
-  'longhaul/bullmq: bullmqTask': (options) => bullmqTask({ name: 'a', queue: jobQueue, events: jobQueue, ...options as object }),
-  'longhaul/console: consolePage': (options) => consolePage({ tasks: '/api/tasks', ...options as object }),
-  'longhaul/console: taskConsole': (options) => taskConsole(tasks, { owner: () => 'ann', ...options as object }),
+  'longhaul/bullmq: bullmqTask': (options) =>
+    bullmqTask({ name: 'a', queue: jobQueue, events: jobQueue, ...(options as object) }),
+  'longhaul/console: consolePage': (options) => consolePage({ tasks: '/api/tasks', ...(options as object) }),
+  'longhaul/console: taskConsole': (options) => taskConsole(tasks, { owner: () => 'ann', ...(options as object) }),
   'longhaul/mcp: mcpTool': (options) => mcpTool(report, options),
-  'longhaul/mcp: mcpTasks': (options) => mcpTasks(tasks, { tools: [mcpTool(report)], owner: 'anyone', ...options as object }),
+  'longhaul/mcp: mcpTasks': (options) =>
+    mcpTasks(tasks, { tools: [mcpTool(report)], owner: 'anyone', ...(options as object) }),
   'longhaul/content: blobSource': (options) => api.blobSource(engine.blobs, 'key', options),
   'longhaul/openapi: body': (options) => api.body({}, options),
   'longhaul/bulk: bulkCreate': (options) => api.bulkCreate(options),
   'longhaul/bulk: bulkItems': (options) => api.bulkItems(options),
+  'longhaul/ndjson: uploadItems': (options) => api.uploadItems(options),
   'longhaul/bulk: bulkUpdate': (options) => api.bulkUpdate(options),
   'longhaul/versions: byHeader': (options) => api.byHeader(options),
   'longhaul/versions: byMediaTypeParameter': (options) => api.byMediaTypeParameter(options),
@@ -117,7 +140,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/openapi: response': (options) => api.response('Done', options),
   'longhaul/uploads: resumableUpload': (options) => api.resumableUpload(handler, options),
   'longhaul/stores: StoreUnavailableError': (options) => new api.StoreUnavailableError('away', options),
-  'longhaul/resources: strictQuery': (options) => api.strictQuery(api.list({ repository: { list: () => ({ items: [] }) } }), options),
+  'longhaul/resources: strictQuery': (options) =>
+    api.strictQuery(api.list({ repository: { list: () => ({ items: [] }) } }), options),
   'longhaul: taskEndpoints': (options) => api.taskEndpoints(tasks, options),
   'longhaul: TaskEndpoints#submit': (options) => endpoints.submit(report, options),
   'longhaul/operators: operatorEndpoints': (options) => operatorEndpoints(tasks, options),
@@ -148,7 +172,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/client: ClientError': (options) => new ClientError('code', 'message', options),
   'longhaul/client: createClient': (options) => createClient(options),
   'longhaul/client: readNdjson': (options) => readNdjson(bytes(), options).next(),
-  'longhaul/client: readPartialResults': (options) => readPartialResults(client, { statusUrl: undefined }, options).next(),
+  'longhaul/client: readPartialResults': (options) =>
+    readPartialResults(client, { statusUrl: undefined }, options).next(),
   'longhaul/client: TaskHandle#answer': (options) => handle.answer({}, options),
   'longhaul/client: TaskHandle#cancel': (options) => handle.cancel(options),
   'longhaul/client: TaskHandle#changes': (options) => handle.changes(options),
@@ -165,9 +190,13 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/conformance: blobsConformance': (options) => blobsConformance(runner, handler as never, options),
   'longhaul/conformance: engineConformance': (options) => engineConformance(runner, handler as never, options),
   'longhaul/conformance: storeConformance': (options) => storeConformance(runner, handler as never, options),
-  'longhaul/fastify: fastifyLonghaul': (options) => new Promise<void>((resolve, reject) => {
-    fastifyLonghaul({} as never, options, (error) => { if (error) reject(error); else resolve() })
-  }),
+  'longhaul/fastify: fastifyLonghaul': (options) =>
+    new Promise<void>((resolve, reject) => {
+      fastifyLonghaul({} as never, options, (error) => {
+        if (error) reject(error)
+        else resolve()
+      })
+    }),
   'longhaul/fastify: toFastify': (options) => toFastify(handler, options),
   'longhaul/fetch: toFetch': (options) => toFetch(handler, options),
   'longhaul/files: fileSource': (options) => fileSource('/x', options),
@@ -196,7 +225,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/memory: MemoryBlobs': (options) => new MemoryBlobs(options),
   'longhaul/memory: MemoryBlobs#put': (options) => engine.blobs.put('key', bytes(), options),
   'longhaul/export: exportTask': (options) => exportTask(options),
-  'longhaul/testing: TaskFiles#write': (options) => testContext(api.defineTask({ name: 'files', files: true, run: () => 1 })).files.write('a', '', options),
+  'longhaul/testing: TaskFiles#write': (options) =>
+    testContext(api.defineTask({ name: 'files', files: true, run: () => 1 })).files.write('a', '', options),
   'longhaul/testing: testClock': (options) => testClock(options),
   'longhaul/testing: testContext': (options) => testContext(report, options),
   'longhaul/node: attach': (options) => attach(createServer(), handler, options),

@@ -27,13 +27,19 @@ describe('a run that emits', () => {
   test('fails if a value is not JSON or too large, even if the run does not await, and the process continues', async () => {
     const { store } = memory()
     const { run, external } = partialResults<string>({ store })
-    const say = defineTask({ name: 'say', external, run: run(async (text: string, { emit }) => {
-      void emit('first')
-      void emit(text)
-      return 'done'
-    }) })
+    const say = defineTask({
+      name: 'say',
+      external,
+      run: run(async (text: string, { emit }) => {
+        void emit('first')
+        void emit(text)
+        return 'done'
+      }),
+    })
     const unhandled: unknown[] = []
-    const note = (error: unknown): void => { unhandled.push(error) }
+    const note = (error: unknown): void => {
+      unhandled.push(error)
+    }
     process.on('unhandledRejection', note)
     for (const options of [FOR_TASK, SYNC]) {
       await assert.rejects(async () => say.run('x'.repeat(70_000), testContext(say, options)), /may have 65536 bytes/)
@@ -99,16 +105,23 @@ describe('a run that emits', () => {
   })
 
   test('emits nothing more after a cancel, and may end after a shutdown', async () => {
-    for (const [reason, expected] of [[new Error('cancelled'), ['1']], [new WorkerClosingError(), ['1', '2']]] as const) {
+    for (const [reason, expected] of [
+      [new Error('cancelled'), ['1']],
+      [new WorkerClosingError(), ['1', '2']],
+    ] as const) {
       for (const options of [FOR_TASK, SYNC]) {
         const { store } = memory()
         const { run, external } = partialResults<number>({ store })
-        const say = defineTask({ name: 'say', external, run: run(async (_input: object, { emit }) => {
-          await emit(1)
-          context.abort(reason)
-          await emit(2)
-          return 'done'
-        }) })
+        const say = defineTask({
+          name: 'say',
+          external,
+          run: run(async (_input: object, { emit }) => {
+            await emit(1)
+            context.abort(reason)
+            await emit(2)
+            return 'done'
+          }),
+        })
         const context = testContext(say, options)
         const ended = (async () => say.run({}, context))()
         if (expected.length === 1) await assert.rejects(ended, reason)
@@ -174,12 +187,17 @@ describe('a run that emits', () => {
   test('gets its results as JSON carries them', async () => {
     const { store } = memory()
     const { run, external } = partialResults<{ at: Date }>({ store })
-    const tick = defineTask({ name: 'tick', external, attempts: 2, run: run(async (_input: object, { emit, emitted }) => {
-      const { count, results } = await emitted()
-      await emit({ at: new Date(0) })
-      // A string, for the compiler too.
-      return `${count} ${results.map(({ at }) => at.slice(0, 4)).join()}`
-    }) })
+    const tick = defineTask({
+      name: 'tick',
+      external,
+      attempts: 2,
+      run: run(async (_input: object, { emit, emitted }) => {
+        const { count, results } = await emitted()
+        await emit({ at: new Date(0) })
+        // A string, for the compiler too.
+        return `${count} ${results.map(({ at }) => at.slice(0, 4)).join()}`
+      }),
+    })
     assert.equal(await tick.run({}, testContext(tick, FOR_TASK)), '0 ')
     assert.equal(await tick.run({}, testContext(tick, { ...FOR_TASK, attempt: 2 })), '1 1970')
   })

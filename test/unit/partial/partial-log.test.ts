@@ -42,7 +42,8 @@ async function emit(writer: PartialWriter, ...texts: readonly string[]): Promise
   await writer.settled()
 }
 
-const numbers = (from: number, to: number): string[] => Array.from({ length: to - from + 1 }, (_, at) => String(from + at))
+const numbers = (from: number, to: number): string[] =>
+  Array.from({ length: to - from + 1 }, (_, at) => String(from + at))
 const replaced = (error: unknown): boolean => isHttpError(error) && error.code === 'attempt_replaced'
 
 describe('the run that may write', () => {
@@ -251,7 +252,11 @@ describe('readers of partial results', () => {
     for (const text of ['', '1', '-1', 'a-', 'a-1x', 'A-1', `a-${'1'.repeat(16)}`, 'a'.repeat(17) + '-1', 'a-1\n']) {
       assert.equal(parsePosition(text), undefined, JSON.stringify(text))
     }
-    for (const position of [{ by: '0f3a', last: 12 }, { by: '0f3a', last: 12, version: 3 }]) assert.deepEqual(parsePosition(toId(position)), position)
+    for (const position of [
+      { by: '0f3a', last: 12 },
+      { by: '0f3a', last: 12, version: 3 },
+    ])
+      assert.deepEqual(parsePosition(toId(position)), position)
   })
 })
 
@@ -284,7 +289,10 @@ describe('a reader of results that the store has lost', () => {
       await emit(await open(store, attempt), String(attempt))
       positions.push((await read(store)).position)
     }
-    assert.deepEqual(await read(store, positions[50]).then(({ texts, isGap }) => [texts, isGap]), [numbers(52, 103), false])
+    assert.deepEqual(await read(store, positions[50]).then(({ texts, isGap }) => [texts, isGap]), [
+      numbers(52, 103),
+      false,
+    ])
     assert.equal((await read(store, positions[0])).isGap, true)
   })
 })

@@ -17,10 +17,14 @@ import { ask } from '../kit/request.js'
 const PEOPLE = { 'tok-ann': { subject: 'ann' }, 'AbC._~+/-123==': { subject: 'bob' } }
 const b64 = (text: string): string => Buffer.from(text).toString('base64')
 const verifyPassword = (name: string, password: string): Principal | undefined =>
-  (name === 'ann' && sameSecret(password, 'pässword:1')) || (name === 'bob' && password === '') || (name === '' && password === 'anonymous')
-    ? { subject: `basic-${name}` } : undefined
+  (name === 'ann' && sameSecret(password, 'pässword:1')) ||
+  (name === 'bob' && password === '') ||
+  (name === '' && password === 'anonymous')
+    ? { subject: `basic-${name}` }
+    : undefined
 
-const whoAmI = (request: Parameters<typeof principalOf>[0]) => json(200, { subject: principalOf(request)?.subject ?? null })
+const whoAmI = (request: Parameters<typeof principalOf>[0]) =>
+  json(200, { subject: principalOf(request)?.subject ?? null })
 const only = (...schemes: AuthenticateOptions<Principal>['schemes']) => compose(authenticate({ schemes }), whoAmI)
 
 const handlers = {
@@ -29,7 +33,11 @@ const handlers = {
   basic: only(basic({ verify: verifyPassword })),
   header: only(apiKey({ header: 'X-API-Key', verify: tokens({ 'key-1': { subject: 'key' } }) })),
   query: only(apiKey({ query: 'api_key', verify: tokens({ 'key-1': { subject: 'key' } }) })),
-  all: only(bearer({ verify: async (token) => tokens(PEOPLE)(token) }), basic({ verify: verifyPassword }), apiKey({ header: 'x-api-key', verify: tokens({ 'key-1': { subject: 'key' } }) })),
+  all: only(
+    bearer({ verify: async (token) => tokens(PEOPLE)(token) }),
+    basic({ verify: verifyPassword }),
+    apiKey({ header: 'x-api-key', verify: tokens({ 'key-1': { subject: 'key' } }) }),
+  ),
 }
 
 const BEARER = 'Bearer realm="longhaul"'
@@ -42,7 +50,13 @@ const key = (value: string | string[]): RequestHeaders => ({ 'x-api-key': value 
 const LONG = 'a'.repeat(8193)
 
 /** Handler, headers, and the subject, or the challenge of the 401; then, where it matters, the path. */
-type Row = readonly [name: string, handler: keyof typeof handlers, headers: RequestHeaders, expected: { readonly is: string } | string, path?: string]
+type Row = readonly [
+  name: string,
+  handler: keyof typeof handlers,
+  headers: RequestHeaders,
+  expected: { readonly is: string } | string,
+  path?: string,
+]
 
 const bearerRows = (handler: 'bearer' | 'slow'): Row[] => [
   ['missing', handler, {}, BEARER],
@@ -170,14 +184,23 @@ describe('authenticate', () => {
       (request) => json(200, { ...request.context as object }),
     )
     const user = { subject: 'sue', plan: 'gold' }
-    assert.deepEqual((await ask(handler, { context: { user, tenant: 't' } })).json, { user, tenant: 't', principal: user }, 'context')
+    assert.deepEqual(
+      (await ask(handler, { context: { user, tenant: 't' } })).json,
+      { user, tenant: 't', principal: user },
+      'context',
+    )
     const nobody = await ask(handler, { context: {} })
     assert.equal(nobody.status, 401, 'nobody')
     assert.equal(nobody.headers['www-authenticate'], 'Session realm="longhaul"', 'challenge')
   })
 
   test('gets a 500 if verify fails, and the failure is reported', async () => {
-    for (const verify of [() => { throw new Error('key server away') }, () => Promise.reject(new Error('key server away'))]) {
+    for (const verify of [
+      () => {
+        throw new Error('key server away')
+      },
+      () => Promise.reject(new Error('key server away')),
+    ]) {
       const answer = await ask(only(bearer({ verify })), { headers: auth('Bearer x') })
       assert.equal(answer.status, 500, 'status')
       assert.equal(answer.headers['www-authenticate'], undefined, 'no challenge')
@@ -186,7 +209,15 @@ describe('authenticate', () => {
   })
 
   test('passes no malformed or overlong credentials to verify', async () => {
-    const anybody = compose(authenticate({ schemes: [bearer({ verify: () => ({ subject: 'anybody' }) }), basic({ verify: () => ({ subject: 'anybody' }) })] }), whoAmI)
+    const anybody = compose(
+      authenticate({
+        schemes: [
+          bearer({ verify: () => ({ subject: 'anybody' }) }),
+          basic({ verify: () => ({ subject: 'anybody' }) }),
+        ],
+      }),
+      whoAmI,
+    )
     for (const authorization of ['Bearer', 'Bearer a b', `Bearer ${LONG}`, 'Basic !', `Basic ${b64(`a:${LONG}`)}`]) {
       assert.equal((await ask(anybody, { headers: { authorization } })).status, 401, authorization.slice(0, 12))
     }
@@ -207,10 +238,17 @@ describe('authenticate', () => {
       await new Promise((resolve) => { setImmediate(resolve) })
       return token.startsWith('good') ? { subject: token } : undefined
     }
-    const handler = compose(authenticate({ schemes: [bearer({ verify })], cache: { maxEntries: 2, ttlMs: 60_000 } }), whoAmI)
+    const handler = compose(
+      authenticate({ schemes: [bearer({ verify })], cache: { maxEntries: 2, ttlMs: 60_000 } }),
+      whoAmI,
+    )
     const as = (token: string) => ask(handler, { headers: auth(`Bearer ${token}`) })
     const all = await Promise.all(Array.from({ length: 20 }, () => as('good-1')))
-    assert.deepEqual([calls, ...new Set(all.map(({ json }) => json['subject']))], [1, 'good-1'], 'twenty at once, one call')
+    assert.deepEqual(
+      [calls, ...new Set(all.map(({ json }) => json['subject']))],
+      [1, 'good-1'],
+      'twenty at once, one call',
+    )
     await as('good-1')
     assert.equal(calls, 1, 'remembered')
     assert.deepEqual([(await as('bad')).status, (await as('bad')).status, calls], [401, 401, 3], 'failures are not')
@@ -241,9 +279,13 @@ describe('authenticate', () => {
   })
 
   test('keeps two schemes of one kind apart in the cache', async () => {
-    const scheme = (header: string, subject: string) => apiKey({ header, verify: (given: string) => (given === 'same' ? { subject } : undefined) })
+    const scheme = (header: string, subject: string) =>
+      apiKey({ header, verify: (given: string) => (given === 'same' ? { subject } : undefined) })
     const cache = { maxEntries: 10, ttlMs: 60_000 }
-    const handler = compose(authenticate({ schemes: [scheme('x-user-key', 'user'), scheme('x-admin-key', 'admin')], cache }), whoAmI)
+    const handler = compose(
+      authenticate({ schemes: [scheme('x-user-key', 'user'), scheme('x-admin-key', 'admin')], cache }),
+      whoAmI,
+    )
     for (const _ of [1, 2]) {
       assert.equal((await ask(handler, { headers: { 'x-user-key': 'same' } })).json['subject'], 'user')
       assert.equal((await ask(handler, { headers: { 'x-admin-key': 'same' } })).json['subject'], 'admin')
@@ -256,14 +298,21 @@ describe('authenticate', () => {
 
   describe('with a cache and a verify that reads the request', () => {
     /** A token that is good at one address only. */
-    const bound = (token: string, request: HttpRequest) => (token === 'tok' && request.peerAddress === '192.0.2.1' ? { subject: 'ann' } : undefined)
+    const bound = (token: string, request: HttpRequest) =>
+      token === 'tok' && request.peerAddress === '192.0.2.1' ? { subject: 'ann' } : undefined
     const cache = { maxEntries: 10, ttlMs: 60_000 }
     const at = (handler: Handler, peerAddress: string) => ask(handler, { headers: auth('Bearer tok'), peerAddress })
 
     test('rejects a token that is bound to an address elsewhere, because key has what verify reads', async () => {
       let calls = 0
       const verify = (token: string, request: HttpRequest) => { calls++; return bound(token, request) }
-      const handler = compose(authenticate({ schemes: [bearer({ verify })], cache: { ...cache, key: ({ peerAddress }) => peerAddress ?? '' } }), whoAmI)
+      const handler = compose(
+        authenticate({
+          schemes: [bearer({ verify })],
+          cache: { ...cache, key: ({ peerAddress }) => peerAddress ?? '' },
+        }),
+        whoAmI,
+      )
       const statuses: number[] = []
       for (const address of ['192.0.2.1', '192.0.2.9', '192.0.2.1']) statuses.push((await at(handler, address)).status)
       assert.deepEqual([statuses, calls], [[200, 401, 200], 2])
@@ -272,16 +321,31 @@ describe('authenticate', () => {
     test('fails without key and says what to do', async () => {
       const password = (name: string, secret: string, request: HttpRequest) => bound(name + secret, request)
       const basicAuth = auth(`Basic ${Buffer.from('to:k').toString('base64')}`)
-      for (const [scheme, headers] of [[bearer({ verify: bound }), auth('Bearer tok')], [basic({ verify: password }), basicAuth]] as const) {
-        const { status, heard } = await ask(compose(authenticate({ schemes: [scheme], cache }), whoAmI), { headers, peerAddress: '192.0.2.1' })
+      for (const [scheme, headers] of [
+        [bearer({ verify: bound }), auth('Bearer tok')],
+        [basic({ verify: password }), basicAuth],
+      ] as const) {
+        const { status, heard } = await ask(compose(authenticate({ schemes: [scheme], cache }), whoAmI), {
+          headers,
+          peerAddress: '192.0.2.1',
+        })
         assert.equal(status, 500)
-        assert.match(String(heard[0]), /verify reads peerAddress of the request, but the cache remembers by the credentials; return what verify reads/)
+        assert.match(
+          String(heard[0]),
+          /verify reads peerAddress of the request, but the cache remembers by the credentials; return what verify reads/,
+        )
       }
     })
 
     test('gets a 500 for a key that returns no string', async () => {
-      assert.throws(() => authenticate({ schemes: [bearer({ verify: bound })], cache: { ...cache, key: 'x' as never } }), /key must be a function/)
-      const handler = compose(authenticate({ schemes: [bearer({ verify: bound })], cache: { ...cache, key: () => undefined as never } }), whoAmI)
+      assert.throws(
+        () => authenticate({ schemes: [bearer({ verify: bound })], cache: { ...cache, key: 'x' as never } }),
+        /key must be a function/,
+      )
+      const handler = compose(
+        authenticate({ schemes: [bearer({ verify: bound })], cache: { ...cache, key: () => undefined as never } }),
+        whoAmI,
+      )
       assert.equal((await at(handler, '192.0.2.1')).status, 500)
     })
   })
@@ -290,11 +354,16 @@ describe('authenticate', () => {
     let verified = 0
     const verify = (token: string) => { verified++; return token === 'right' ? { subject: 'ann' } : undefined }
     const handler = compose<unknown>(
-      rateLimit({ store: memory().store, policies: [{ name: 'address', limit: 5, windowSeconds: 60, by: 'address' }], onStoreError: 'deny' }),
+      rateLimit({
+        store: memory().store,
+        policies: [{ name: 'address', limit: 5, windowSeconds: 60, by: 'address' }],
+        onStoreError: 'deny',
+      }),
       authenticate({ schemes: [bearer({ verify })] }),
       whoAmI,
     )
-    const guess = async (token: string, peerAddress: string) => (await ask(handler, { headers: auth(`Bearer ${token}`), peerAddress })).status
+    const guess = async (token: string, peerAddress: string) =>
+      (await ask(handler, { headers: auth(`Bearer ${token}`), peerAddress })).status
     const statuses: number[] = []
     for (let at = 0; at < 7; at++) statuses.push(await guess(`guess-${at}`, '2001:db8::1'))
     assert.deepEqual([statuses, verified], [[401, 401, 401, 401, 401, 429, 429], 5])
@@ -308,10 +377,22 @@ describe('authenticate', () => {
     assert.deepEqual((await ask(open)).json, { subject: null }, 'nobody')
     assert.deepEqual((await ask(open, { headers: auth('Bearer nope') })).json, { subject: null }, 'not valid: nobody')
     assert.deepEqual((await ask(open, { headers: auth('Bearer tok-ann') })).json, { subject: 'ann' }, 'ann')
-    assert.deepEqual((await ask(open, { context: { principal: { subject: 'spoofed' } } })).json, { subject: null }, 'what the context said before is no proof')
-    const closed = compose(authenticate({ schemes, optional: true }), authorize({ allow: () => true, reason: 'none' }), whoAmI)
+    assert.deepEqual(
+      (await ask(open, { context: { principal: { subject: 'spoofed' } } })).json,
+      { subject: null },
+      'what the context said before is no proof',
+    )
+    const closed = compose(
+      authenticate({ schemes, optional: true }),
+      authorize({ allow: () => true, reason: 'none' }),
+      whoAmI,
+    )
     assert.equal((await ask(closed)).headers['www-authenticate'], BEARER, 'none sent')
-    assert.equal((await ask(closed, { headers: auth('Bearer nope') })).headers['www-authenticate'], INVALID, 'a bad one sent')
+    assert.equal(
+      (await ask(closed, { headers: auth('Bearer nope') })).headers['www-authenticate'],
+      INVALID,
+      'a bad one sent',
+    )
     const own = compose(authenticate({ schemes, optional: true }), () => json(401, {}))
     assert.equal((await ask(own)).headers['www-authenticate'], BEARER, 'an answer with 401')
     assert.equal((await ask(open)).headers['www-authenticate'], undefined, 'no challenge without a 401')
@@ -325,9 +406,22 @@ describe('authenticate', () => {
     }
     assert.deepEqual(await challengeOf(async () => json(401, {})), [401, BEARER, '{}'], 'an answer with 401')
     assert.deepEqual(await challengeOf(async () => json(200, {})), [200, undefined, '{}'], 'another')
-    assert.deepEqual(await challengeOf(async () => { throw httpError('forbidden') }).then((told) => told.slice(0, 2)), [403, undefined], 'another failure')
-    assert.deepEqual(await challengeOf(async () => { throw httpError('unauthorized') }).then((told) => told.slice(0, 2)), [401, BEARER], 'a failure with 401')
-    for (const declines of [async () => undefined, () => undefined]) assert.deepEqual(await challengeOf(declines), [0, undefined, undefined], 'not mine')
+    assert.deepEqual(
+      await challengeOf(async () => {
+        throw httpError('forbidden')
+      }).then((told) => told.slice(0, 2)),
+      [403, undefined],
+      'another failure',
+    )
+    assert.deepEqual(
+      await challengeOf(async () => {
+        throw httpError('unauthorized')
+      }).then((told) => told.slice(0, 2)),
+      [401, BEARER],
+      'a failure with 401',
+    )
+    for (const declines of [async () => undefined, () => undefined])
+      assert.deepEqual(await challengeOf(declines), [0, undefined, undefined], 'not mine')
   })
 
   test('may cache results of basic and of apiKey', async () => {
@@ -335,7 +429,8 @@ describe('authenticate', () => {
     const verify = () => { asked++; return { subject: 'ann' } }
     const cache = { maxEntries: 10, ttlMs: 60_000 }
     const rows = [
-      [basic({ verify }), auth(`Basic ${Buffer.from('ann:pw').toString('base64')}`)], [apiKey({ header: 'x-key', verify }), { 'x-key': 'k1' }],
+      [basic({ verify }), auth(`Basic ${Buffer.from('ann:pw').toString('base64')}`)],
+      [apiKey({ header: 'x-key', verify }), { 'x-key': 'k1' }],
     ] as const
     for (const [scheme, headers] of rows) {
       asked = 0
@@ -346,23 +441,45 @@ describe('authenticate', () => {
   })
 
   test('reads an API key on no line, one or two', async () => {
-    const handler = compose(authenticate({ schemes: [apiKey({ header: 'x-key', verify: (key) => (key === 'k1' ? { subject: 'ann' } : undefined) })] }), whoAmI)
+    const handler = compose(
+      authenticate({
+        schemes: [apiKey({ header: 'x-key', verify: (key) => (key === 'k1' ? { subject: 'ann' } : undefined) })],
+      }),
+      whoAmI,
+    )
     const statuses: number[] = []
-    for (const lines of [[], ['k1'], ['k1', 'k1']]) statuses.push((await ask(handler, { headers: { 'x-key': lines } })).status)
+    for (const lines of [[], ['k1'], ['k1', 'k1']])
+      statuses.push((await ask(handler, { headers: { 'x-key': lines } })).status)
     assert.deepEqual(statuses, [401, 200, 401])
   })
 
   test('reads credentials of 8,192 characters, and no longer ones', async () => {
     const long = 'a'.repeat(8192)
-    const handler = compose(authenticate({ schemes: [bearer({ verify: (token) => ({ subject: String(token.length) }) })] }), whoAmI)
-    const answers = [await ask(handler, { headers: auth(`Bearer ${long.slice(1)}`) }), await ask(handler, { headers: auth(`Bearer ${long}a`) })]
+    const handler = compose(
+      authenticate({ schemes: [bearer({ verify: (token) => ({ subject: String(token.length) }) })] }),
+      whoAmI,
+    )
+    const answers = [
+      await ask(handler, { headers: auth(`Bearer ${long.slice(1)}`) }),
+      await ask(handler, { headers: auth(`Bearer ${long}a`) }),
+    ]
     assert.deepEqual(answers.map(({ status }) => status), [200, 401])
   })
 
   test('tries asynchronous schemes in turn, up to the first that succeeds', async () => {
     const asked: string[] = []
-    const late = (name: string, known: boolean) => apiKey({ header: name, verify: async () => { asked.push(name); return known ? { subject: name } : undefined } })
-    const handler = compose(authenticate({ schemes: [late('x-a', false), late('x-b', true), late('x-c', true)] }), whoAmI)
+    const late = (name: string, known: boolean) =>
+      apiKey({
+        header: name,
+        verify: async () => {
+          asked.push(name)
+          return known ? { subject: name } : undefined
+        },
+      })
+    const handler = compose(
+      authenticate({ schemes: [late('x-a', false), late('x-b', true), late('x-c', true)] }),
+      whoAmI,
+    )
     assert.deepEqual((await ask(handler, { headers: { 'x-a': '1', 'x-b': '1', 'x-c': '1' } })).json, { subject: 'x-b' })
     assert.deepEqual(asked, ['x-a', 'x-b'])
   })
@@ -382,7 +499,8 @@ describe('authenticate', () => {
       [() => tokens({ '': { subject: 'x' } }), /empty/],
       [() => tokens({ x: {} as never }), /principal/],
     ]
-    for (const [make, what] of wrong) assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
+    for (const [make, what] of wrong)
+      assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
   })
 
   test('compares secrets with sameSecret', () => {
@@ -394,22 +512,32 @@ describe('authenticate', () => {
 
 describe('authorize', () => {
   const as = (subject: string) => ({ context: { principal: { subject, role: subject } } })
-  const handler = compose(authorize<Principal & { role: string }>({
-    allow: async ({ role }, { method }) => role === 'writer' || method === 'GET', reason: 'needs_writer', message: 'This needs the role writer.',
-  }), whoAmI)
+  const handler = compose(
+    authorize<Principal & { role: string }>({
+      allow: async ({ role }, { method }) => role === 'writer' || method === 'GET',
+      reason: 'needs_writer',
+      message: 'This needs the role writer.',
+    }),
+    whoAmI,
+  )
 
   test('SPEC 5.3: gives a request without permission a 403 with a reason, again and again', async () => {
     for (let time = 0; time < 2; time++) {
       const refused = await ask(handler, { method: 'POST', ...as('reader') })
       assert.equal(refused.status, 403, 'status')
-      assert.deepEqual(refused.json, { error: 'This needs the role writer.', code: 'forbidden', reason: 'needs_writer' }, 'body')
+      assert.deepEqual(
+        refused.json,
+        { error: 'This needs the role writer.', code: 'forbidden', reason: 'needs_writer' },
+        'body',
+      )
     }
     assert.equal((await ask(handler, { method: 'POST', ...as('writer') })).status, 200, 'a writer may')
     assert.equal((await ask(handler, as('reader'))).status, 200, 'a reader may read')
   })
 
   test('gives an unknown caller a 401', async () => {
-    for (const context of [undefined, null, {}]) assert.equal((await ask(handler, { context })).status, 401, JSON.stringify(context))
+    for (const context of [undefined, null, {}])
+      assert.equal((await ask(handler, { context })).status, 401, JSON.stringify(context))
   })
 
   test('permits a request only for the value true', async () => {
@@ -421,7 +549,10 @@ describe('authorize', () => {
 
   test('responds with an HttpError of verify, with its message and headers', async () => {
     const challenge = 'Bearer error="invalid_token"'
-    const expired = httpError('unauthorized', { message: 'The token has expired.', headers: { 'www-authenticate': challenge } })
+    const expired = httpError('unauthorized', {
+      message: 'The token has expired.',
+      headers: { 'www-authenticate': challenge },
+    })
     const verify = (): Principal => { throw expired }
     for (const optional of [false, true]) {
       const handler = compose(authenticate({ schemes: [bearer({ verify })], optional }), whoAmI)
@@ -437,16 +568,34 @@ describe('authorize', () => {
   })
 
   test('calls hostUser for each request, even with a cache, because these requests have no credentials', async () => {
-    const session = hostUser(({ headers }) => headers['x-session'] === undefined ? undefined : { subject: String(headers['x-session']) })
+    const session = hostUser(({ headers }) =>
+      headers['x-session'] === undefined ? undefined : { subject: String(headers['x-session']) },
+    )
     const handler = compose(authenticate({ schemes: [session], cache: { maxEntries: 10, ttlMs: 60_000 } }), whoAmI)
-    for (const name of ['ann', 'bob', 'ann']) assert.equal((await ask(handler, { headers: { 'x-session': name } })).json['subject'], name)
+    for (const name of ['ann', 'bob', 'ann'])
+      assert.equal((await ask(handler, { headers: { 'x-session': name } })).json['subject'], name)
     assert.equal((await ask(handler)).status, 401)
   })
 
   test('passes no malformed key to verify', async () => {
     const asked: string[] = []
-    const handler = only(apiKey({ header: 'x-api-key', verify: (key) => { asked.push(key); return { subject: 'any' } } }))
-    for (const [key, status] of [['fine', 200], ['x'.repeat(8192), 200], ['x'.repeat(8193), 401], ['a\tb', 401], ['a\u007f', 401], ['', 401]] as const) {
+    const handler = only(
+      apiKey({
+        header: 'x-api-key',
+        verify: (key) => {
+          asked.push(key)
+          return { subject: 'any' }
+        },
+      }),
+    )
+    for (const [key, status] of [
+      ['fine', 200],
+      ['x'.repeat(8192), 200],
+      ['x'.repeat(8193), 401],
+      ['a\tb', 401],
+      ['a\u007f', 401],
+      ['', 401],
+    ] as const) {
       assert.equal((await ask(handler, { headers: { 'x-api-key': key } })).status, status, key.slice(0, 20))
     }
     assert.equal(asked.length, 2)
@@ -454,9 +603,12 @@ describe('authorize', () => {
 
   test('finds a token among many or few, and never by a part, a longer text or another case', () => {
     for (const count of [1, 16, 17, 200]) {
-      const whom = tokens(Object.fromEntries(Array.from({ length: count }, (_, at) => [`töken-${at}`, { subject: `s${at}` }])))
+      const whom = tokens(
+        Object.fromEntries(Array.from({ length: count }, (_, at) => [`töken-${at}`, { subject: `s${at}` }])),
+      )
       for (const at of [0, count - 1]) assert.equal(whom(`töken-${at}`)?.subject, `s${at}`, `${at} of ${count}`)
-      for (const other of ['', 'töken-', 'töken-0 ', 'Töken-0', 't\u00c3\u00b6ken-0', `töken-${count}`]) assert.equal(whom(other), undefined, `${other} of ${count}`)
+      for (const other of ['', 'töken-', 'töken-0 ', 'Töken-0', 't\u00c3\u00b6ken-0', `töken-${count}`])
+        assert.equal(whom(other), undefined, `${other} of ${count}`)
     }
   })
 
@@ -470,9 +622,17 @@ describe('authorize', () => {
     const who = authenticate({ schemes: [bearer({ verify: tokens(PEOPLE) })] })
     const may = authorize({ allow: () => true, reason: 'no' })
     assert.doesNotThrow(() => compose(who, may, whoAmI), 'the right order')
-    assert.throws(() => compose(may, who, whoAmI), /authorize stands before authenticate.*put authenticate first/, 'flat')
+    assert.throws(
+      () => compose(may, who, whoAmI),
+      /authorize stands before authenticate.*put authenticate first/,
+      'flat',
+    )
     assert.throws(() => compose(may, compose(who, whoAmI)), TypeError, 'nested')
-    assert.throws(() => compose(who, cors({ origins: '*' }), whoAmI), /authenticate stands before cors/, 'a preflight has no credentials')
+    assert.throws(
+      () => compose(who, cors({ origins: '*' }), whoAmI),
+      /authenticate stands before cors/,
+      'a preflight has no credentials',
+    )
     const perhaps = authenticate({ schemes: [bearer({ verify: tokens(PEOPLE) })], optional: true })
     assert.doesNotThrow(() => compose(perhaps, cors({ origins: '*' }), whoAmI), 'it gets through as nobody\'s')
     assert.throws(() => compose(may, undefined as never), TypeError, 'no handler')

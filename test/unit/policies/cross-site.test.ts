@@ -12,8 +12,16 @@ const APP = 'https://app.example.com'
 const handler: Handler = () => json(200, {})
 type Headers = Readonly<Record<string, string | string[]>>
 
-async function answered(headers: Headers, options: CrossSiteOptions = {}, method = 'POST', before: readonly Policy[] = []): Promise<number> {
-  const { status, json: { code } } = await ask(compose(...before, crossSite(options), handler), { method, headers })
+async function answered(
+  headers: Headers,
+  options: CrossSiteOptions = {},
+  method = 'POST',
+  before: readonly Policy[] = [],
+): Promise<number> {
+  const {
+    status,
+    json: { code },
+  } = await ask(compose(...before, crossSite(options), handler), { method, headers })
   if (status === 403) assert.equal(code, 'cross_site')
   return status
 }
@@ -26,7 +34,11 @@ describe('crossSite', () => {
     ['a page of another site', { 'sec-fetch-site': 'cross-site', 'origin': 'https://evil.example' }, 403],
     ['a page of another site that hides its origin', { 'sec-fetch-site': 'cross-site', 'origin': 'null' }, 403],
     ['a page of another site without Origin', { 'sec-fetch-site': 'cross-site' }, 403],
-    ['the own page without a referrer, so that Origin is null', { 'sec-fetch-site': 'same-origin', 'origin': 'null' }, 200],
+    [
+      'the own page without a referrer, so that Origin is null',
+      { 'sec-fetch-site': 'same-origin', 'origin': 'null' },
+      200,
+    ],
     ['a value that nobody knows', { 'sec-fetch-site': 'other' }, 403],
     ['a value that is there twice', { 'sec-fetch-site': ['same-origin', 'none'] }, 403],
     ['no browser', {}, 200],
@@ -37,7 +49,11 @@ describe('crossSite', () => {
     ['the same under HTTP/2', { 'origin': 'https://api.example.com', ':authority': 'api.example.com' }, 200],
     ['an older browser elsewhere', { origin: 'https://evil.example', host: 'api.example.com' }, 403],
     ['another port', { origin: 'http://api.example.com:1', host: 'api.example.com' }, 403],
-    ['a subdomain, of which an older browser does not say that it is the same site', { origin: 'https://a.api.example.com', host: 'api.example.com' }, 403],
+    [
+      'a subdomain, of which an older browser does not say that it is the same site',
+      { origin: 'https://a.api.example.com', host: 'api.example.com' },
+      403,
+    ],
     ['a host that only begins so', { origin: 'https://api.example.com.evil.example', host: 'api.example.com' }, 403],
     ['Origin: null', { origin: 'null', host: 'api.example.com' }, 403],
     ['Origin: null and no Host', { origin: 'null' }, 403],
@@ -47,8 +63,10 @@ describe('crossSite', () => {
   ]
   for (const [name, headers, status] of cases) {
     test(`responds to ${name} with ${status}`, async () => {
-      for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'BREW']) assert.equal(await answered(headers, {}, method), status, method)
-      for (const method of ['GET', 'HEAD', 'OPTIONS', 'TRACE']) assert.equal(await answered(headers, {}, method), 200, method)
+      for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'BREW'])
+        assert.equal(await answered(headers, {}, method), status, method)
+      for (const method of ['GET', 'HEAD', 'OPTIONS', 'TRACE'])
+        assert.equal(await answered(headers, {}, method), 200, method)
     })
   }
 
@@ -56,7 +74,10 @@ describe('crossSite', () => {
     for (const site of ['cross-site', 'same-site', undefined]) {
       const headers = { origin: APP, host: 'api.example.com', ...site !== undefined && { 'sec-fetch-site': site } }
       assert.equal(await answered(headers, { origins: [APP] }), 200)
-      assert.equal(await answered({ ...headers, origin: `${APP}:444` }, { origins: [APP] }), site === 'same-site' ? 200 : 403)
+      assert.equal(
+        await answered({ ...headers, origin: `${APP}:444` }, { origins: [APP] }),
+        site === 'same-site' ? 200 : 403,
+      )
     }
   })
 
@@ -72,8 +93,12 @@ describe('crossSite', () => {
     assert.equal(await answered(from(APP), {}, 'POST', named), 200)
     assert.equal(await answered(from('https://evil.example'), {}, 'POST', named), 403)
     assert.equal(await answered(from('null'), {}, 'POST', named), 403)
-    assert.equal(await answered(from(APP), {}, 'POST', [cors({ origins: (origin) => origin === APP, credentials: true })]), 200)
-    for (const open of [cors({ origins: '*' }), cors({ origins: () => true })]) assert.equal(await answered(from(APP), {}, 'POST', [open]), 403)
+    assert.equal(
+      await answered(from(APP), {}, 'POST', [cors({ origins: (origin) => origin === APP, credentials: true })]),
+      200,
+    )
+    for (const open of [cors({ origins: '*' }), cors({ origins: () => true })])
+      assert.equal(await answered(from(APP), {}, 'POST', [open]), 403)
     assert.equal(await answered(from(APP), {}, 'OPTIONS', [cors({ origins: '*' })]), 200)
   })
 
@@ -85,7 +110,10 @@ describe('crossSite', () => {
   })
 
   test('rejects an order that cannot work, and invalid options', () => {
-    assert.throws(() => compose<unknown>(crossSite(), cors({ origins: [APP] }), handler), /crossSite stands before cors/)
+    assert.throws(
+      () => compose<unknown>(crossSite(), cors({ origins: [APP] }), handler),
+      /crossSite stands before cors/,
+    )
     assert.throws(() => compose<unknown>(crossSite(), requestId(), handler), /crossSite stands before requestId/)
     for (const origin of ['app.example.com', `${APP}/`, 'https://APP.example.com', '*', '', 5, null]) {
       assert.throws(() => crossSite({ origins: [origin as never] }), /origins must be a list of origins such as/)

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { compose, describe as describes, type Handler, type Operation, type Policy } from '../../../src/http/exchange.js'
+import {
+  compose, describe as describes, type Handler, type Operation, type Policy,
+} from '../../../src/http/exchange.js'
 import { apiKey, bearer, hostUser, tokens } from '../../../src/policies/schemes.js'
 import { authenticate } from '../../../src/policies/authenticate.js'
 import { authorize } from '../../../src/policies/authenticate.js'
@@ -20,18 +22,29 @@ const responsesOf = ({ openapi }: Operation) => openapi['responses'] as Record<s
 
 describe('the description of policies', () => {
   test('has the 401 of authenticate, and one security requirement for each scheme', () => {
-    const operation = described(authenticate({ schemes: [bearer({ verify }), apiKey({ header: 'x-api-key', verify })] }))
+    const operation = described(
+      authenticate({ schemes: [bearer({ verify }), apiKey({ header: 'x-api-key', verify })] }),
+    )
     assert.deepEqual(Object.keys(responsesOf(operation)), ['200', '401'])
     assert.deepEqual(operation.openapi['security'], [{ bearer: [] }, { apiKey: [] }])
-    assert.deepEqual(operation.securitySchemes, { bearer: { type: 'http', scheme: 'bearer' }, apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key' } })
+    assert.deepEqual(operation.securitySchemes, {
+      bearer: { type: 'http', scheme: 'bearer' },
+      apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key' },
+    })
   })
 
   test('has no requirement for optional authentication, unless the handler responds with 401 itself', () => {
     const policy = authenticate({ schemes: [bearer({ verify })], optional: true })
     const open = described(policy)
-    assert.deepEqual([Object.keys(responsesOf(open)), open.openapi['security'], open.securitySchemes], [['200'], [], undefined])
+    assert.deepEqual(
+      [Object.keys(responsesOf(open)), open.openapi['security'], open.securitySchemes],
+      [['200'], [], undefined],
+    )
     const closed = described(policy, { 401: { description: 'Who are you?' } })
-    assert.deepEqual([closed.openapi['security'], Object.keys(closed.securitySchemes ?? {})], [[{ bearer: [] }], ['bearer']])
+    assert.deepEqual(
+      [closed.openapi['security'], Object.keys(closed.securitySchemes ?? {})],
+      [[{ bearer: [] }], ['bearer']],
+    )
   })
 
   test('has no security scheme for hostUser', () => {
@@ -41,13 +54,24 @@ describe('the description of policies', () => {
   })
 
   test('has the failures of other policies, and their fields on every response', () => {
-    assert.deepEqual(Object.keys(responsesOf(described(authorize({ allow: () => true, reason: 'no' })))), ['200', '401', '403'])
+    assert.deepEqual(Object.keys(responsesOf(described(authorize({ allow: () => true, reason: 'no' })))), [
+      '200', '401', '403',
+    ])
     assert.deepEqual(Object.keys(responsesOf(described(limitBody({ maxBodyBytes: 1 })))), ['200', '413'])
     assert.deepEqual(Object.keys(responsesOf(described(timeouts({ readMs: 1 })))), ['200', '408'])
     assert.deepEqual(Object.keys(responsesOf(described(timeouts({ runMs: 1 })))), ['200', '408', '503'])
-    const responses = responsesOf(described(rateLimit({ store: memory().store, onStoreError: 'allow', policies: [{ name: 'a', limit: 1, windowSeconds: 1 }] })))
+    const responses = responsesOf(
+      described(
+        rateLimit({
+          store: memory().store,
+          onStoreError: 'allow',
+          policies: [{ name: 'a', limit: 1, windowSeconds: 1 }],
+        }),
+      ),
+    )
     for (const status of ['200', '429']) {
-      for (const name of ['RateLimit', 'RateLimit-Policy']) assert.ok(name in (responses[status]?.headers ?? {}), `${status} ${name}`)
+      for (const name of ['RateLimit', 'RateLimit-Policy'])
+        assert.ok(name in (responses[status]?.headers ?? {}), `${status} ${name}`)
     }
   })
 })

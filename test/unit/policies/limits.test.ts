@@ -13,12 +13,20 @@ function body(...pieces: string[]): BodySource & { asked: number } {
   const source = {
     asked: 0,
     parsed: undefined,
-    bytes: async (limit: number) => { source.asked = Math.max(source.asked, limit); return whole.byteLength > limit ? undefined : whole },
-    async * stream() { for (const text of pieces) yield Buffer.from(text) },
+    bytes: async (limit: number) => {
+      source.asked = Math.max(source.asked, limit)
+      return whole.byteLength > limit ? undefined : whole
+    },
+    async *stream() {
+      for (const text of pieces) yield Buffer.from(text)
+    },
   }
   return source
 }
-const read = (maxBytes: number): Handler => async (request) => json(200, await readJson(request, { maxBodyBytes: maxBytes }))
+const read =
+  (maxBytes: number): Handler =>
+    async (request) =>
+      json(200, await readJson(request, { maxBodyBytes: maxBytes }))
 const count: Handler = async (request) => {
   let size = 0
   for await (const piece of request.body.stream()) size += piece.byteLength
@@ -27,11 +35,20 @@ const count: Handler = async (request) => {
 
 test('limits accept their smallest valid value', async () => {
   const nothing = compose(limitBody({ maxBodyBytes: 0 }), count)
-  assert.deepEqual([(await ask(nothing, { body: body() })).body, (await ask(nothing, { body: body('x') })).status], ['0', 413])
+  assert.deepEqual(
+    [(await ask(nothing, { body: body() })).body, (await ask(nothing, { body: body('x') })).status],
+    ['0', 413],
+  )
   const one = compose(limitHeaders({ maxFields: 1 }), () => json(200, {}))
-  assert.deepEqual([(await ask(one, { headers: { a: '' } })).status, (await ask(one, { headers: { a: '', b: '' } })).status], [200, 431])
+  assert.deepEqual(
+    [(await ask(one, { headers: { a: '' } })).status, (await ask(one, { headers: { a: '', b: '' } })).status],
+    [200, 431],
+  )
   const byte = compose(limitHeaders({ maxHeaderBytes: 1 }), () => json(200, {}))
-  assert.deepEqual([(await ask(byte, { headers: { a: '' } })).status, (await ask(byte, { headers: { a: 'b' } })).status], [200, 431])
+  assert.deepEqual(
+    [(await ask(byte, { headers: { a: '' } })).status, (await ask(byte, { headers: { a: 'b' } })).status],
+    [200, 431],
+  )
 })
 
 describe('limitBody', () => {
@@ -53,7 +70,10 @@ describe('limitBody', () => {
   test('SPEC 8.1: limits by Content-Length before anything is read', async () => {
     for (const [length, status] of [['11', 413], ['10', 200], [undefined, 200]] as const) {
       const source = body('"12345678"')
-      const answer = await ask(limited(read(1000)), { body: source, headers: { 'content-type': 'application/json', ...length !== undefined && { 'content-length': length } } })
+      const answer = await ask(limited(read(1000)), {
+        body: source,
+        headers: { 'content-type': 'application/json', ...(length !== undefined && { 'content-length': length }) },
+      })
       assert.equal(answer.status, status, String(length))
       // Without a length it is read in pieces, which are counted.
       assert.equal(source.asked, length === '10' ? 10 : 0, 'no more is asked for')
@@ -63,7 +83,10 @@ describe('limitBody', () => {
   test('limits the bytes that arrive, read at once or in pieces, and names the limit', async () => {
     for (const handler of [read(1000), count]) {
       const answer = await ask(limited(handler), { body: body('"12345', '67890"') })
-      assert.deepEqual([answer.status, answer.json], [413, { error: 'The body is larger than 10 bytes.', code: 'body_too_large' }])
+      assert.deepEqual(
+        [answer.status, answer.json],
+        [413, { error: 'The body is larger than 10 bytes.', code: 'body_too_large' }],
+      )
     }
     assert.equal((await ask(limited(count), { body: body('12345', '67890') })).body, '10', 'exactly')
   })
@@ -75,7 +98,10 @@ describe('limitBody', () => {
 
   test("uses what the application's parser has left", async () => {
     const parsed: BodySource = { ...body('x'), parsed: { value: { a: 1 } } }
-    assert.equal((await ask(limited(read(1000)), { body: parsed, headers: { 'content-type': 'application/json' } })).body, '{"a":1}')
+    assert.equal(
+      (await ask(limited(read(1000)), { body: parsed, headers: { 'content-type': 'application/json' } })).body,
+      '{"a":1}',
+    )
   })
 })
 
@@ -95,7 +121,12 @@ describe('limitHeaders', () => {
 
 test('invalid options throw at construction', () => {
   for (const [make, what] of [
-    [() => limitBody({ maxBodyBytes: -1 }), /maxBodyBytes/], [() => limitBody({} as never), /maxBodyBytes/], [() => limitBody({ maxBodyBytes: 1.5 }), /maxBodyBytes/],
-    [() => limitHeaders({}), /set maxHeaderBytes, maxFields/], [() => limitHeaders({ maxHeaderBytes: 0 }), /whole number/], [() => limitHeaders({ maxFields: 1.5 }), /whole number/],
-  ] as const) assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
+    [() => limitBody({ maxBodyBytes: -1 }), /maxBodyBytes/],
+    [() => limitBody({} as never), /maxBodyBytes/],
+    [() => limitBody({ maxBodyBytes: 1.5 }), /maxBodyBytes/],
+    [() => limitHeaders({}), /set maxHeaderBytes, maxFields/],
+    [() => limitHeaders({ maxHeaderBytes: 0 }), /whole number/],
+    [() => limitHeaders({ maxFields: 1.5 }), /whole number/],
+  ] as const)
+    assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
 })

@@ -1,4 +1,5 @@
-// The same for bulk endpoints, for what is done in the background, and for callbacks: answers, status resources and reports.
+// The same for bulk endpoints, for what is done in the background, and for callbacks: answers,
+// status resources and reports.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { callbacks, type CallbackSender } from '../../../src/callbacks/index.js'
@@ -41,10 +42,29 @@ function repositories(fail: () => unknown): Record<string, object> {
   const written = async (drafts: readonly object[]): Promise<unknown[]> => drafts.map((each) => ({ id: 1, ...each }))
   return {
     'one by one': { create: late, update: late },
-    'at once': { createMany: () => { throw fail() }, updateMany: late },
-    'each refused by something foreign': { createMany: async (drafts: readonly object[]) => drafts.map(() => fail()), updateMany: async (drafts: readonly object[]) => drafts.map(() => fail()) },
-    'in a transaction': { create: late, update: late, transaction: async (work: (inside: object) => Promise<unknown>) => await work({ create: late, update: late }) },
-    'at the end of one': { createMany: written, updateMany: written, transaction: async (work: (inside: object) => Promise<unknown>) => { await work({ createMany: written, updateMany: written }); throw fail() } },
+    'at once': {
+      createMany: () => {
+        throw fail()
+      },
+      updateMany: late,
+    },
+    'each refused by something foreign': {
+      createMany: async (drafts: readonly object[]) => drafts.map(() => fail()),
+      updateMany: async (drafts: readonly object[]) => drafts.map(() => fail()),
+    },
+    'in a transaction': {
+      create: late,
+      update: late,
+      transaction: async (work: (inside: object) => Promise<unknown>) => await work({ create: late, update: late }),
+    },
+    'at the end of one': {
+      createMany: written,
+      updateMany: written,
+      transaction: async (work: (inside: object) => Promise<unknown>) => {
+        await work({ createMany: written, updateMany: written })
+        throw fail()
+      },
+    },
   }
 }
 
@@ -59,7 +79,12 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
     for (const [kind, schema] of [['', item], [' with a broken schema', broken(fail)]] as const) {
       const created = { repository, schema, onError: quiet } as never
       const streamed = { repository, schema, onError: quiet, streamAboveBytes: 1 } as never
-      const changes = { repository, schema: schema === item ? jsonSchema({ type: 'object' }) : schema, onError: quiet, ...change } as never
+      const changes = {
+        repository,
+        schema: schema === item ? jsonSchema({ type: 'object' }) : schema,
+        onError: quiet,
+        ...change,
+      } as never
       found[`${name}${kind}`] = [
         [bulkCreate(created), post(USERS)], [bulkCreate(streamed), post(USERS)],
         [bulkUpdate(changes), { ...post(UPDATES), method: 'PATCH' }],
@@ -68,11 +93,27 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
   }
   const repository = { createMany: async () => [], updateMany: async () => [] }
   const create = bulkCreate({ repository, schema: item, onError: quiet, background: { name: 'c', blobs, attempts: 1 } })
-  const update = bulkUpdate<{ userId: number, role: string }, object, number>({ repository, onError: quiet, ...change, background: { name: 'u', blobs, attempts: 1 } })
+  const update = bulkUpdate<{ userId: number; role: string }, object, number>({
+    repository,
+    onError: quiet,
+    ...change,
+    background: { name: 'u', blobs, attempts: 1 },
+  })
   const upload = ndjsonUpload({ write: async () => { throw fail() }, background: { name: 'n', blobs, attempts: 1 } })
   const work = defineTask({ name: 'w', input: jsonSchema({ type: 'object' }), run: async () => ({}) })
   const sender: CallbackSender = { check: () => { throw fail() }, send: async () => { throw fail() } }
-  const tasks = createTasks({ store, engine: parts.engine, definitions: [create.task, update.task, upload.task, work], callbacks: callbacks({ sender, secrets: () => { throw fail() } }), onError: quiet })
+  const tasks = createTasks({
+    store,
+    engine: parts.engine,
+    definitions: [create.task, update.task, upload.task, work],
+    callbacks: callbacks({
+      sender,
+      secrets: () => {
+        throw fail()
+      },
+    }),
+    onError: quiet,
+  })
   const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
   const id = 'AAAAAAAAAAAAAAAAAAAAAA'
   const ndjson = { ...post('{"id":1}\n'), headers: { 'content-type': 'application/x-ndjson', ...async } }
@@ -87,10 +128,37 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
     'an upload in the background': [[upload.handler(endpoints), ndjson]],
     'a blob': [[content(async () => await blobSource(blobs, 'x', { type: 'text/plain' })), {}]],
     'a callback': [
-      [endpoints.submit(work, { callback: () => 'http://203.0.113.9/' }), called], [endpoints.submit(work, { callback: () => { throw fail() } }), called],
-      [endpoints.submit(() => { throw fail() }), called], [endpoints.submit(async () => { throw fail() }), post('{}')],
+      [endpoints.submit(work, { callback: () => 'http://203.0.113.9/' }), called],
+      [
+        endpoints.submit(work, {
+          callback: () => {
+            throw fail()
+          },
+        }),
+        called,
+      ],
+      [
+        endpoints.submit(() => {
+          throw fail()
+        }),
+        called,
+      ],
+      [
+        endpoints.submit(async () => {
+          throw fail()
+        }),
+        post('{}'),
+      ],
     ],
-    'a document': [[() => json(200, openapi([], { info: { title: 't', version: '1' } })), {}], [() => { throw fail() }, {}]],
+    'a document': [
+      [() => json(200, openapi([], { info: { title: 't', version: '1' } })), {}],
+      [
+        () => {
+          throw fail()
+        },
+        {},
+      ],
+    ],
   }
 }
 
@@ -109,19 +177,36 @@ describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks leak nothing that t
 
     test(`if the work throws thing ${at + 1}, and the status shows that it failed but not why`, async () => {
       const { store, engine, blobs } = memory()
-      const upload = ndjsonUpload({ write: async () => { throw fail() }, background: { name: 'n', blobs, attempts: 1 } })
+      const upload = ndjsonUpload({
+        write: async () => {
+          throw fail()
+        },
+        background: { name: 'n', blobs, attempts: 1 },
+      })
       const repository = { createMany: async () => { throw fail() } }
-      const bulk = bulkCreate({ schema: item, onError: quiet, repository, background: { name: 'c', blobs, attempts: 1 } })
+      const bulk = bulkCreate({
+        schema: item,
+        onError: quiet,
+        repository,
+        background: { name: 'c', blobs, attempts: 1 },
+      })
       const work = defineTask({ name: 'w', input: jsonSchema({ type: 'object' }), run: async () => { throw fail() } })
       const tasks = createTasks({ store, engine, definitions: [upload.task, bulk.task, work], onError: quiet })
       const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
       const status = router({ '/s/{id}': endpoints.status, '/s/{id}/items': bulkItems({ endpoints, blobs }) })
       for (const [name, handler, what] of [
-        ['upload', upload.handler(endpoints), { ...post('{"id":1}\n'), headers: { 'content-type': 'application/x-ndjson' } }],
+        [
+          'upload',
+          upload.handler(endpoints),
+          { ...post('{"id":1}\n'), headers: { 'content-type': 'application/x-ndjson' } },
+        ],
         ['bulk', bulk.handler(endpoints), post(USERS)],
         ['task', endpoints.submit(work), post('{}')],
       ] as const) {
-        const { status: accepted, headers } = await ask(handler, { ...what, headers: { ...what.headers, prefer: 'respond-async' } })
+        const { status: accepted, headers } = await ask(handler, {
+          ...what,
+          headers: { ...what.headers, prefer: 'respond-async' },
+        })
         assert.equal(accepted, 202, name)
         const path = String(headers['location'])
         const told = await ask(status, { path, headers: { prefer: 'wait=20' } })

@@ -34,8 +34,19 @@ import type { Ask } from '../kit/request.js'
 function tasksOf(fail: () => unknown, calls: number, heard: unknown[]): Record<string, [Handler, Ask][]> {
   const { store, engine } = memory()
   const work = defineTask({ name: 'work', input: jsonSchema({ type: 'object' }), run: async () => { throw fail() } })
-  const tasks = createTasks({ store: failing<Store>(store, fail, ['close'], calls), engine, definitions: [work], onError: (error) => { heard.push(error) } })
-  const { submit, status } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', format: calls % 2 === 0 ? undefined : jobFormat } as never)
+  const tasks = createTasks({
+    store: failing<Store>(store, fail, ['close'], calls),
+    engine,
+    definitions: [work],
+    onError: (error) => {
+      heard.push(error)
+    },
+  })
+  const { submit, status } = taskEndpoints(tasks, {
+    statusPath: '/s/{id}',
+    owner: 'anyone',
+    format: calls % 2 === 0 ? undefined : jobFormat,
+  } as never)
   const routes = router({ 'POST /': submit(work), '/s/{id}': status })
   const id = 'AAAAAAAAAAAAAAAAAAAAAA'
   return {
@@ -63,21 +74,79 @@ function handlersOf(fail: () => unknown): Record<string, [Handler, Ask][]> {
   const known: Ask = { context: { principal: { subject: 'ann' } } }
   const source = (async function * () { yield * []; throw fail() })
   return {
-    'a handler': [[broken, {}], [late, {}], [() => 'text' as never, {}], [router({ '/': late }), {}], [resource({ GET: late }), {}]],
-    'authenticate': [[compose(authenticate({ schemes: [bearer({ verify: late })] }), ok), token],
-      [compose(authenticate({ schemes: [basic({ verify: broken })] }), ok), { headers: { authorization: 'Basic YTpi' } }],
-      [compose(authenticate({ schemes: [bearer({ verify: late })], cache: { maxEntries: 1, ttlMs: 1000 } }), ok), token]],
-    'authorize': [[compose(authorize({ allow: late, reason: 'r' }), ok), known], [compose(authorize({ allow: () => false, reason: broken }), ok), known]],
-    'rateLimit': [[compose(rateLimit({ store, onStoreError: 'deny', policies }), ok), {}],
-      [compose(rateLimit({ store: memory().store, onStoreError: 'deny', policies: [{ name: 'p', limit: 5, windowSeconds: 60, cost: broken }] }), ok), {}]],
-    'other policies': [[compose(requestId(), timeouts({ runMs: 1000 }), limitConcurrency({ maxConcurrent: 1 }), deprecated({ deprecated: '2026-01-01' }), late), {}]],
-    'versions': [[versions({ 1: { handler: late, deprecated: '2026-01-01' } }, { select: [byPath()] }), { path: '/v1' }]],
-    'content': [[content(late), {}],
-      [content(async () => ({ size: 3, type: 'text/plain', open: broken })), {}]],
-    'ndjson in': [[ndjsonUpload({ write: late }), { ...post('{"a":1}\n{"a":2}'), headers: { 'content-type': 'application/x-ndjson' } }]],
-    'ndjson out': [[ndjsonDownload({ records: late }), {}], [ndjsonDownload({ records: () => source() }), {}]],
-    'collection': [[users, {}], [users, { path: '/7' }], [users, post('{}')], [users, { ...post('{}'), method: 'PUT', path: '/7' }],
-      [users, { ...post('{}'), method: 'PATCH', path: '/7' }], [users, { method: 'DELETE', path: '/7' }]],
+    'a handler': [
+      [broken, {}],
+      [late, {}],
+      [() => 'text' as never, {}],
+      [router({ '/': late }), {}],
+      [resource({ GET: late }), {}],
+    ],
+    'authenticate': [
+      [compose(authenticate({ schemes: [bearer({ verify: late })] }), ok), token],
+      [
+        compose(authenticate({ schemes: [basic({ verify: broken })] }), ok),
+        { headers: { authorization: 'Basic YTpi' } },
+      ],
+      [
+        compose(authenticate({ schemes: [bearer({ verify: late })], cache: { maxEntries: 1, ttlMs: 1000 } }), ok),
+        token,
+      ],
+    ],
+    'authorize': [
+      [compose(authorize({ allow: late, reason: 'r' }), ok), known],
+      [compose(authorize({ allow: () => false, reason: broken }), ok), known],
+    ],
+    'rateLimit': [
+      [compose(rateLimit({ store, onStoreError: 'deny', policies }), ok), {}],
+      [
+        compose(
+          rateLimit({
+            store: memory().store,
+            onStoreError: 'deny',
+            policies: [{ name: 'p', limit: 5, windowSeconds: 60, cost: broken }],
+          }),
+          ok,
+        ),
+        {},
+      ],
+    ],
+    'other policies': [
+      [
+        compose(
+          requestId(),
+          timeouts({ runMs: 1000 }),
+          limitConcurrency({ maxConcurrent: 1 }),
+          deprecated({ deprecated: '2026-01-01' }),
+          late,
+        ),
+        {},
+      ],
+    ],
+    'versions': [
+      [versions({ 1: { handler: late, deprecated: '2026-01-01' } }, { select: [byPath()] }), { path: '/v1' }],
+    ],
+    'content': [
+      [content(late), {}],
+      [content(async () => ({ size: 3, type: 'text/plain', open: broken })), {}],
+    ],
+    'ndjson in': [
+      [
+        ndjsonUpload({ write: late }),
+        { ...post('{"a":1}\n{"a":2}'), headers: { 'content-type': 'application/x-ndjson' } },
+      ],
+    ],
+    'ndjson out': [
+      [ndjsonDownload({ records: late }), {}],
+      [ndjsonDownload({ records: () => source() }), {}],
+    ],
+    'collection': [
+      [users, {}],
+      [users, { path: '/7' }],
+      [users, post('{}')],
+      [users, { ...post('{}'), method: 'PUT', path: '/7' }],
+      [users, { ...post('{}'), method: 'PATCH', path: '/7' }],
+      [users, { method: 'DELETE', path: '/7' }],
+    ],
     'list': [[list({ repository: repository(fail) }), {}]],
   }
 }
@@ -88,7 +157,10 @@ describe('SPEC 7.3, 7.500: nothing leaks of any failing part of the application'
       for (const [name, cases] of Object.entries(handlersOf(fail))) {
         for (const [index, [handler, what]] of cases.entries()) {
           const status = await tellsNothing(handler, what, `${name} ${index}`)
-          assert.ok(status === 0 || status >= 500 || (name === 'ndjson in' && status >= 200), `${name} ${index}: ${status}`)
+          assert.ok(
+            status === 0 || status >= 500 || (name === 'ndjson in' && status >= 200),
+            `${name} ${index}: ${status}`,
+          )
         }
       }
     })
@@ -98,7 +170,9 @@ describe('SPEC 7.3, 7.500: nothing leaks of any failing part of the application'
         const heard: unknown[] = []
         for (const [name, cases] of Object.entries(tasksOf(fail, calls, heard))) {
           for (const [index, [handler, what]] of cases.entries()) {
-            await tellsNothing(handler, what, `${name} ${index} after ${calls} calls`, { heard: name === 'submit and wait' ? heard : [] })
+            await tellsNothing(handler, what, `${name} ${index} after ${calls} calls`, {
+              heard: name === 'submit and wait' ? heard : [],
+            })
           }
         }
       }

@@ -17,7 +17,11 @@ import { ask, request } from '../kit/request.js'
 const ok: Handler = () => json(200, {})
 const as = (subject: string) => ({ context: { principal: { subject } } })
 
-function limited(policies: RateLimitOptions['policies'], more: Partial<RateLimitOptions> = {}, handler: Handler = ok): Handler {
+function limited(
+  policies: RateLimitOptions['policies'],
+  more: Partial<RateLimitOptions> = {},
+  handler: Handler = ok,
+): Handler {
   return compose(rateLimit({ store: memory().store, onStoreError: 'deny', policies, ...more }), handler)
 }
 const three = { name: 'default', limit: 3, windowSeconds: 60 }
@@ -35,7 +39,11 @@ describe('rateLimit', () => {
       assert.equal(headers['ratelimit'], `"default";r=${left};t=60`, 'what is left')
     }
     const refused = await ask(handler, as('ann'))
-    assert.deepEqual([refused.status, refused.json['code'], refused.headers['retry-after']], [429, 'too_many_requests', '60'], 'refused')
+    assert.deepEqual(
+      [refused.status, refused.json['code'], refused.headers['retry-after']],
+      [429, 'too_many_requests', '60'],
+      'refused',
+    )
     assert.equal(refused.headers['ratelimit'], '"default";r=0;t=60', 'said with the refusal')
     assert.equal((await ask(handler, as('bob'))).status, 200, 'somebody else')
   })
@@ -45,7 +53,8 @@ describe('rateLimit', () => {
     const counters = new Map<string, { value: number, resetAt: number }>()
     const store = only(async (key, by, { ttlMs }) => {
       const before = counters.get(key)
-      const live = before !== undefined && before.resetAt > Date.now() ? before : { value: 0, resetAt: Date.now() + ttlMs }
+      const live =
+        before !== undefined && before.resetAt > Date.now() ? before : { value: 0, resetAt: Date.now() + ttlMs }
       const counter = { ...live, value: live.value + by }
       counters.set(key, counter)
       return { value: counter.value, resetMs: counter.resetAt - Date.now() }
@@ -65,29 +74,50 @@ describe('rateLimit', () => {
   })
 
   test('rejects a cost that does not fit without a charge, responds with 413 to one that never fits, and passes a free request', async () => {
-    const handler = limited([{ name: 'items', limit: 10, windowSeconds: 60, cost: ({ headers }) => Number(headers['x-items']) }])
+    const handler = limited([
+      { name: 'items', limit: 10, windowSeconds: 60, cost: ({ headers }) => Number(headers['x-items']) },
+    ])
     const cost = async (items: number): Promise<string> => {
       const { status, headers } = await ask(handler, { ...as('ann'), headers: { 'x-items': String(items) } })
       return `${status} ${String(headers['ratelimit']).split(';')[1] ?? ''}`
     }
-    assert.deepEqual([await cost(7), await cost(4), await cost(3), await cost(0), await cost(1), await cost(0)],
-      ['200 r=3', '429 r=3', '200 r=0', '200 r=0', '429 r=0', '200 r=0'], 'one after the other')
+    assert.deepEqual(
+      [await cost(7), await cost(4), await cost(3), await cost(0), await cost(1), await cost(0)],
+      ['200 r=3', '429 r=3', '200 r=0', '200 r=0', '429 r=0', '200 r=0'],
+      'one after the other',
+    )
     assert.match(await cost(11), /^413/, 'never')
     assert.match(await cost(Number.NaN), /^500/, 'a mistake of the host')
   })
 
   test('never shares a counter between kinds of callers, and has a short and valid key for any name', async () => {
-    const keyOf = async (by: 'principal' | 'address' | ((asked: unknown) => string | undefined), what: Parameters<typeof ask>[1]): Promise<string | undefined> => {
+    const keyOf = async (
+      by: 'principal' | 'address' | ((asked: unknown) => string | undefined),
+      what: Parameters<typeof ask>[1],
+    ): Promise<string | undefined> => {
       let found: string | undefined
-      const store = only((key, value, { ttlMs }) => { found = key; return { value, resetMs: ttlMs } })
+      const store = only((key, value, { ttlMs }) => {
+        found = key
+        return { value, resetMs: ttlMs }
+      })
       assert.equal((await ask(limited([{ ...three, by }], { store }), what)).status, 200)
       return found
     }
     const from = { peerAddress: '192.0.2.1' }
-    assert.deepEqual([
-      await keyOf('principal', { ...as('192.0.2.1'), ...from }), await keyOf('principal', from), await keyOf('address', { ...as('ann'), ...from }),
-      await keyOf('principal', {}), await keyOf(() => '192.0.2.1', from), await keyOf(() => undefined, from),
-    ], ['rl:default:p:192.0.2.1', 'rl:default:a:192.0.2.1', 'rl:default:a:192.0.2.1', 'rl:default:a:unknown', 'rl:default:k:192.0.2.1', undefined])
+    assert.deepEqual(
+      [
+        await keyOf('principal', { ...as('192.0.2.1'), ...from }),
+        await keyOf('principal', from),
+        await keyOf('address', { ...as('ann'), ...from }),
+        await keyOf('principal', {}),
+        await keyOf(() => '192.0.2.1', from),
+        await keyOf(() => undefined, from),
+      ],
+      [
+        'rl:default:p:192.0.2.1', 'rl:default:a:192.0.2.1', 'rl:default:a:192.0.2.1',
+        'rl:default:a:unknown', 'rl:default:k:192.0.2.1', undefined,
+      ],
+    )
     const odd = ['ann\nbob', '', '#', 'ä', '\ud800', '\ud801', 'x'.repeat(129), 'x'.repeat(1000)]
     const keys = await Promise.all(odd.map((subject) => keyOf('principal', as(subject))))
     for (const key of keys) assert.match(key ?? '', /^rl:default:p:#[\w-]{43}$/)
@@ -96,29 +126,60 @@ describe('rateLimit', () => {
 
   test('charges the limits in front by consume', async () => {
     const store = memory().store
-    const policy = (name: string) => rateLimit({ store, onStoreError: 'deny', policies: [{ name, limit: 10, windowSeconds: 60 }] })
-    const handler = compose(policy('outer'), policy('inner'), async (asked) => { await consume(asked, 4); return json(200, {}) })
+    const policy = (name: string) =>
+      rateLimit({ store, onStoreError: 'deny', policies: [{ name, limit: 10, windowSeconds: 60 }] })
+    const handler = compose(policy('outer'), policy('inner'), async (asked) => {
+      await consume(asked, 4)
+      return json(200, {})
+    })
     const { headers } = await ask(handler, as('ann'))
-    assert.deepEqual(String(headers['ratelimit']).split(', ').map((each) => each.split(';').slice(0, 2).join(';')), ['"inner";r=5', '"outer";r=5'])
-    const named = compose(policy('a'), policy('b'), async (asked) => { await consume(asked, 4, 'a'); return json(200, {}) })
+    assert.deepEqual(
+      String(headers['ratelimit'])
+        .split(', ')
+        .map((each) => each.split(';').slice(0, 2).join(';')),
+      ['"inner";r=5', '"outer";r=5'],
+    )
+    const named = compose(policy('a'), policy('b'), async (asked) => {
+      await consume(asked, 4, 'a')
+      return json(200, {})
+    })
     assert.match(String((await ask(named, as('ann'))).headers['ratelimit']), /^"b";r=9;t=\d+, "a";r=5;t=\d+$/)
   })
 
   test('charges the announced bytes by bodyBytes', () => {
     const cost = bodyBytes(1000)
-    for (const unit of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY]) assert.throws(() => bodyBytes(unit), /bodyBytes: unit/, String(unit))
-    for (const [length, expected] of [[undefined, 1], ['0', 1], ['1', 1], ['1000', 1], ['1001', 2], ['x', 1]] as const) {
-      assert.equal(cost(request({ headers: length === undefined ? {} : { 'content-length': length } })), expected, String(length))
+    for (const unit of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY])
+      assert.throws(() => bodyBytes(unit), /bodyBytes: unit/, String(unit))
+    for (const [length, expected] of [
+      [undefined, 1],
+      ['0', 1],
+      ['1', 1],
+      ['1000', 1],
+      ['1001', 2],
+      ['x', 1],
+    ] as const) {
+      assert.equal(
+        cost(request({ headers: length === undefined ? {} : { 'content-length': length } })),
+        expected,
+        String(length),
+      )
     }
   })
 
   test('charges late by consume, before the work, and the response shows what is left', async () => {
     let done = 0
-    const handler = limited([{ ...three, name: 'requests', limit: 100 }, { name: 'items', limit: 10, windowSeconds: 60, cost: () => 0 }], {}, async (inner) => {
-      await consume(inner, 6, 'items')
-      done++
-      return json(200, {})
-    })
+    const handler = limited(
+      [
+        { ...three, name: 'requests', limit: 100 },
+        { name: 'items', limit: 10, windowSeconds: 60, cost: () => 0 },
+      ],
+      {},
+      async (inner) => {
+        await consume(inner, 6, 'items')
+        done++
+        return json(200, {})
+      },
+    )
     const first = await ask(handler, as('ann'))
     assert.equal(first.headers['ratelimit'], '"requests";r=99;t=60, "items";r=4;t=60', 'both')
     const second = await ask(handler, as('ann'))
@@ -128,26 +189,44 @@ describe('rateLimit', () => {
   })
 
   test('ends the check at the first limit that rejects, and does not charge later ones', async () => {
-    const handler = limited([{ ...three, name: 'burst', limit: 2 }, { ...three, name: 'day', limit: 100, windowSeconds: 86_400 }])
+    const handler = limited([
+      { ...three, name: 'burst', limit: 2 },
+      { ...three, name: 'day', limit: 100, windowSeconds: 86_400 },
+    ])
     for (let time = 0; time < 10; time++) await ask(handler, as('ann'))
     const { status, headers } = await ask(handler, as('ann'))
     assert.equal(status, 429, 'refused')
     assert.equal(headers['ratelimit-policy'], '"burst";q=2;w=60, "day";q=100;w=86400', 'both policies')
     const store = memory().store
-    const both = compose(rateLimit({ store, onStoreError: 'deny', policies: [{ ...three, name: 'burst', limit: 2 }, { ...three, name: 'day', limit: 100 }] }), ok)
+    const both = compose(
+      rateLimit({
+        store,
+        onStoreError: 'deny',
+        policies: [
+          { ...three, name: 'burst', limit: 2 },
+          { ...three, name: 'day', limit: 100 },
+        ],
+      }),
+      ok,
+    )
     for (let time = 0; time < 10; time++) await ask(both, as('ann'))
     assert.equal((await store.increment('rl:day:p:ann', 0, { ttlMs: 1000 })).value, 2, 'the day counts what passed')
   })
 
   test('is not evaded by spoofed headers and similar names', async () => {
     const handler = limited([three])
-    const spoofs = ['10.0.0.1', '1.2.3.4, 5.6.7.8', '::1', ''].map((text) => ({ 'x-forwarded-for': text, forwarded: `for=${text}`, 'x-real-ip': text }))
+    const spoofs = ['10.0.0.1', '1.2.3.4, 5.6.7.8', '::1', ''].map((text) => ({
+      'x-forwarded-for': text,
+      'forwarded': `for=${text}`,
+      'x-real-ip': text,
+    }))
     const statuses = []
     for (const headers of spoofs) statuses.push((await ask(handler, { peerAddress: '192.0.2.1', headers })).status)
     assert.deepEqual(statuses, [200, 200, 200, 429], 'one address')
     assert.equal((await ask(handler, as('a:192.0.2.1'))).status, 200, 'a subject named like an address')
     const odd = ['x\ud800', 'x\ud801', 'a b', 'a\0b', 'y'.repeat(4000)]
-    for (const subject of odd) assert.equal((await ask(handler, as(subject))).headers['ratelimit'], '"default";r=2;t=60', 'a counter of its own')
+    for (const subject of odd)
+      assert.equal((await ask(handler, as(subject))).headers['ratelimit'], '"default";r=2;t=60', 'a counter of its own')
   })
 
   test('adds its fields to failures of the handler, and declined requests stay declined', async () => {
@@ -159,12 +238,20 @@ describe('rateLimit', () => {
 
   test('follows onStoreError while the store is away', async () => {
     const denied = await ask(limited([three], { store: away, onStoreError: 'deny' }), as('ann'))
-    assert.deepEqual([denied.status, denied.json['code'], denied.headers['retry-after']], [503, 'store_unavailable', '5'], 'deny')
+    assert.deepEqual(
+      [denied.status, denied.json['code'], denied.headers['retry-after']],
+      [503, 'store_unavailable', '5'],
+      'deny',
+    )
     const heard: unknown[] = []
     const listener = (event: unknown): void => { heard.push((event as { outcome: string }).outcome) }
     subscribe('longhaul:rate-limit', listener)
     try {
-      assert.equal((await ask(limited([three], { store: away, onStoreError: 'allow' }), as('ann'))).status, 200, 'allow')
+      assert.equal(
+        (await ask(limited([three], { store: away, onStoreError: 'allow' }), as('ann'))).status,
+        200,
+        'allow',
+      )
       const handler = limited([{ ...three, limit: 1 }])
       await ask(handler)
       await ask(handler)
@@ -173,16 +260,31 @@ describe('rateLimit', () => {
     }
     assert.deepEqual(heard, ['store_away', 'refused'], 'told')
     const broken = only(() => Promise.reject(new Error('a bug')))
-    assert.equal((await ask(limited([three], { store: broken, onStoreError: 'allow' }), as('ann'))).status, 500, 'a bug is no outage')
+    assert.equal(
+      (await ask(limited([three], { store: broken, onStoreError: 'allow' }), as('ann'))).status,
+      500,
+      'a bug is no outage',
+    )
   })
 
   test('takes one call of the store for a cost of 1, checks a higher cost first, and adds the fields to a free request', async () => {
     const { store } = memory()
     const asked: number[] = []
-    const counting = only((key, by, options) => { asked.push(by); return store.increment(key, by, options) })
-    for (const [cost, expected] of [[1, [1]], [0, [0]], [2, [0, 2]]] as const) {
+    const counting = only((key, by, options) => {
+      asked.push(by)
+      return store.increment(key, by, options)
+    })
+    for (const [cost, expected] of [
+      [1, [1]],
+      [0, [0]],
+      [2, [0, 2]],
+    ] as const) {
       asked.length = 0
-      assert.equal((await ask(limited([{ ...three, cost: () => cost }], { store: counting }), as(`costs ${cost}`))).status, 200, String(cost))
+      assert.equal(
+        (await ask(limited([{ ...three, cost: () => cost }], { store: counting }), as(`costs ${cost}`))).status,
+        200,
+        String(cost),
+      )
       assert.deepEqual(asked, expected, String(cost))
     }
   })
@@ -204,37 +306,74 @@ describe('rateLimit', () => {
       [{ prefix: 'a b' }, /prefix/],
     ]
     for (const [options, what] of wrong) {
-      assert.throws(() => rateLimit({ store, onStoreError: 'deny', policies: [three], ...options }), (error) => error instanceof TypeError && what.test(error.message), String(what))
+      assert.throws(
+        () => rateLimit({ store, onStoreError: 'deny', policies: [three], ...options }),
+        (error) => error instanceof TypeError && what.test(error.message),
+        String(what),
+      )
     }
-    for (const ipv6Prefix of [1, 128]) assert.doesNotThrow(() => rateLimit({ store, onStoreError: 'deny', policies: [three], ipv6Prefix }), String(ipv6Prefix))
+    for (const ipv6Prefix of [1, 128])
+      assert.doesNotThrow(
+        () => rateLimit({ store, onStoreError: 'deny', policies: [three], ipv6Prefix }),
+        String(ipv6Prefix),
+      )
     const who = authenticate({ schemes: [bearer({ verify: tokens({ t: { subject: 'ann' } }) })] })
-    const limit = (by: 'principal' | 'address') => rateLimit({ store, onStoreError: 'deny', policies: [{ ...three, by }] })
+    const limit = (by: 'principal' | 'address') =>
+      rateLimit({ store, onStoreError: 'deny', policies: [{ ...three, by }] })
     assert.throws(() => compose(limit('principal'), who, ok), /rateLimit stands before authenticate/, 'by principal')
     assert.doesNotThrow(() => compose(limit('address'), who, limit('principal'), ok), 'by address')
   })
 })
 
 describe('several rate limits, with a synchronous or an asynchronous store', () => {
-  for (const [when, at] of [['at once', <T>(value: T) => value], ['late', <T>(value: T) => Promise.resolve(value)]] as const) {
+  for (const [when, at] of [
+    ['at once', <T>(value: T) => value],
+    ['late', <T>(value: T) => Promise.resolve(value)],
+  ] as const) {
     test(`are charged and shown once each if they apply, ${when}`, async () => {
       const charged: [string, number][] = []
-      const store = only((key, by, { ttlMs }) => { charged.push([key, by]); return at({ value: by, resetMs: ttlMs }) })
-      const handler = limited([
-        { ...three, name: 'a', by: () => 'x' }, { ...three, name: 'b', by: () => undefined }, { ...three, name: 'c', by: () => 'z' }, { ...three, name: 'd', by: () => 'w' },
-      ], { store })
+      const store = only((key, by, { ttlMs }) => {
+        charged.push([key, by])
+        return at({ value: by, resetMs: ttlMs })
+      })
+      const handler = limited(
+        [
+          { ...three, name: 'a', by: () => 'x' },
+          { ...three, name: 'b', by: () => undefined },
+          { ...three, name: 'c', by: () => 'z' },
+          { ...three, name: 'd', by: () => 'w' },
+        ],
+        { store },
+      )
       const { status, headers } = await ask(handler)
       assert.equal(status, 200)
-      assert.deepEqual(charged, [['rl:a:k:x', 1], ['rl:c:k:z', 1], ['rl:d:k:w', 1]])
+      assert.deepEqual(charged, [
+        ['rl:a:k:x', 1],
+        ['rl:c:k:z', 1],
+        ['rl:d:k:w', 1],
+      ])
       assert.equal(headers['ratelimit'], '"a";r=2;t=60, "c";r=2;t=60, "d";r=2;t=60')
     })
 
     test(`are not charged late if they do not apply, ${when}`, async () => {
       const charged: [string, number][] = []
-      const store = only((key, by, { ttlMs }) => { charged.push([key, by]); return at({ value: by, resetMs: ttlMs }) })
-      const policies = [{ ...three, name: 'a', by: () => undefined }, { ...three, name: 'b', by: () => 'y' }]
-      const handler = limited(policies, { store }, async (asked) => { await consume(asked, 1); return json(200, {}) })
+      const store = only((key, by, { ttlMs }) => {
+        charged.push([key, by])
+        return at({ value: by, resetMs: ttlMs })
+      })
+      const policies = [
+        { ...three, name: 'a', by: () => undefined },
+        { ...three, name: 'b', by: () => 'y' },
+      ]
+      const handler = limited(policies, { store }, async (asked) => {
+        await consume(asked, 1)
+        return json(200, {})
+      })
       assert.equal((await ask(handler)).status, 200)
-      assert.deepEqual(charged, [['rl:b:k:y', 1], ['rl:b:k:y', 1]])
+      assert.deepEqual(charged, [
+        ['rl:b:k:y', 1],
+        ['rl:b:k:y', 1],
+      ])
     })
   }
 
@@ -256,13 +395,15 @@ describe('several rate limits, with a synchronous or an asynchronous store', () 
 
 describe('rateLimit: bounds', () => {
   test('charges started units, and one without a length, by bodyBytes', () => {
-    const cost = (length: string | undefined, unit?: number): number => bodyBytes(unit)(request({ headers: length === undefined ? {} : { 'content-length': length } }))
+    const cost = (length: string | undefined, unit?: number): number =>
+      bodyBytes(unit)(request({ headers: length === undefined ? {} : { 'content-length': length } }))
     assert.deepEqual(['0', '1', '1024', '1025', undefined, 'x'].map((length) => cost(length)), [1, 1, 1, 2, 1, 1])
     assert.equal(cost('7', 1), 7, 'the least unit')
   })
 
   test('accepts the smallest limit, the shortest window and the longest name', async () => {
-    const make = (name: string, limit: number, windowSeconds: number) => () => rateLimit({ store: memory().store, onStoreError: 'deny', policies: [{ name, limit, windowSeconds }] })
+    const make = (name: string, limit: number, windowSeconds: number) => () =>
+      rateLimit({ store: memory().store, onStoreError: 'deny', policies: [{ name, limit, windowSeconds }] })
     assert.doesNotThrow(make('n'.repeat(64), 1, 1))
     for (const wrong of [make('n'.repeat(65), 1, 1), make('n', 0, 1), make('n', 1, 0)]) assert.throws(wrong, TypeError)
     assert.equal(await consume(request(), 0), undefined, 'nothing may be charged')
@@ -278,21 +419,35 @@ describe('clientAddress: bounds', () => {
     assert.deepEqual([seen(hops(15), ['10.0.0.0/8']), seen(hops(16), ['10.0.0.0/8'])], ['1.2.3.4', '10.0.0.2'])
   })
   test('trusts only the given address if it is a single one', () => {
-    assert.deepEqual([seen('1.2.3.4', ['10.0.0.1']), seen('1.2.3.4', ['10.0.0.0']), seen('1.2.3.4', ['11.0.0.1'])], ['1.2.3.4', '10.0.0.1', '10.0.0.1'])
-    assert.deepEqual(['2001:db8::1', '2001:db8::'].map((own) => seen('1.2.3.4', [own], '2001:db8::1')), ['1.2.3.4', '2001:db8::/64'])
+    assert.deepEqual(
+      [seen('1.2.3.4', ['10.0.0.1']), seen('1.2.3.4', ['10.0.0.0']), seen('1.2.3.4', ['11.0.0.1'])],
+      ['1.2.3.4', '10.0.0.1', '10.0.0.1'],
+    )
+    assert.deepEqual(
+      ['2001:db8::1', '2001:db8::'].map((own) => seen('1.2.3.4', [own], '2001:db8::1')),
+      ['1.2.3.4', '2001:db8::/64'],
+    )
   })
   test('counts a peer without an address in the network, as on a Unix socket, by its own name', () => {
     assert.equal(clientAddress({})(request({ peerAddress: 'unix:' })), 'unix:')
   })
   test('reads the last of several field lines as the newest', () => {
     const headers = { 'x-forwarded-for': ['6.6.6.6', '10.0.0.3'] }
-    assert.equal(clientAddress({ trustedProxies: ['10.0.0.0/8'] })(request({ peerAddress: '10.0.0.1', headers })), '6.6.6.6')
+    assert.equal(
+      clientAddress({ trustedProxies: ['10.0.0.0/8'] })(request({ peerAddress: '10.0.0.1', headers })),
+      '6.6.6.6',
+    )
   })
 })
 
 describe('clientAddress', () => {
   const trustedProxies = ['127.0.0.1', '10.0.0.0/8', '2001:db8:ffff::/48']
-  const rows: [peer: string | undefined, forwarded: string | string[] | undefined, expected: string | undefined, trusting?: boolean][] = [
+  const rows: [
+    peer: string | undefined,
+    forwarded: string | string[] | undefined,
+    expected: string | undefined,
+    trusting?: boolean,
+  ][] = [
     [undefined, '1.2.3.4', undefined],
     ['192.0.2.1', undefined, '192.0.2.1'],
     ['192.0.2.1', '1.2.3.4', '192.0.2.1'],
@@ -321,12 +476,24 @@ describe('clientAddress', () => {
     test(`gives ${expected} for ${peerAddress} with ${JSON.stringify(forwarded)}${trusting ? '' : ', without trust'}`, () => {
       const find = clientAddress(trusting ? { trustedProxies } : {})
       const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }
-      assert.equal(find(request({ headers, ...peerAddress === undefined ? {} : { peerAddress } })), expected, 'the network')
+      assert.equal(
+        find(request({ headers, ...(peerAddress === undefined ? {} : { peerAddress }) })),
+        expected,
+        'the network',
+      )
     })
   }
   test('accepts a prefix that is no whole byte, and a field that never ends', () => {
-    assert.equal(clientAddress({ ipv6Prefix: 60 })(request({ peerAddress: '2001:db8:1:2f::1' })), '2001:db8:1:20::/60', 'prefix')
+    assert.equal(
+      clientAddress({ ipv6Prefix: 60 })(request({ peerAddress: '2001:db8:1:2f::1' })),
+      '2001:db8:1:20::/60',
+      'prefix',
+    )
     const long = `1.2.3.4, ${'10.0.0.1, '.repeat(5000)}10.0.0.1`
-    assert.equal(clientAddress({ trustedProxies })(request({ peerAddress: '10.0.0.1', headers: { 'x-forwarded-for': long } })), '10.0.0.1', 'a bounded walk')
+    assert.equal(
+      clientAddress({ trustedProxies })(request({ peerAddress: '10.0.0.1', headers: { 'x-forwarded-for': long } })),
+      '10.0.0.1',
+      'a bounded walk',
+    )
   })
 })

@@ -18,7 +18,12 @@ const awake = (t: { after: (end: () => void) => void }): void => {
   const timer = setInterval(() => {}, 1000)
   t.after(() => { clearInterval(timer) })
 }
-const body = (bytes: () => Promise<Uint8Array | undefined>, stream: () => AsyncIterable<Uint8Array> = async function * () { await never }): BodySource => ({ parsed: undefined, bytes, stream })
+const body = (
+  bytes: () => Promise<Uint8Array | undefined>,
+  stream: () => AsyncIterable<Uint8Array> = async function* () {
+    await never
+  },
+): BodySource => ({ parsed: undefined, bytes, stream })
 
 describe('timeouts', () => {
   test('SPEC 8.3, 7.503: abort a handler that takes too long, and respond with 503', async (t) => {
@@ -32,9 +37,17 @@ describe('timeouts', () => {
       return { status: 200, headers: {}, body: late() }
     })
     const answer = await ask(handler, { method: 'GET' })
-    assert.deepEqual([answer.status, answer.json['code'], answer.headers['retry-after']], [503, 'run_timeout', '5'], 'the answer')
+    assert.deepEqual(
+      [answer.status, answer.json['code'], answer.headers['retry-after']],
+      [503, 'run_timeout', '5'],
+      'the answer',
+    )
     const posted = await ask(handler, { method: 'POST' })
-    assert.deepEqual([posted.status, posted.headers['retry-after']], [503, undefined], 'what may have happened is not asked for again')
+    assert.deepEqual(
+      [posted.status, posted.headers['retry-after']],
+      [503, undefined],
+      'what may have happened is not asked for again',
+    )
     assert.equal((reason as { code?: string }).code, 'run_timeout', 'the signal')
     await new Promise((resolve) => { setImmediate(resolve) })
     assert.equal(closed, false, 'a source that never began has nothing to close')
@@ -43,9 +56,25 @@ describe('timeouts', () => {
   test('close the unread body of a response that comes too late', async (t) => {
     awake(t)
     let told = false
-    const source = { [Symbol.asyncIterator]: () => ({ next: () => never, return: async () => { told = true; return { done: true as const, value: undefined } } }) }
+    const source = {
+      [Symbol.asyncIterator]: () => ({
+        next: () => never,
+        return: async () => {
+          told = true
+          return { done: true as const, value: undefined }
+        },
+      }),
+    }
     let finish: (() => void) | undefined
-    const handler = compose(timeouts({ runMs: 5 }), () => new Promise((resolve) => { finish = () => { resolve({ status: 200, headers: {}, body: source }) } }))
+    const handler = compose(
+      timeouts({ runMs: 5 }),
+      () =>
+        new Promise((resolve) => {
+          finish = () => {
+            resolve({ status: 200, headers: {}, body: source })
+          }
+        }),
+    )
     assert.equal((await ask(handler)).status, 503)
     finish?.()
     for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
@@ -55,8 +84,16 @@ describe('timeouts', () => {
   test('respond with 503 and not with 408 to a late run that has read its body, at once or in pieces', async (t) => {
     awake(t)
     const sent = body(async () => new Uint8Array(1), async function * () { yield new Uint8Array(1) })
-    for (const read of [(from: BodySource) => from.bytes(10), async (from: BodySource) => { for await (const _ of from.stream()); }]) {
-      const handler = compose(timeouts({ runMs: 20, readMs: 10_000 }), async (asked) => { await read(asked.body); return await never })
+    for (const read of [
+      (from: BodySource) => from.bytes(10),
+      async (from: BodySource) => {
+        for await (const _ of from.stream());
+      },
+    ]) {
+      const handler = compose(timeouts({ runMs: 20, readMs: 10_000 }), async (asked) => {
+        await read(asked.body)
+        return await never
+      })
       assert.equal((await ask(handler, { body: sent })).json['code'], 'run_timeout')
     }
   })
@@ -65,7 +102,14 @@ describe('timeouts', () => {
     let returned = 0
     const pieces = { [Symbol.asyncIterator]: () => {
       let left = 2
-      return { next: async () => (left-- > 0 ? { done: false as const, value: new Uint8Array(1) } : { done: true as const, value: undefined }), return: async () => { returned++; return { done: true as const, value: undefined } } }
+      return {
+        next: async () =>
+          left-- > 0 ? { done: false as const, value: new Uint8Array(1) } : { done: true as const, value: undefined },
+        return: async () => {
+          returned++
+          return { done: true as const, value: undefined }
+        },
+      }
     } }
     const source = { ...body(async () => undefined, () => pieces), parsed: { value: 7 } }
     const counts: unknown[] = []
@@ -92,17 +136,50 @@ describe('timeouts', () => {
   test('respond with 408 if a body does not arrive, read at once or in pieces', async (t) => {
     awake(t)
     const slow = body(() => never)
-    assert.deepEqual((await ask(compose(timeouts({ readMs: 10 }), async (request) => json(200, await readBytes(request, { maxBodyBytes: 10 }))), { body: slow })).status, 408, 'at once')
+    assert.deepEqual(
+      (
+        await ask(
+          compose(timeouts({ readMs: 10 }), async (request) =>
+            json(200, await readBytes(request, { maxBodyBytes: 10 })),
+          ),
+          { body: slow },
+        )
+      ).status,
+      408,
+      'at once',
+    )
     const inPieces: Handler = async (request) => {
       for await (const piece of request.body.stream()) assert.ok(piece, 'a piece')
       return json(200, {})
     }
     assert.equal((await ask(compose(timeouts({ readMs: 10 }), inPieces), { body: slow })).status, 408, 'in pieces')
-    const steady = body(() => never, async function * () { for (let at = 0; at < 10; at++) { await new Promise((resolve) => { setTimeout(resolve, 10) }); yield new Uint8Array(1) } })
-    assert.equal((await ask(compose(timeouts({ readMs: 80 }), inPieces), { body: steady })).status, 200, 'each piece has its own time')
+    const steady = body(
+      () => never,
+      async function* () {
+        for (let at = 0; at < 10; at++) {
+          await new Promise((resolve) => {
+            setTimeout(resolve, 10)
+          })
+          yield new Uint8Array(1)
+        }
+      },
+    )
+    assert.equal(
+      (await ask(compose(timeouts({ readMs: 80 }), inPieces), { body: steady })).status,
+      200,
+      'each piece has its own time',
+    )
     const whole: Handler = async (request) => json(200, (await readBytes(request, { maxBodyBytes: 10 })).byteLength)
-    assert.equal((await ask(compose(timeouts({ readMs: 80 }), whole), { body: steady })).status, 408, 'the whole body has one time')
-    assert.equal((await ask(compose(timeouts({ runMs: 10 }), inPieces), { body: slow })).status, 408, 'a run that waits for its body')
+    assert.equal(
+      (await ask(compose(timeouts({ readMs: 80 }), whole), { body: steady })).status,
+      408,
+      'the whole body has one time',
+    )
+    assert.equal(
+      (await ask(compose(timeouts({ runMs: 10 }), inPieces), { body: slow })).status,
+      408,
+      'a run that waits for its body',
+    )
   })
 
   test('pass on pieces that come in time as a whole', async () => {
@@ -134,7 +211,17 @@ describe('timeouts', () => {
   test('do not change a response in time, including failures', async () => {
     assert.equal((await ask(compose(timeouts({ runMs: 1000, readMs: 1000 }), ok))).status, 200, 'direct')
     assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => json(201, {})))).status, 201, 'later')
-    assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => { throw httpError('conflict') }))).status, 409, 'its failure')
+    assert.equal(
+      (
+        await ask(
+          compose(timeouts({ runMs: 1000 }), async () => {
+            throw httpError('conflict')
+          }),
+        )
+      ).status,
+      409,
+      'its failure',
+    )
     assert.throws(() => timeouts({}), TypeError, 'nothing set')
     for (const ms of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31]) {
       assert.throws(() => timeouts({ runMs: ms }), TypeError, `runMs ${ms}`)
@@ -148,12 +235,27 @@ describe('limitConcurrency', () => {
   test('gives one caller at most maxPerCaller slots and waiting places, and none of the others', async () => {
     const waiting: (() => void)[] = []
     const limited = compose(
-      limitConcurrency({ maxConcurrent: 2, maxQueued: 10, maxWaitMs: 60_000, maxPerCaller: 3, by: ({ headers }) => headers['x-user'] as string | undefined }),
-      () => new Promise((resolve) => { waiting.push(() => { resolve(json(200, {})) }) }),
+      limitConcurrency({
+        maxConcurrent: 2,
+        maxQueued: 10,
+        maxWaitMs: 60_000,
+        maxPerCaller: 3,
+        by: ({ headers }) => headers['x-user'] as string | undefined,
+      }),
+      () =>
+        new Promise((resolve) => {
+          waiting.push(() => {
+            resolve(json(200, {}))
+          })
+        }),
     )
-    const send = async (user?: string) => limited(fakeRequest({ headers: { ...user !== undefined && { 'x-user': user } } }))
+    const send = async (user?: string) =>
+      limited(fakeRequest({ headers: { ...(user !== undefined && { 'x-user': user }) } }))
     const anns = [send('ann'), send('ann'), send('ann')]
-    await assert.rejects(send('ann'), (error: HttpError) => error.code === 'too_many_requests' && error.headers['retry-after'] === '1')
+    await assert.rejects(
+      send('ann'),
+      (error: HttpError) => error.code === 'too_many_requests' && error.headers['retry-after'] === '1',
+    )
     const others = [send('ben'), send(), send(), send(), send()]
     while (waiting.length > 0) {
       waiting.shift()?.()
@@ -164,16 +266,30 @@ describe('limitConcurrency', () => {
     await new Promise(setImmediate)
     waiting.shift()?.()
     assert.equal((await again)?.status, 200)
-    for (const maxPerCaller of [0, -1, 1.5]) assert.throws(() => limitConcurrency({ maxConcurrent: 1, maxPerCaller }), /maxPerCaller/)
+    for (const maxPerCaller of [0, -1, 1.5])
+      assert.throws(() => limitConcurrency({ maxConcurrent: 1, maxPerCaller }), /maxPerCaller/)
   })
 
   test('takes principals as callers by default, and addresses if there is no principal', async () => {
     const held: (() => void)[] = []
-    const limited = compose(limitConcurrency({ maxConcurrent: 10, maxPerCaller: 1 }), () => new Promise((resolve) => { held.push(() => { resolve(json(200, {})) }) }))
+    const limited = compose(
+      limitConcurrency({ maxConcurrent: 10, maxPerCaller: 1 }),
+      () =>
+        new Promise((resolve) => {
+          held.push(() => {
+            resolve(json(200, {}))
+          })
+        }),
+    )
     const send = async (subject: string | undefined, peerAddress: string) => limited({
       ...fakeRequest(), peerAddress, context: subject === undefined ? {} : { principal: { subject } },
     })
-    const running = [send('ann', '192.0.2.1'), send('ben', '192.0.2.1'), send(undefined, '192.0.2.1'), send(undefined, '192.0.2.2')]
+    const running = [
+      send('ann', '192.0.2.1'),
+      send('ben', '192.0.2.1'),
+      send(undefined, '192.0.2.1'),
+      send(undefined, '192.0.2.2'),
+    ]
     await assert.rejects(send('ann', '192.0.2.9'), { code: 'too_many_requests' })
     await assert.rejects(send(undefined, '192.0.2.2'), { code: 'too_many_requests' })
     for (const go of held) go()
@@ -199,7 +315,13 @@ describe('limitConcurrency', () => {
   test('keeps no timer of a running request', async (t) => {
     const cleared = t.mock.method(globalThis, 'clearTimeout')
     const waiting: (() => void)[] = []
-    const limited = compose(limitConcurrency({ maxConcurrent: 1, maxQueued: 1, maxWaitMs: 60_000 }), () => new Promise((resolve) => { waiting.push(() => resolve(json(200, {}))) }))
+    const limited = compose(
+      limitConcurrency({ maxConcurrent: 1, maxQueued: 1, maxWaitMs: 60_000 }),
+      () =>
+        new Promise((resolve) => {
+          waiting.push(() => resolve(json(200, {})))
+        }),
+    )
     const [first, second] = [ask(limited), ask(limited)]
     waiting.shift()?.()
     await first
@@ -211,7 +333,12 @@ describe('limitConcurrency', () => {
 
   const gate = () => {
     const open: (() => void)[] = []
-    const handler: Handler = () => new Promise((resolve) => { open.push(() => { resolve({ status: 200, headers: {} }) }) })
+    const handler: Handler = () =>
+      new Promise((resolve) => {
+        open.push(() => {
+          resolve({ status: 200, headers: {} })
+        })
+      })
     return { open, handler }
   }
   const tick = () => new Promise((resolve) => { setImmediate(resolve) })
@@ -221,7 +348,11 @@ describe('limitConcurrency', () => {
     const limited = compose(limitConcurrency({ maxConcurrent: 2, maxQueued: 2, maxWaitMs: 60_000 }), handler)
     const asked = Array.from({ length: 4 }, () => ask(limited))
     const refused = await ask(limited)
-    assert.deepEqual([refused.status, refused.json['code'], refused.headers['retry-after'], open.length], [503, 'overloaded', '1', 2], 'the fifth')
+    assert.deepEqual(
+      [refused.status, refused.json['code'], refused.headers['retry-after'], open.length],
+      [503, 'overloaded', '1', 2],
+      'the fifth',
+    )
     open[0]?.()
     await asked[0]
     await tick()
@@ -231,7 +362,11 @@ describe('limitConcurrency', () => {
     await tick()
     await tick()
     open[3]?.()
-    assert.deepEqual((await Promise.all(asked)).map(({ status }) => status), [200, 200, 200, 200], 'all of them')
+    assert.deepEqual(
+      (await Promise.all(asked)).map(({ status }) => status),
+      [200, 200, 200, 200],
+      'all of them',
+    )
     const again = ask(limited)
     await tick()
     open[4]?.()
@@ -286,7 +421,12 @@ describe('limitConcurrency', () => {
       for (let time = 0; time < 3; time++) assert.equal((await ask(limited)).status, 500, 'its own failure')
     }
     assert.doesNotThrow(() => limitConcurrency({ maxConcurrent: 1, maxQueued: 0, maxWaitMs: 1 }), 'the least')
-    for (const options of [{ maxConcurrent: 0 }, { maxConcurrent: 1, maxQueued: -1 }, { maxConcurrent: 1, maxWaitMs: 0 }]) assert.throws(() => limitConcurrency(options), TypeError, JSON.stringify(options))
+    for (const options of [
+      { maxConcurrent: 0 },
+      { maxConcurrent: 1, maxQueued: -1 },
+      { maxConcurrent: 1, maxWaitMs: 0 },
+    ])
+      assert.throws(() => limitConcurrency(options), TypeError, JSON.stringify(options))
   })
 })
 
@@ -297,11 +437,31 @@ describe('requestId', () => {
     assert.match(String(first.json['id']), /^[\w-]{22}$/, 'an id')
     assert.equal(first.headers['x-request-id'], first.json['id'], 'the same in the field')
     assert.notEqual(first.json['id'], second.json['id'], 'each its own')
-    assert.match(String((await ask(compose(requestId(), () => { throw new Error('x') }))).headers['x-request-id']), /^[\w-]{22}$/, 'a failure')
+    assert.match(
+      String(
+        (
+          await ask(
+            compose(requestId(), () => {
+              throw new Error('x')
+            }),
+          )
+        ).headers['x-request-id'],
+      ),
+      /^[\w-]{22}$/,
+      'a failure',
+    )
     const sent = { headers: { 'x-request-id': 'abc-1' } }
     assert.notEqual((await ask(compose(requestId(), shows), sent)).json['id'], 'abc-1', 'not trusted')
     assert.equal((await ask(compose(requestId({ trust: true }), shows), sent)).json['id'], 'abc-1', 'trusted')
-    assert.notEqual((await ask(compose(requestId({ trust: true }), shows), { headers: { 'x-request-id': 'a<b>' } })).json['id'], 'a<b>', 'harmful')
-    assert.throws(() => compose(authorize({ allow: () => true, reason: 'x' }), requestId(), shows), /requestId first/, 'outermost')
+    assert.notEqual(
+      (await ask(compose(requestId({ trust: true }), shows), { headers: { 'x-request-id': 'a<b>' } })).json['id'],
+      'a<b>',
+      'harmful',
+    )
+    assert.throws(
+      () => compose(authorize({ allow: () => true, reason: 'x' }), requestId(), shows),
+      /requestId first/,
+      'outermost',
+    )
   })
 })

@@ -29,7 +29,8 @@ const positionOf = (report: StoredReport): RecordPosition => ({ ...START, length
 
 async function textOf(blobs: MemoryBlobs, list: PartList, start?: number): Promise<string> {
   let text = ''
-  for await (const piece of readParts(blobs, partKeys(BODY, list), reportGone, start)) text += Buffer.from(piece).toString()
+  for await (const piece of readParts(blobs, partKeys(BODY, list), reportGone, start))
+    text += Buffer.from(piece).toString()
   return text
 }
 
@@ -90,7 +91,8 @@ describe('the parts of a report', () => {
     const report = reportOf(blobs, 1)
     await addParts(report, 'one', 'two', 'three')
     const text = 'one\ntwo\nthree\n'
-    for (let start = 0; start <= text.length; start++) assert.equal(await textOf(blobs, report.list, start), text.slice(start))
+    for (let start = 0; start <= text.length; start++)
+      assert.equal(await textOf(blobs, report.list, start), text.slice(start))
   })
 
   test('end the reading with gone if one has expired', async () => {
@@ -117,7 +119,13 @@ describe('the parts of a report', () => {
 
   test('have ranges of writers, with the bytes of each', () => {
     let list: PartList = []
-    for (const [writer, part, bytes] of [[1, 0, 5], [1, 1, 6], [3, 0, 7], [3, 2, 8]] as const) list = withPart(list, writer, part, bytes)
+    for (const [writer, part, bytes] of [
+      [1, 0, 5],
+      [1, 1, 6],
+      [3, 0, 7],
+      [3, 2, 8],
+    ] as const)
+      list = withPart(list, writer, part, bytes)
     assert.deepEqual(list, [[1, 0, 2, 11], [3, 0, 1, 7], [3, 2, 3, 8]])
     assert.equal(partBytes(list), 26)
     assert.deepEqual(partKeys('a', list), ['a/1/0', 'a/1/1', 'a/3/0', 'a/3/2'])
@@ -137,7 +145,8 @@ describe('the tail of a run', () => {
 
   test('is deleted, and the list stays', async () => {
     const blobs = new MemoryBlobs()
-    for (const key of ['body/1/0', 'body/2/0', 'body/2/1', 'body/2/2']) await blobs.put(key, await nothing(), { ttlMs: 60_000 })
+    for (const key of ['body/1/0', 'body/2/0', 'body/2/1', 'body/2/2'])
+      await blobs.put(key, await nothing(), { ttlMs: 60_000 })
     await deleteTails(blobs, BODY, [[2, 0, 1, 1]], 2)
     assert.equal(blobs.usage().blobs, 1)
     assert.ok(await blobs.stat('body/2/0'))

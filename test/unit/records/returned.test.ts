@@ -52,8 +52,16 @@ const VALUES: readonly (readonly [name: string, value: unknown, outcome: Outcome
   ['a rejected result without a reason', { status: 'rejected', reason: undefined }, 'failed'],
   ['a fulfilled result of an Error', { status: 'fulfilled', value: new Error('value') }, 'failed'],
   ['a WriteError of MongoDB', { code: 11000, index: 0, errmsg: 'E11000 duplicate key error', op: {} }, 'failed'],
-  ['a WriteError as Mongoose 8 copies it', { err: { code: 11000, index: 1, errmsg: 'E11000 duplicate key error' }, index: 1 }, 'failed'],
-  ['a rejected result of p-settle', { status: 'rejected', reason: new Error('reason'), isFulfilled: false, isRejected: true }, 'failed'],
+  [
+    'a WriteError as Mongoose 8 copies it',
+    { err: { code: 11000, index: 1, errmsg: 'E11000 duplicate key error' }, index: 1 },
+    'failed',
+  ],
+  [
+    'a rejected result of p-settle',
+    { status: 'rejected', reason: new Error('reason'), isFulfilled: false, isRejected: true },
+    'failed',
+  ],
   ['an HttpError', httpError('conflict'), 'rejected'],
   ['a rejected result of an HttpError', { status: 'rejected', reason: httpError('conflict') }, 'rejected'],
   ['a number of rows', 1, 'unknown'],
@@ -69,23 +77,61 @@ const VALUES: readonly (readonly [name: string, value: unknown, outcome: Outcome
   ['bytes', Buffer.from('x'), 'unknown'],
   ['a date', new Date(0), 'unknown'],
   ['a boxed number', Object(1), 'unknown'],
-  ['the result of a MongoDB update', { acknowledged: true, matchedCount: 0, modifiedCount: 0, upsertedId: null, upsertedCount: 0 }, 'unknown'],
+  [
+    'the result of a MongoDB update',
+    { acknowledged: true, matchedCount: 0, modifiedCount: 0, upsertedId: null, upsertedCount: 0 },
+    'unknown',
+  ],
   ['the result of a Prisma updateMany', { count: 0 }, 'unknown'],
-  ['the result of mysql2', { fieldCount: 0, affectedRows: 0, insertId: 0, info: '', serverStatus: 2, warningStatus: 0 }, 'unknown'],
+  [
+    'the result of mysql2',
+    { fieldCount: 0, affectedRows: 0, insertId: 0, info: '', serverStatus: 2, warningStatus: 0 },
+    'unknown',
+  ],
   ['the result of better-sqlite3', { changes: 0, lastInsertRowid: 0 }, 'unknown'],
   ['the result of a TypeORM update', { generatedMaps: [], raw: [], affected: 0 }, 'unknown'],
-  ['the result of Supabase', { data: null, error: { code: '23505' }, count: null, status: 409, statusText: 'Conflict' }, 'unknown'],
+  [
+    'the result of Supabase',
+    { data: null, error: { code: '23505' }, count: null, status: 409, statusText: 'Conflict' },
+    'unknown',
+  ],
   ['the result of mssql', { recordsets: [], recordset: undefined, output: {}, rowsAffected: [0] }, 'unknown'],
   ['the result of oracledb', { lastRowid: 'AAA', rowsAffected: 1 }, 'unknown'],
-  ['the result of PlanetScale', { headers: [], types: {}, fields: [], rows: [], rowsAffected: 0, insertId: '0', size: 0, statement: 'UPDATE', time: 1 }, 'unknown'],
-  ['the result of pg-promise', { command: 'UPDATE', rowCount: 0, oid: null, rows: [], fields: [], rowAsArray: false, duration: 3 }, 'unknown'],
+  [
+    'the result of PlanetScale',
+    {
+      headers: [],
+      types: {},
+      fields: [],
+      rows: [],
+      rowsAffected: 0,
+      insertId: '0',
+      size: 0,
+      statement: 'UPDATE',
+      time: 1,
+    },
+    'unknown',
+  ],
+  [
+    'the result of pg-promise',
+    { command: 'UPDATE', rowCount: 0, oid: null, rows: [], fields: [], rowAsArray: false, duration: 3 },
+    'unknown',
+  ],
   ['the result of MikroORM', { affectedRows: 0, insertId: 0, row: undefined, rows: [], insertedIds: [] }, 'unknown'],
   ['the result of a Kysely delete', new DeleteResult(0n), 'unknown'],
   ['the result of a Kysely update', new UpdateResult(0n, undefined), 'unknown'],
   ['the result of a MongoDB delete', { acknowledged: true, deletedCount: 0 }, 'unknown'],
   ['an output of the AWS SDK', { $metadata: { httpStatusCode: 200 }, Attributes: undefined }, 'unknown'],
-  ['the result of Azure Cosmos DB', { statusCode: 409, requestCharge: 1.2, eTag: undefined, resourceBody: undefined }, 'unknown'],
-  ['an item of a bulk request of Elasticsearch', { create: { _index: 'users', _id: '1', status: 409, error: { type: 'version_conflict' } } }, 'unknown'],
+  [
+    'the result of Azure Cosmos DB',
+    { statusCode: 409, requestCharge: 1.2, eTag: undefined, resourceBody: undefined },
+    'unknown',
+  ],
+  [
+    'an item of a bulk request of Elasticsearch',
+    { create: { _index: 'users', _id: '1', status: 409, error: { type: 'version_conflict' } } },
+    'unknown',
+  ],
   ['a response of GraphQL', { data: null, errors: [{ message: 'denied' }] }, 'unknown'],
   ['a Left of fp-ts', { _tag: 'Left', left: new Error('x') }, 'unknown'],
   ['an object with an error alone', { error: 'duplicate' }, 'unknown'],
@@ -125,9 +171,19 @@ describe('createMany returns', () => {
     const { json } = await askBulk(handler, { body: [{}, {}] })
     assert.equal(json.summary.succeeded, 0)
   })
-  for (const returned of [undefined, null, 2, { acknowledged: true, insertedCount: 2, insertedIds: {} }, 'ok!', new Set([1, 2])]) {
+  for (const returned of [
+    undefined,
+    null,
+    2,
+    { acknowledged: true, insertedCount: 2, insertedIds: {} },
+    'ok!',
+    new Set([1, 2]),
+  ]) {
     test(`${typeof returned} instead of an array, which means unknown`, async () => {
-      const handler = bulkCreate({ repository: { createMany: () => returned as unknown as object[] }, onError: () => undefined })
+      const handler = bulkCreate({
+        repository: { createMany: () => returned as unknown as object[] },
+        onError: () => undefined,
+      })
       const { json } = await askBulk(handler, { body: [{}, {}] })
       assert.equal(json.items[0]?.error?.code, 'write_outcome_unknown')
     })
@@ -193,7 +249,21 @@ describe('write of an upload returns', () => {
       assert.deepEqual(await upload(returned), [{ total: 1, succeeded: 1, failed: 0 }, undefined, 0])
     })
   }
-  const UNKNOWN = [1, true, {}, [], [1, 2], [{ status: 409 }], [{ id: 1, status: 409, message: 'duplicate' }], [{ id: 1, status: 409, error: 'duplicate', at: 1 }], [{ id: 1, error: { text: 'x' }, at: 1 }], [{ status: 200, id: {} }], [{ id: 1, error: 'text' }], [{ error: { code: 1 } }], [{ status: 200, error: { code: 'x', message: 'y' } }]]
+  const UNKNOWN = [
+    1,
+    true,
+    {},
+    [],
+    [1, 2],
+    [{ status: 409 }],
+    [{ id: 1, status: 409, message: 'duplicate' }],
+    [{ id: 1, status: 409, error: 'duplicate', at: 1 }],
+    [{ id: 1, error: { text: 'x' }, at: 1 }],
+    [{ status: 200, id: {} }],
+    [{ id: 1, error: 'text' }],
+    [{ error: { code: 1 } }],
+    [{ status: 200, error: { code: 'x', message: 'y' } }],
+  ]
   for (const returned of UNKNOWN) {
     test(`${JSON.stringify(returned)}, which means unknown`, async () => {
       const [summary, code] = await upload(returned)
@@ -201,18 +271,30 @@ describe('write of an upload returns', () => {
     })
   }
   test('an outcome whose error is an Error, which means failed', async () => {
-    assert.deepEqual(await upload([{ id: 1, error: new Error('x') }]), [{ total: 1, succeeded: 0, failed: 1 }, 'internal_error', 1])
+    assert.deepEqual(await upload([{ id: 1, error: new Error('x') }]), [
+      { total: 1, succeeded: 0, failed: 1 },
+      'internal_error',
+      1,
+    ])
   })
 })
 
 describe('a method of a collection returns', () => {
-  const METHODS = { create: ['POST', '/', 201], get: ['GET', '/7', 200], update: ['PATCH', '/7', 200], delete: ['DELETE', '/7', 204], replace: ['PUT', '/7', 200] } as const
+  const METHODS = {
+    create: ['POST', '/', 201],
+    get: ['GET', '/7', 200],
+    update: ['PATCH', '/7', 200],
+    delete: ['DELETE', '/7', 204],
+    replace: ['PUT', '/7', 200],
+  } as const
   const schema = jsonSchema<object>({ type: 'object' })
   for (const [method, [verb, target, status]] of Object.entries(METHODS)) {
     each((name, value, outcome) => {
       const isFlag = method === 'delete' && name === 'true'
       const isNone = outcome === 'none' && method !== 'create' && method !== 'replace'
-      const expected = isFlag ? 204 : { written: status, failed: 500, rejected: 409, unknown: 500, none: isNone ? 404 : 500 }[outcome]
+      const expected = isFlag
+        ? 204
+        : { written: status, failed: 500, rejected: 409, unknown: 500, none: isNone ? 404 : 500 }[outcome]
       test(`${name} from ${method}, which gets ${expected}`, async () => {
         const returned = method === 'replace' ? { item: value(), created: false } : value()
         const repository = { get: () => ({ id: 7 }), [method]: () => returned } as object
@@ -223,7 +305,10 @@ describe('a method of a collection returns', () => {
     })
   }
   test('a record without its id from delete, which gets a 204', async () => {
-    const handler = collection({ repository: { get: () => undefined, delete: () => Object.assign(new Entity(7), { id: undefined }) }, schema })
+    const handler = collection({
+      repository: { get: () => undefined, delete: () => Object.assign(new Entity(7), { id: undefined }) },
+      schema,
+    })
     assert.equal((await ask(handler, 'DELETE', '/7')).status, 204)
   })
   test('a record without id, which gets a 500', async () => {
@@ -238,7 +323,11 @@ describe('a method of a collection returns', () => {
   }
   test('null from get in a transaction, which gets a 404 for a conditional change', async () => {
     const inside = { get: () => null, update: () => ({ id: 7 }) }
-    const handler = collection({ repository: { ...inside, transaction: (work: (inside: never) => Promise<never>) => work(inside as never) }, schema, changeSchema: schema })
+    const handler = collection({
+      repository: { ...inside, transaction: (work: (inside: never) => Promise<never>) => work(inside as never) },
+      schema,
+      changeSchema: schema,
+    })
     assert.equal((await ask(handler, 'PATCH', '/7', { body: {}, headers: { 'if-match': '*' } })).status, 404)
   })
   test('an Error from update in a transaction, which is rolled back', async () => {
@@ -253,12 +342,21 @@ describe('a method of a collection returns', () => {
       }
     }
     const handler = collection({ repository: { ...inside, transaction }, schema, changeSchema: schema })
-    assert.deepEqual([(await ask(handler, 'PATCH', '/7', { body: {}, headers: { 'if-match': '*' } })).status, isRolledBack], [500, true])
+    assert.deepEqual(
+      [(await ask(handler, 'PATCH', '/7', { body: {}, headers: { 'if-match': '*' } })).status, isRolledBack],
+      [500, true],
+    )
   })
   test('something else than the result of the work of a transaction, and the record is shown all the same', async () => {
     const inside = { get: () => ({ id: 7 }), update: () => ({ id: 7 }) }
-    const transaction = async (work: (inside: never) => Promise<never>) => { await work(inside as never) }
-    const handler = collection({ repository: { ...inside, transaction: transaction as never }, schema, changeSchema: schema })
+    const transaction = async (work: (inside: never) => Promise<never>) => {
+      await work(inside as never)
+    }
+    const handler = collection({
+      repository: { ...inside, transaction: transaction as never },
+      schema,
+      changeSchema: schema,
+    })
     assert.equal((await ask(handler, 'PATCH', '/7', { body: {}, headers: { 'if-match': '*' } })).status, 200)
   })
   test('from a transaction without running its work, which gets a 500', async () => {
@@ -269,9 +367,14 @@ describe('a method of a collection returns', () => {
 })
 
 describe('list of a collection returns', () => {
-  const page = async (returned: unknown): Promise<number> => (
-    (await ask(collection({ repository: { list: () => returned as never }, schema: jsonSchema<object>({}) }), 'GET', '/')).status
-  )
+  const page = async (returned: unknown): Promise<number> =>
+    (
+      await ask(
+        collection({ repository: { list: () => returned as never }, schema: jsonSchema<object>({}) }),
+        'GET',
+        '/',
+      )
+    ).status
   test('null instead of a total and a cursor, which makes a page', async () => {
     assert.equal(await page({ items: [{ id: 1 }], total: null, next: null }), 200)
   })
@@ -280,11 +383,24 @@ describe('list of a collection returns', () => {
     assert.equal(await page({ items }), 200)
   })
   test('records of a log of failures, which make a page', async () => {
-    assert.equal(await page({ items: [{ errmsg: 'E11000', code: 11000, at: 1 }, { status: 'rejected', reason: 'late', at: 1 }] }), 200)
+    assert.equal(
+      await page({
+        items: [
+          { errmsg: 'E11000', code: 11000, at: 1 },
+          { status: 'rejected', reason: 'late', at: 1 },
+        ],
+      }),
+      200,
+    )
   })
   for (const [name, returned] of Object.entries({
-    'null': null, 'an array': [{ id: 1 }], 'a missing record': { items: [null] }, 'an Error as a record': { items: [new Error('row')] },
-    'a promise as a record': { items: [Promise.resolve({})] }, 'a total as text': { items: [], total: '12' }, 'a negative total': { items: [], total: -1 },
+    'null': null,
+    'an array': [{ id: 1 }],
+    'a missing record': { items: [null] },
+    'an Error as a record': { items: [new Error('row')] },
+    'a promise as a record': { items: [Promise.resolve({})] },
+    'a total as text': { items: [], total: '12' },
+    'a negative total': { items: [], total: -1 },
     'a cursor that is a number': { items: [], next: 7 },
   })) {
     test(`${name}, which gets a 500`, async () => {

@@ -27,13 +27,31 @@ export async function ask(handler: Handler<unknown>, method: string, target: str
   const [path = '', search = ''] = target.split('?')
   const bytes = Buffer.from(body === undefined ? '' : typeof body === 'string' ? body : JSON.stringify(body))
   const request = plainRequest({
-    method, path, mountPath, params, query: new URLSearchParams(search), context, peerAddress: undefined, raw: undefined,
-    headers: { ...body !== undefined && { 'content-type': 'application/json' }, ...headers },
+    method,
+    path,
+    mountPath,
+    params,
+    query: new URLSearchParams(search),
+    context,
+    peerAddress: undefined,
+    raw: undefined,
+    headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
     signal: new AbortController().signal,
-    body: { parsed: undefined, bytes: async (limit) => (bytes.length > limit ? undefined : bytes), stream: async function* () { yield bytes } },
+    body: {
+      parsed: undefined,
+      bytes: async (limit) => (bytes.length > limit ? undefined : bytes),
+      stream: async function* () {
+        yield bytes
+      },
+    },
   })
   const answer = await guard(handler, { onError: (error) => faults.push(error) })(request)
   const { status, headers: fields, body: sent } = answer ?? { status: 0, headers: {} }
   const text = typeof sent === 'string' ? sent : ''
-  return { status, headers: fields, text, json: text.startsWith('{') && /[/+]json$/.test(String(fields['content-type'])) ? JSON.parse(text) : undefined }
+  return {
+    status,
+    headers: fields,
+    text,
+    json: text.startsWith('{') && /[/+]json$/.test(String(fields['content-type'])) ? JSON.parse(text) : undefined,
+  }
 }

@@ -23,14 +23,18 @@ function source(count: number, counts = true) {
 
 const counted = list({ repository: source(1200) })
 const uncounted = list({ repository: source(60, false), batchSize: 25 })
-const get = (handler: typeof counted, search: string, asked: Asked = {}) => ask(handler, 'GET', `/v1/things${search}`, asked)
+const get = (handler: typeof counted, search: string, asked: Asked = {}) =>
+  ask(handler, 'GET', `/v1/things${search}`, asked)
 const range = (text: string, more = {}) => ({ headers: { range: text, ...more } })
 const ids = ({ json }: { json: { items: Thing[] } }) => [json.items[0]?.id, json.items.at(-1)?.id, json.items.length]
 
 describe('a page of a collection', () => {
   test('SPEC 4.2: has the first 100 records by default', async () => {
     const answer = await get(counted, '')
-    assert.deepEqual([answer.status, answer.headers['content-type'], answer.headers['accept-ranges']], [200, 'application/json', 'items'])
+    assert.deepEqual(
+      [answer.status, answer.headers['content-type'], answer.headers['accept-ranges']],
+      [200, 'application/json', 'items'],
+    )
     assert.deepEqual(ids(answer), [0, 99, 100])
     const { items: _, ...rest } = answer.json
     assert.deepEqual(rest, { start: 0, batch_size: 100, total: 1200, next: '/v1/things?start=100&batch_size=100' })
@@ -46,8 +50,9 @@ describe('a page of a collection', () => {
   })
   test('SPEC 7.400: gets a 400 for a value that is not digits, or is repeated', async () => {
     for (const search of [
-      'batch_size=0', 'batch_size=', 'batch_size=-1', 'batch_size=1.5', 'batch_size=1e3', 'batch_size=0x10', 'batch_size=%201', 'start=-1', 'start=a', 'start=',
-      'start=1&start=1', 'batch_size=1&batch_size=2', 'cursor=x', 'start=%D9%A1',
+      'batch_size=0', 'batch_size=', 'batch_size=-1', 'batch_size=1.5', 'batch_size=1e3',
+      'batch_size=0x10', 'batch_size=%201', 'start=-1', 'start=a', 'start=', 'start=1&start=1',
+      'batch_size=1&batch_size=2', 'cursor=x', 'start=%D9%A1',
     ]) {
       const { status, json } = await get(counted, `?${search}`)
       assert.deepEqual([status, json?.code], [400, 'invalid_query'], search)
@@ -55,10 +60,16 @@ describe('a page of a collection', () => {
     assert.equal((await get(counted, '?batch_size=007&other=x&other=y')).json.batch_size, 7)
   })
   test('has a Link to the other pages, with the rest of the query', async () => {
-    const links = async (handler: typeof counted, search: string) => Object.fromEntries(
-      [...String((await get(handler, search)).headers['link']).matchAll(/<\/v1\/things\?([^>]*)>; rel="(\w+)"/g)].map(([, query, rel]) => [rel, query]))
+    const links = async (handler: typeof counted, search: string) =>
+      Object.fromEntries(
+        [...String((await get(handler, search)).headers['link']).matchAll(/<\/v1\/things\?([^>]*)>; rel="(\w+)"/g)].map(
+          ([, query, rel]) => [rel, query],
+        ),
+      )
     assert.deepEqual(await links(counted, '?q=a%26b&start=250&batch_size=100'), {
-      first: 'q=a%26b&start=0&batch_size=100', prev: 'q=a%26b&start=150&batch_size=100', next: 'q=a%26b&start=350&batch_size=100',
+      first: 'q=a%26b&start=0&batch_size=100',
+      prev: 'q=a%26b&start=150&batch_size=100',
+      next: 'q=a%26b&start=350&batch_size=100',
       last: 'q=a%26b&start=1100&batch_size=100',
     })
     assert.deepEqual(Object.keys(await links(counted, '')), ['first', 'next', 'last'])
@@ -70,22 +81,33 @@ describe('a page of a collection', () => {
     assert.deepEqual(Object.keys(await links(list({ repository: source(0) }), '')), ['first', 'last'])
   })
   test('has a next page, so that a reader gets each record once, whatever the sizes', async () => {
-    await fc.assert(fc.asyncProperty(fc.nat(60), fc.integer({ min: 1, max: 20 }), fc.boolean(), async (count, size, counts) => {
-      const handler = list({ repository: source(count, counts) })
-      const found: number[] = []
-      let next: string | undefined = `/things?batch_size=${size}`
-      for (let pages = 0; next !== undefined; pages++) {
-        assert.ok(pages <= count / size + 1, 'it never ends')
-        const { json } = await ask(handler, 'GET', next) as { json: { items: Thing[], next?: string } }
-        found.push(...json.items.map(({ id }) => id))
-        next = json.next
-      }
-      assert.deepEqual(found, things(count).map(({ id }) => id))
-    }), { numRuns: 60 })
+    await fc.assert(
+      fc.asyncProperty(fc.nat(60), fc.integer({ min: 1, max: 20 }), fc.boolean(), async (count, size, counts) => {
+        const handler = list({ repository: source(count, counts) })
+        const found: number[] = []
+        let next: string | undefined = `/things?batch_size=${size}`
+        for (let pages = 0; next !== undefined; pages++) {
+          assert.ok(pages <= count / size + 1, 'it never ends')
+          const { json } = (await ask(handler, 'GET', next)) as { json: { items: Thing[]; next?: string } }
+          found.push(...json.items.map(({ id }) => id))
+          next = json.next
+        }
+        assert.deepEqual(
+          found,
+          things(count).map(({ id }) => id),
+        )
+      }),
+      { numRuns: 60 },
+    )
   })
   test('may be NDJSON if the client prefers it, and other types get a 406', async () => {
-    const lines = await get(counted, '?batch_size=2', { headers: { accept: 'application/x-ndjson, application/json;q=0.5' } })
-    assert.deepEqual([lines.text, lines.headers['content-type'], lines.headers['vary']], ['{"id":0}\n{"id":1}\n', 'application/x-ndjson', 'Accept'])
+    const lines = await get(counted, '?batch_size=2', {
+      headers: { accept: 'application/x-ndjson, application/json;q=0.5' },
+    })
+    assert.deepEqual(
+      [lines.text, lines.headers['content-type'], lines.headers['vary']],
+      ['{"id":0}\n{"id":1}\n', 'application/x-ndjson', 'Accept'],
+    )
     assert.match(String(lines.headers['link']), /rel="next"/)
     assert.deepEqual([(await get(counted, '', { headers: { accept: 'text/csv' } })).status], [406])
   })
@@ -93,7 +115,10 @@ describe('a page of a collection', () => {
     const { headers: { etag } } = await get(counted, '')
     assert.match(String(etag), /^"[^"]+"$/)
     const same = await get(counted, '', { headers: { 'if-none-match': String(etag) } })
-    assert.deepEqual([same.status, same.text, same.headers['etag'], same.headers['content-type']], [304, '', etag, undefined])
+    assert.deepEqual(
+      [same.status, same.text, same.headers['etag'], same.headers['content-type']],
+      [304, '', etag, undefined],
+    )
     assert.equal((await get(counted, '', { headers: { 'if-match': '"other"' } })).status, 412)
     assert.notEqual((await get(counted, '?start=1')).headers['etag'], etag)
   })
@@ -125,7 +150,10 @@ describe('the Link of a page stays within the limits of client parsers', () => {
   })
   test('with percent-encoded text and cursors counted as they are sent', async () => {
     assert.equal((await get(counted, `?start=200&filter=${'ü'.repeat(700)}`)).headers['link'], undefined)
-    const byCursor = list({ repository: { list: () => ({ items: [{ id: 1 }], next: 'c'.repeat(1024) }) }, paging: 'cursor' })
+    const byCursor = list({
+      repository: { list: () => ({ items: [{ id: 1 }], next: 'c'.repeat(1024) }) },
+      paging: 'cursor',
+    })
     const answer = await get(byCursor, `?filter=${'x'.repeat(3100)}`)
     assert.deepEqual([answer.status, answer.headers['link']], [200, undefined])
   })
@@ -134,18 +162,34 @@ describe('the Link of a page stays within the limits of client parsers', () => {
 describe('a Range over items', () => {
   test('SPEC 4.2: gets a 206 with the part for items=0-24', async () => {
     const answer = await get(counted, '', range('items=0-24'))
-    assert.deepEqual([answer.status, answer.headers['content-range'], ...ids(answer)], [206, 'items 0-24/1200', 0, 24, 25])
+    assert.deepEqual(
+      [answer.status, answer.headers['content-range'], ...ids(answer)],
+      [206, 'items 0-24/1200', 0, 24, 25],
+    )
     for (const [text, expected] of [
-      ['items=1190-', 'items 1190-1199/1200'], ['items=1190-5000', 'items 1190-1199/1200'], ['items=-5', 'items 1195-1199/1200'], ['items=-5000', 'items 0-999/1200'],
-      ['items=0-', 'items 0-999/1200'], ['items=100-1199', 'items 100-1099/1200'], ['Items = 7-7'.replaceAll(' ', ''), 'items 7-7/1200'],
-    ] as const) assert.deepEqual((await get(counted, '', range(text))).headers['content-range'], expected, text)
+      ['items=1190-', 'items 1190-1199/1200'],
+      ['items=1190-5000', 'items 1190-1199/1200'],
+      ['items=-5', 'items 1195-1199/1200'],
+      ['items=-5000', 'items 0-999/1200'],
+      ['items=0-', 'items 0-999/1200'],
+      ['items=100-1199', 'items 100-1099/1200'],
+      ['Items = 7-7'.replaceAll(' ', ''), 'items 7-7/1200'],
+    ] as const)
+      assert.deepEqual((await get(counted, '', range(text))).headers['content-range'], expected, text)
   })
   test('gets a 416 past the end', async () => {
     for (const text of ['items=1200-', 'items=5000-6000', 'items=9007199254740990-', 'items=-0']) {
       const { status, headers, json } = await get(counted, '', range(text))
-      assert.deepEqual([status, headers['content-range'], json?.code], [416, 'items */1200', 'range_not_satisfiable'], text)
+      assert.deepEqual(
+        [status, headers['content-range'], json?.code],
+        [416, 'items */1200', 'range_not_satisfiable'],
+        text,
+      )
     }
-    assert.equal((await get(list({ repository: source(0) }), '', range('items=0-24'))).headers['content-range'], 'items */0')
+    assert.equal(
+      (await get(list({ repository: source(0) }), '', range('items=0-24'))).headers['content-range'],
+      'items */0',
+    )
   })
   test('works for a repository without a count', async () => {
     assert.equal((await get(uncounted, '', range('items=50-70'))).headers['content-range'], 'items 50-59/*')
@@ -156,7 +200,8 @@ describe('a Range over items', () => {
   test('gets a part with the ETag of the 200 that has its records (RFC 9110 section 15.3.7)', async () => {
     const tag = async (search: string, asked?: Asked) => String((await get(counted, search, asked)).headers['etag'])
     const first = await tag('')
-    for (const text of ['items=0-24', 'items=7-7', 'items=0-99', 'items=99-99']) assert.equal(await tag('', range(text)), first, text)
+    for (const text of ['items=0-24', 'items=7-7', 'items=0-99', 'items=99-99'])
+      assert.equal(await tag('', range(text)), first, text)
     // The first page says nothing about these.
     assert.equal(await tag('', range('items=400-499')), await tag('?start=400&batch_size=100'))
     assert.equal(await tag('', range('items=90-109')), await tag('?start=90&batch_size=20'))
@@ -165,7 +210,8 @@ describe('a Range over items', () => {
     assert.notEqual(await tag('', range('items=3-4', lines)), first)
   })
   test('is checked by conditions and If-Range with this ETag', async () => {
-    const whole = async (headers: Asked['headers']) => assert.deepEqual(ids(await get(counted, '', { headers: headers ?? {} })), [0, 99, 100])
+    const whole = async (headers: Asked['headers']) =>
+      assert.deepEqual(ids(await get(counted, '', { headers: headers ?? {} })), [0, 99, 100])
     for (const text of ['items=3-4', 'items=400-401']) {
       const { headers: { etag } } = await get(counted, '', range(text))
       const asked = async (more: object) => (await get(counted, '', range(text, more))).status
@@ -186,7 +232,9 @@ describe('a Range over items', () => {
   })
   test('gets another ETag if a record changes beyond the first page', async () => {
     const records = things(300)
-    const repository = { list: ({ start, limit }: PageRequest) => ({ items: records.slice(start, start + limit), total: 300 }) }
+    const repository = {
+      list: ({ start, limit }: PageRequest) => ({ items: records.slice(start, start + limit), total: 300 }),
+    }
     const handler = list({ repository })
     const before = await get(handler, '', range('items=250-259'))
     records[255] = { id: 1000 }
@@ -196,9 +244,13 @@ describe('a Range over items', () => {
   })
   test('is ignored beside parameters, in another unit, with several ranges, malformed, or for HEAD', async () => {
     for (const [search, headers] of [
-      ['?start=0', { range: 'items=0-1' }], ['?batch_size=100', { range: 'items=0-1' }], ['', { range: 'bytes=0-1' }], ['', { range: 'items=0-1,5-6' }],
+      ['?start=0', { range: 'items=0-1' }],
+      ['?batch_size=100', { range: 'items=0-1' }],
+      ['', { range: 'bytes=0-1' }],
+      ['', { range: 'items=0-1,5-6' }],
       ['', { range: 'items=5-1' }],
-    ] as const) assert.deepEqual(ids(await get(counted, search, { headers })), [0, 99, 100], JSON.stringify([search, headers]))
+    ] as const)
+      assert.deepEqual(ids(await get(counted, search, { headers })), [0, 99, 100], JSON.stringify([search, headers]))
     assert.equal((await ask(counted, 'HEAD', '/things', range('items=0-1'))).status, 200)
   })
   test('gets the same part of the whole for any range', async () => {
@@ -216,7 +268,8 @@ describe('a page with a cursor', () => {
   const secret = (at: number): string => Buffer.from(`after ${at}/?&`).toString('base64url')
   const repository = {
     list: ({ cursor, limit }: PageRequest) => {
-      const start = cursor === undefined ? 0 : Number(/^after (\d+)/.exec(Buffer.from(cursor, 'base64url').toString())?.[1] ?? NaN)
+      const start =
+        cursor === undefined ? 0 : Number(/^after (\d+)/.exec(Buffer.from(cursor, 'base64url').toString())?.[1] ?? NaN)
       if (Number.isNaN(start)) throw httpError('invalid_query', { message: 'No such cursor.' })
       const items = things(25).slice(start, start + limit)
       return { items, ...start + limit < 25 && { next: secret(start + limit) } }
@@ -225,11 +278,17 @@ describe('a page with a cursor', () => {
   const handler = list({ repository, batchSize: 10, paging: 'cursor' })
   test('has the cursor in next, and shows no position', async () => {
     const first = await get(handler, '?q=1')
-    assert.deepEqual([first.json.start, first.json.next, first.headers['accept-ranges']], [0, `/v1/things?q=1&batch_size=10&cursor=${secret(10)}`, undefined])
+    assert.deepEqual(
+      [first.json.start, first.json.next, first.headers['accept-ranges']],
+      [0, `/v1/things?q=1&batch_size=10&cursor=${secret(10)}`, undefined],
+    )
     const second = await ask(handler, 'GET', first.json.next)
     assert.deepEqual([ids(second), second.json.start, second.json.total], [[10, 19, 10], undefined, undefined])
     const third = await ask(handler, 'GET', second.json.next)
-    assert.deepEqual([ids(third), third.json.next, third.headers['link']], [[20, 24, 5], undefined, '</v1/things?q=1&batch_size=10>; rel="first"'])
+    assert.deepEqual(
+      [ids(third), third.json.next, third.headers['link']],
+      [[20, 24, 5], undefined, '</v1/things?q=1&batch_size=10>; rel="first"'],
+    )
   })
   test('rejects positions, ranges and malformed cursors', async () => {
     assert.equal((await get(handler, '', range('items=3-4'))).status, 200)
@@ -258,13 +317,22 @@ test('the repository of a list receives the call', async () => {
 })
 test('invalid options of a list are rejected at once', () => {
   const repository = source(1)
-  for (const options of [{ repository: {} }, { repository, batchSize: 0 }, { repository, batchSize: 2000 }, { repository, maxBatchSize: 1.5 }, { repository, paging: 'page' }]) {
+  for (const options of [
+    { repository: {} },
+    { repository, batchSize: 0 },
+    { repository, batchSize: 2000 },
+    { repository, maxBatchSize: 1.5 },
+    { repository, paging: 'page' },
+  ]) {
     assert.throws(() => list(options as never), TypeError, JSON.stringify(options))
   }
 })
 test('the handler of a list has an OpenAPI description', () => {
   assert.deepEqual(counted.operations?.map(({ method }) => method), ['GET', 'HEAD'])
-  const { parameters, responses } = counted.operations?.[0]?.openapi as { parameters: { name: string }[], responses: object }
+  const { parameters, responses } = counted.operations?.[0]?.openapi as {
+    parameters: { name: string }[]
+    responses: object
+  }
   assert.deepEqual(parameters.map(({ name }) => name), ['batch_size', 'start', 'If-None-Match', 'Range'])
   assert.deepEqual(Object.keys(responses), ['200', '206', '304', '400', '406', '412', '416'])
 })

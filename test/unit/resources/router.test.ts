@@ -3,15 +3,23 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { BaseRequest } from '../../../src/http/request.js'
 import { isHttpError } from '../../../src/http/errors.js'
-import { describe as described, type BodySource, type Handler, type HttpRequest, type RequestHeaders } from '../../../src/http/exchange.js'
+import {
+  describe as described, type BodySource, type Handler, type HttpRequest, type RequestHeaders,
+} from '../../../src/http/exchange.js'
 import { router } from '../../../src/resources/router.js'
 
 /** A request as bindings make them: a class with private fields and getters, so a copy or a proxy of it breaks. */
 class FakeRequest extends BaseRequest implements HttpRequest<string> {
-  readonly #at: { method: string, path: string, mountPath: string }
+  readonly #at: { method: string; path: string; mountPath: string }
   readonly params: Record<string, string>
   readonly headers: RequestHeaders = { accept: '*/*' }
-  readonly body: BodySource = { parsed: { value: 'body' }, bytes: async () => undefined, stream: () => { throw new Error('not read') } }
+  readonly body: BodySource = {
+    parsed: { value: 'body' },
+    bytes: async () => undefined,
+    stream: () => {
+      throw new Error('not read')
+    },
+  }
   readonly peerAddress = '192.0.2.1'
   readonly raw = this
   queries = 0
@@ -20,12 +28,25 @@ class FakeRequest extends BaseRequest implements HttpRequest<string> {
     this.#at = { method, path, mountPath }
     this.params = params
   }
-  get method() { return this.#at.method }
-  get path() { return this.#at.path }
-  get mountPath() { return this.#at.mountPath }
-  get query() { this.queries++; return new URLSearchParams('a=1') }
-  get signal() { return AbortSignal.abort(this.#at.path) }
-  get context() { return `context of ${this.#at.path}` }
+  get method() {
+    return this.#at.method
+  }
+  get path() {
+    return this.#at.path
+  }
+  get mountPath() {
+    return this.#at.mountPath
+  }
+  get query() {
+    this.queries++
+    return new URLSearchParams('a=1')
+  }
+  get signal() {
+    return AbortSignal.abort(this.#at.path)
+  }
+  get context() {
+    return `context of ${this.#at.path}`
+  }
 }
 
 /** Answers with its name and what it was given. */
@@ -33,10 +54,18 @@ function named(name: string): Handler<string> {
   return (request) => ({ status: 200, headers: {}, body: JSON.stringify([name, { ...request.params }]) })
 }
 
-function ask(handler: Handler<string>, method: string, path: string, mountPath?: string, params?: Record<string, string>) {
+function ask(
+  handler: Handler<string>,
+  method: string,
+  path: string,
+  mountPath?: string,
+  params?: Record<string, string>,
+) {
   const response = handler(new FakeRequest(method, path, mountPath, params))
   assert.ok(!(response instanceof Promise))
-  return typeof response?.body === 'string' && response.body !== '' ? JSON.parse(response.body) as [string, Record<string, string>] : response
+  return typeof response?.body === 'string' && response.body !== ''
+    ? (JSON.parse(response.body) as [string, Record<string, string>])
+    : response
 }
 
 function refused(handler: Handler<string>, method: string, path: string) {
@@ -91,12 +120,15 @@ describe('a router matches', () => {
   }
 
   for (const path of [
-    '/nothing', '/START-JOB', '/start-job//', '//start-job', '/start%2Djob', '/start-job/x', '/job-status', '/job-status/', '/job-status//',
-    '/job-status/a/b', '/users//posts/1', '/users/1/posts/', '//', '', '*', 'start-job', '/a/../start-job', '/./start-job', '/constructor', '/__proto__',
-    '/job-status%2F1', '/{id}', '/any/:id/x', '/v1x0/a:b+(c)/caf%C3%A9',
+    '/nothing', '/START-JOB', '/start-job//', '//start-job', '/start%2Djob', '/start-job/x',
+    '/job-status', '/job-status/', '/job-status//', '/job-status/a/b', '/users//posts/1',
+    '/users/1/posts/', '//', '', '*', 'start-job', '/a/../start-job', '/./start-job',
+    '/constructor', '/__proto__', '/job-status%2F1', '/{id}', '/any/:id/x',
+    '/v1x0/a:b+(c)/caf%C3%A9',
   ]) {
     test(`no method for ${JSON.stringify(path)}, which is declined`, () => {
-      for (const method of ['GET', 'POST', 'BREW', ...(path === '*' ? [] : ['OPTIONS'])]) assert.equal(ask(api, method, path), undefined)
+      for (const method of ['GET', 'POST', 'BREW', ...(path === '*' ? [] : ['OPTIONS'])])
+        assert.equal(ask(api, method, path), undefined)
     })
   }
 
@@ -127,9 +159,23 @@ describe('a router matches', () => {
 
   test('a parameter of any name', () => {
     const seen: Record<string, string>[] = []
-    const handler = router<string>({ 'GET /{__proto__}/{constructor}/{_0}': (request) => { seen.push(request.params); return undefined } })
+    const handler = router<string>({
+      'GET /{__proto__}/{constructor}/{_0}': (request) => {
+        seen.push(request.params)
+        return undefined
+      },
+    })
     ask(handler, 'GET', '/a/b/c')
-    assert.deepEqual(seen.map((params) => Object.entries(params)), [[['__proto__', 'a'], ['constructor', 'b'], ['_0', 'c']]])
+    assert.deepEqual(
+      seen.map((params) => Object.entries(params)),
+      [
+        [
+          ['__proto__', 'a'],
+          ['constructor', 'b'],
+          ['_0', 'c'],
+        ],
+      ],
+    )
   })
 
   test('requests whose handler gets all their properties, lazily', () => {
@@ -141,7 +187,8 @@ describe('a router matches', () => {
     assert.equal(request.queries, 0)
     assert.equal(got.query.get('a'), '1')
     assert.equal(got.signal.reason, '/m/x/1')
-    for (const key of ['method', 'path', 'mountPath', 'headers', 'body', 'context', 'peerAddress', 'raw'] as const) assert.equal(got[key], request[key])
+    for (const key of ['method', 'path', 'mountPath', 'headers', 'body', 'context', 'peerAddress', 'raw'] as const)
+      assert.equal(got[key], request[key])
   })
 
   test('a handler that may be asynchronous, decline, or throw', async () => {
@@ -165,7 +212,11 @@ describe('a router with methods', () => {
   })
 
   test('responds to OPTIONS on a known path with 200, Allow and no content', () => {
-    assert.deepEqual(ask(api, 'OPTIONS', '/job-status/1'), { status: 200, headers: { allow: 'GET, HEAD, DELETE, OPTIONS' }, body: '' })
+    assert.deepEqual(ask(api, 'OPTIONS', '/job-status/1'), {
+      status: 200,
+      headers: { allow: 'GET, HEAD, DELETE, OPTIONS' },
+      body: '',
+    })
     assert.deepEqual(ask(api, 'OPTIONS', '/start-job'), { status: 200, headers: { allow: 'POST, OPTIONS' }, body: '' })
     assert.deepEqual(ask(api, 'OPTIONS', '/search'), { status: 200, headers: { allow: 'OPTIONS, QUERY' }, body: '' })
     assert.deepEqual(ask(router<string>({ 'OPTIONS /x': named('own') }), 'OPTIONS', '/x'), ['own', {}])
@@ -173,17 +224,26 @@ describe('a router with methods', () => {
   })
 
   test('responds to OPTIONS * for the server', () => {
-    assert.deepEqual(ask(api, 'OPTIONS', '*'), { status: 200, headers: { allow: 'GET, HEAD, POST, PUT, DELETE, OPTIONS, QUERY' }, body: '' })
+    assert.deepEqual(ask(api, 'OPTIONS', '*'), {
+      status: 200,
+      headers: { allow: 'GET, HEAD, POST, PUT, DELETE, OPTIONS, QUERY' },
+      body: '',
+    })
   })
 
   test('SPEC 7.405: responds to another method on a known path with 405 and Allow', () => {
     const expected = { status: 405, code: 'method_not_allowed', headers: { allow: 'GET, HEAD, DELETE, OPTIONS' } }
-    for (const method of ['POST', 'PUT', 'PATCH', 'TRACE', 'CONNECT', 'QUERY']) assert.deepEqual(refused(api, method, '/job-status/1'), expected)
+    for (const method of ['POST', 'PUT', 'PATCH', 'TRACE', 'CONNECT', 'QUERY'])
+      assert.deepEqual(refused(api, method, '/job-status/1'), expected)
     assert.deepEqual(refused(api, 'HEAD', '/start-job').headers, { allow: 'POST, OPTIONS' })
   })
 
   test('has only the methods of a literal path, even if a parameter would match', () => {
-    assert.deepEqual(refused(api, 'DELETE', '/job-status/latest'), { status: 405, code: 'method_not_allowed', headers: { allow: 'GET, HEAD, OPTIONS' } })
+    assert.deepEqual(refused(api, 'DELETE', '/job-status/latest'), {
+      status: 405,
+      code: 'method_not_allowed',
+      headers: { allow: 'GET, HEAD, OPTIONS' },
+    })
   })
 
   test('SPEC 7.501: responds with 501 to a method that neither a route nor a standard knows', () => {
@@ -227,16 +287,25 @@ describe('the construction of a router', () => {
     [['GET /a', 'POST|GET /a'], /"POST\|GET \/a": GET already has a handler there/],
     [['GET|GET /a'], /GET already has a handler/],
     [['/a', '* /a'], /any method already has a handler/],
-    [['GET /{a}/x', 'POST /{b}/x'], /"GET \/\{a\}\/x" and "POST \/\{b\}\/x" are the same path; name its parameters the same/],
+    [
+      ['GET /{a}/x', 'POST /{b}/x'],
+      /"GET \/\{a\}\/x" and "POST \/\{b\}\/x" are the same path; name its parameters the same/,
+    ],
   ] as const) {
     test(`throws a TypeError for ${JSON.stringify(keys)} that says what to do`, () => {
       const routes = Object.fromEntries(keys.map((key) => [key, named('x')]))
-      assert.throws(() => router(routes), (error: unknown) => error instanceof TypeError && message.test(error.message))
+      assert.throws(
+        () => router(routes),
+        (error: unknown) => error instanceof TypeError && message.test(error.message),
+      )
     })
   }
 
   test('throws for an invalid handler', () => {
-    assert.throws(() => router({ 'GET /x': undefined as unknown as Handler }), /TypeError: router: the route "GET \/x" needs a handler/)
+    assert.throws(
+      () => router({ 'GET /x': undefined as unknown as Handler }),
+      /TypeError: router: the route "GET \/x" needs a handler/,
+    )
   })
 })
 
@@ -244,45 +313,85 @@ describe('the operations of a router', () => {
   const operation = (method: string, openapi: object = {}) => ({ method, openapi: openapi as Record<string, unknown> })
 
   test('are described at their paths, with every path parameter', () => {
-    const status = described(named('status'), [operation('GET', { summary: 's', parameters: [{ name: 'q', in: 'query' }] }), operation('DELETE'), operation('POST')])
+    const status = described(named('status'), [
+      operation('GET', { summary: 's', parameters: [{ name: 'q', in: 'query' }] }),
+      operation('DELETE'),
+      operation('POST'),
+    ])
     const id = { name: 'id', in: 'path', required: true, schema: { type: 'string' } }
     assert.deepEqual(router<string>({ 'GET|DELETE /jobs/{id}': status, 'GET /plain': named('plain') }).operations, [
       { method: 'GET', path: '/jobs/{id}', openapi: { summary: 's', parameters: [id, { name: 'q', in: 'query' }] } },
       { method: 'DELETE', path: '/jobs/{id}', openapi: { parameters: [id] } },
     ])
-    const own = operation('GET', { parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'integer' } }] })
-    assert.deepEqual(router<string>({ 'GET /jobs/{id}': described(named('x'), [own]) }).operations, [{ ...own, path: '/jobs/{id}' }])
-    assert.deepEqual(router<string>({ 'GET /tasks/{task}': described(named('x'), [{ ...own, path: '/jobs/{id}' }]) }).operations, [
-      { method: 'GET', path: '/tasks/{task}', openapi: { parameters: [{ ...id, name: 'task' }] } },
+    const own = operation('GET', {
+      parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'integer' } }],
+    })
+    assert.deepEqual(router<string>({ 'GET /jobs/{id}': described(named('x'), [own]) }).operations, [
+      { ...own, path: '/jobs/{id}' },
     ])
+    assert.deepEqual(
+      router<string>({ 'GET /tasks/{task}': described(named('x'), [{ ...own, path: '/jobs/{id}' }]) }).operations,
+      [{ method: 'GET', path: '/tasks/{task}', openapi: { parameters: [{ ...id, name: 'task' }] } }],
+    )
   })
 
   test('leave out, for a handler of any method, methods that have their own handler', () => {
     const any = described(named('any'), [operation('GET'), operation('PUT')])
     const own = described(named('own'), [operation('GET', { summary: 'own' })])
     const both = router<string>({ '/x': any, 'GET /x': own })
-    assert.deepEqual(both.operations, [{ method: 'PUT', path: '/x', openapi: {} }, { method: 'GET', path: '/x', openapi: { summary: 'own' } }])
-    assert.deepEqual(ask(router<string>({ '/x': any }), 'OPTIONS', '*'), { status: 200, headers: { allow: 'GET, HEAD, PUT, OPTIONS' }, body: '' })
+    assert.deepEqual(both.operations, [
+      { method: 'PUT', path: '/x', openapi: {} },
+      { method: 'GET', path: '/x', openapi: { summary: 'own' } },
+    ])
+    assert.deepEqual(ask(router<string>({ '/x': any }), 'OPTIONS', '*'), {
+      status: 200,
+      headers: { allow: 'GET, HEAD, PUT, OPTIONS' },
+      body: '',
+    })
   })
 })
 
 test('a router agrees with a plain reading of the rules, for random routes and paths', () => {
-  const literal = fc.oneof(fc.constantFrom('a', 'b', 'a:b', 'a+', '(a)', '$', "!'(),;=@", '~', '-', 'a.b', '%2F', 'constructor'),
-    fc.string({ unit: fc.constantFrom(...'ab:+()$&.-_~!@,;=\''), minLength: 1, maxLength: 4 }).filter((text) => !/^:|^\.\.?$/.test(text)))
-  const template = fc.array(fc.oneof({ weight: 2, arbitrary: literal }, { weight: 1, arbitrary: fc.constant('{}') }), { maxLength: 4 })
-  fc.assert(fc.property(fc.array(template, { minLength: 1, maxLength: 8 }), fc.array(template, { maxLength: 6 }), (templates, extra) => {
-    const keys = new Set(templates.map((parts) => `/${parts.map((part, index) => (part === '{}' ? `{p${index}}` : part)).join('/')}`))
-    const handler = router<string>(Object.fromEntries([...keys].map((key) => [`GET ${key}`, named(key)])))
-    for (const parts of [...templates, ...extra]) {
-      const segments = parts.map((part) => (part === '{}' ? 'zz' : part))
-      // The winner: at the first segment where two candidates differ, the literal one.
-      const rank = (key: string) => key.split('/').map((part) => (part.startsWith('{') ? '1' : '0')).join('')
-      const candidates = [...keys].filter((key) => {
-        const wanted = key === '/' ? [] : key.slice(1).split('/')
-        return wanted.length === segments.length && wanted.every((part, index) => part.startsWith('{') || part === segments[index])
-      }).sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
-      const answer = ask(handler, 'GET', `/${segments.join('/')}`)
-      assert.equal(Array.isArray(answer) ? answer[0] : undefined, candidates[0])
-    }
-  }), { numRuns: 500 })
+  const literal = fc.oneof(
+    fc.constantFrom('a', 'b', 'a:b', 'a+', '(a)', '$', "!'(),;=@", '~', '-', 'a.b', '%2F', 'constructor'),
+    fc
+      .string({ unit: fc.constantFrom(..."ab:+()$&.-_~!@,;='"), minLength: 1, maxLength: 4 })
+      .filter((text) => !/^:|^\.\.?$/.test(text)),
+  )
+  const template = fc.array(fc.oneof({ weight: 2, arbitrary: literal }, { weight: 1, arbitrary: fc.constant('{}') }), {
+    maxLength: 4,
+  })
+  fc.assert(
+    fc.property(
+      fc.array(template, { minLength: 1, maxLength: 8 }),
+      fc.array(template, { maxLength: 6 }),
+      (templates, extra) => {
+        const keys = new Set(
+          templates.map((parts) => `/${parts.map((part, index) => (part === '{}' ? `{p${index}}` : part)).join('/')}`),
+        )
+        const handler = router<string>(Object.fromEntries([...keys].map((key) => [`GET ${key}`, named(key)])))
+        for (const parts of [...templates, ...extra]) {
+          const segments = parts.map((part) => (part === '{}' ? 'zz' : part))
+          // The winner: at the first segment where two candidates differ, the literal one.
+          const rank = (key: string) =>
+            key
+              .split('/')
+              .map((part) => (part.startsWith('{') ? '1' : '0'))
+              .join('')
+          const candidates = [...keys]
+            .filter((key) => {
+              const wanted = key === '/' ? [] : key.slice(1).split('/')
+              return (
+                wanted.length === segments.length &&
+                wanted.every((part, index) => part.startsWith('{') || part === segments[index])
+              )
+            })
+            .sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
+          const answer = ask(handler, 'GET', `/${segments.join('/')}`)
+          assert.equal(Array.isArray(answer) ? answer[0] : undefined, candidates[0])
+        }
+      },
+    ),
+    { numRuns: 500 },
+  )
 })

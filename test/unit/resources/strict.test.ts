@@ -36,7 +36,10 @@ describe('strictQuery', () => {
     for (const method of ['GET', 'HEAD']) {
       assert.equal((await ask(handler, method, '/notes')).status, 200)
       assert.equal((await ask(handler, method, '/notes?batch_size=2&start=0')).status, 200)
-      for (const query of ['batchsize=2', 'batch_size=2&x', '=', 'Start=1', 'cursor=x', 'batch_size=2&batch_size=2', 'start=-1', 'batch_size=', 'batch_size=1.5']) {
+      for (const query of [
+        'batchsize=2', 'batch_size=2&x', '=', 'Start=1', 'cursor=x', 'batch_size=2&batch_size=2',
+        'start=-1', 'batch_size=', 'batch_size=1.5',
+      ]) {
         const { status, json } = await ask(handler, method, `/notes?${query}`)
         assert.deepEqual([query, status, json?.code], [query, 400, 'invalid_query'])
       }
@@ -47,9 +50,16 @@ describe('strictQuery', () => {
   })
 
   test('accepts parameters that others read, and lists if the description allows them', async () => {
-    const described = describeHandler(() => ({ status: 200, headers: {} }), [
-      operation('GET', { summary: 'x', parameters: [parameter('query', 'tag', { schema: { type: 'array', items: { type: 'string' } } })], responses: { 200: response('x') } }),
-    ])
+    const described = describeHandler(
+      () => ({ status: 200, headers: {} }),
+      [
+        operation('GET', {
+          summary: 'x',
+          parameters: [parameter('query', 'tag', { schema: { type: 'array', items: { type: 'string' } } })],
+          responses: { 200: response('x') },
+        }),
+      ],
+    )
     const handler = strictQuery(described, { also: ['version'] })
     assert.equal((await ask(handler, 'GET', '/?tag=a&tag=b&version=1&version=1')).status, 200)
     assert.equal((await ask(handler, 'HEAD', '/?tags=a')).status, 400)
@@ -65,16 +75,30 @@ describe('strictQuery', () => {
   })
 
   test('applies to all operations of a collection', async () => {
-    const { item, list: many } = collection({ repository: repository(), schema: jsonSchema<{ title: string }>({ type: 'object' }) })
+    const { item, list: many } = collection({
+      repository: repository(),
+      schema: jsonSchema<{ title: string }>({ type: 'object' }),
+    })
     assert.equal((await ask(strictQuery(item), 'GET', '/a?fields=title', { params: { id: 'a' } })).status, 400)
     assert.equal((await ask(strictQuery(many), 'POST', '/?batch_size=2', { body: { title: 'x' } })).status, 400)
-    assert.equal((await ask(strictQuery(item), 'PATCH', '/a', { params: { id: 'a' }, body: { title: 'x' } })).status, 200)
+    assert.equal(
+      (await ask(strictQuery(item), 'PATCH', '/a', { params: { id: 'a' }, body: { title: 'x' } })).status,
+      200,
+    )
   })
 })
 
 describe('properties that a schema does not know', () => {
-  const closed = jsonSchema<{ title: string }>({ type: 'object', properties: { title: { type: 'string' } }, additionalProperties: false })
-  const change = jsonSchema<Partial<{ title: string }>>({ type: 'object', properties: { title: { type: 'string' } }, additionalProperties: false })
+  const closed = jsonSchema<{ title: string }>({
+    type: 'object',
+    properties: { title: { type: 'string' } },
+    additionalProperties: false,
+  })
+  const change = jsonSchema<Partial<{ title: string }>>({
+    type: 'object',
+    properties: { title: { type: 'string' } },
+    additionalProperties: false,
+  })
   const params = { id: 'a' }
 
   test('are rejected by a closed schema, which does not see the id of the path', async () => {
@@ -84,7 +108,10 @@ describe('properties that a schema does not know', () => {
       assert.equal((await ask(item, method, '/a', { params, body: { id: 'a', title: 'x' } })).status, 200)
       const { status, json } = await ask(item, method, '/a', { params, body: { title: 'x', titel: 'y' } })
       assert.deepEqual([status, json.code, json.details[0].pointer], [400, 'invalid_input', '/titel'])
-      assert.equal((await ask(item, method, '/a', { params, body: { id: 'b', title: 'x' } })).json.details[0].pointer, '/id')
+      assert.equal(
+        (await ask(item, method, '/a', { params, body: { id: 'b', title: 'x' } })).json.details[0].pointer,
+        '/id',
+      )
     }
     assert.deepEqual(notes.log, [{ title: 'x' }, { title: 'x' }])
     // A record that is made has no id in its path: one in the body would be dropped.
@@ -93,9 +120,15 @@ describe('properties that a schema does not know', () => {
 
   test('are rejected in a merge patch, even if the schema drops them silently', async () => {
     const notes = repository()
-    const { item } = collection({ repository: notes, schema: z.object({ title: z.string(), text: z.string().optional() }) })
+    const { item } = collection({
+      repository: notes,
+      schema: z.object({ title: z.string(), text: z.string().optional() }),
+    })
     const { status, json } = await ask(item, 'PATCH', '/a', { params, body: { title: 'x', titel: 'y' } })
-    assert.deepEqual([status, json.code, json.details], [400, 'invalid_input', [{ pointer: '/titel', message: 'is not a known property' }]])
+    assert.deepEqual(
+      [status, json.code, json.details],
+      [400, 'invalid_input', [{ pointer: '/titel', message: 'is not a known property' }]],
+    )
     assert.deepEqual(notes.log, [])
     assert.equal((await ask(item, 'PATCH', '/a', { params, body: { title: 'x', text: null } })).status, 200)
     assert.deepEqual(notes.log, [{ title: 'x', text: null }])

@@ -5,7 +5,10 @@ import { Blocks } from '../../../src/runtime/text.js'
 
 describe('Blocks', () => {
   test('return the bytes of any pieces, copied or kept, from any place', () => {
-    const size = fc.oneof(fc.integer({ min: 0, max: 20 }), fc.constantFrom(16_383, 16_384, 40_000, 65_535, 65_536, 65_537, 150_000))
+    const size = fc.oneof(
+      fc.integer({ min: 0, max: 20 }),
+      fc.constantFrom(16_383, 16_384, 40_000, 65_535, 65_536, 65_537, 150_000),
+    )
     const added = fc.array(fc.tuple(size, fc.boolean()), { minLength: 1, maxLength: 8 })
     fc.assert(fc.property(added, fc.nat(), fc.nat(), fc.boolean(), (pieces, first, second, isShort) => {
       const blocks = new Blocks()
@@ -20,7 +23,10 @@ describe('Blocks', () => {
       assert.equal(blocks.size, whole.length)
       if (isShort) blocks.shorten()
       assert.ok(Buffer.concat([...blocks.pieces()]).equals(whole))
-      const [start, end] = [first % (whole.length + 1), second % (whole.length + 1)].sort((a, b) => a - b) as [number, number]
+      const [start, end] = [first % (whole.length + 1), second % (whole.length + 1)].sort((a, b) => a - b) as [
+        number,
+        number,
+      ]
       assert.ok(Buffer.concat([...blocks.pieces(start, end)]).equals(whole.subarray(start, end)))
     }), { numRuns: 300 })
   })

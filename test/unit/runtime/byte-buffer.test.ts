@@ -58,7 +58,10 @@ describe('a body that arrives byte by byte takes at most twice its size', () => 
         yield Buffer.of(byte)
       }
     }
-    const handler = bulkCreate({ repository: { createMany: (drafts: readonly object[]) => drafts.map(() => ({})) as never }, streamAboveBytes: length })
+    const handler = bulkCreate({
+      repository: { createMany: (drafts: readonly object[]) => drafts.map(() => ({})) as never },
+      streamAboveBytes: length,
+    })
     const fake = fakeRequest({ headers: { 'content-type': 'application/json' } })
     const answer = await handler({ ...fake, body: { ...fake.body, stream } })
     assert.equal(answer?.status, 201)

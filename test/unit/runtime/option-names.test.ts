@@ -14,7 +14,8 @@ function distance(a: string, b: string): number {
   for (let i = 1; i <= a.length; i++) {
     const next = [i]
     for (let j = 1; j <= b.length; j++) {
-      const exchanged = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? (last[j - 2] as number) + 1 : Infinity
+      const exchanged =
+        i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? (last[j - 2] as number) + 1 : Infinity
       const changed = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
       next.push(Math.min((row[j] as number) + 1, (next[j - 1] as number) + 1, changed, exchanged))
     }
@@ -33,8 +34,17 @@ const LIST = 'The options are owner, id, timeoutMs, maxLineBytes, maxWaitSeconds
 
 describe('the name of an option', () => {
   for (const [wrong, meant] of [
-    ['ownr', 'owner'], ['Owner', 'owner'], ['onerror', 'onError'], ['respnd', 'respond'], ['timeout', 'timeoutMs'], ['timeoutSeconds', 'timeoutMs'],
-    ['maxLine', 'maxLineBytes'], ['maxWaitMs', 'maxWaitSeconds'], ['onwer', 'owner'], ['ids', 'id'], ['ID', 'id'],
+    ['ownr', 'owner'],
+    ['Owner', 'owner'],
+    ['onerror', 'onError'],
+    ['respnd', 'respond'],
+    ['timeout', 'timeoutMs'],
+    ['timeoutSeconds', 'timeoutMs'],
+    ['maxLine', 'maxLineBytes'],
+    ['maxWaitMs', 'maxWaitSeconds'],
+    ['onwer', 'owner'],
+    ['ids', 'id'],
+    ['ID', 'id'],
   ] as const) {
     test(`${wrong} is not mistaken for ${meant}`, () => {
       const message = `make: there is no option "${wrong}"; did you mean "${meant}"? ${LIST}`
@@ -44,10 +54,18 @@ describe('the name of an option', () => {
 
   test('is rejected with the existing names if it is unknown, whatever its value', () => {
     for (const [name, value] of [['blobs', 1], ['toString', 1], ['constructor', 1], ['unset', undefined]] as const) {
-      assert.throws(check({ owner: 1, [name]: value }), { name: 'TypeError', message: `make: there is no option "${name}". ${LIST}` })
+      assert.throws(check({ owner: 1, [name]: value }), {
+        name: 'TypeError',
+        message: `make: there is no option "${name}". ${LIST}`,
+      })
     }
     assert.throws(check(Object.create({ inherited: 1 })), { message: `make: there is no option "inherited". ${LIST}` })
-    assert.throws(() => { checkNames('make', { b: 1 }, { a: 1 }) }, { message: 'make: there is no option "b"; did you mean "a"? The only option is a.' })
+    assert.throws(
+      () => {
+        checkNames('make', { b: 1 }, { a: 1 })
+      },
+      { message: 'make: there is no option "b"; did you mean "a"? The only option is a.' },
+    )
   })
 
   test('is not suggested if it is set', () => {
@@ -63,13 +81,28 @@ describe('the name of an option', () => {
   })
 
   test('never throws if it is known, always throws if not, and similar ones are suggested', () => {
-    fc.assert(fc.property(fc.subarray(names), (given) => { check(Object.fromEntries(given.map((name) => [name, 1])))() }))
-    const edited = fc.tuple(fc.constantFrom(...names), fc.array(fc.tuple(fc.nat(14), fc.constantFrom('', 'a', 'S', 'ms')), { maxLength: 4 }), fc.boolean())
-      .map(([name, edits, put]) => edits.reduce((text, [at, letter]) => text.slice(0, at) + letter + text.slice(put ? at : at + 1), name))
+    fc.assert(
+      fc.property(fc.subarray(names), (given) => {
+        check(Object.fromEntries(given.map((name) => [name, 1])))()
+      }),
+    )
+    const edited = fc
+      .tuple(
+        fc.constantFrom(...names),
+        fc.array(fc.tuple(fc.nat(14), fc.constantFrom('', 'a', 'S', 'ms')), { maxLength: 4 }),
+        fc.boolean(),
+      )
+      .map(([name, edits, put]) =>
+        edits.reduce((text, [at, letter]) => text.slice(0, at) + letter + text.slice(put ? at : at + 1), name),
+      )
     fc.assert(fc.property(fc.oneof(edited, fc.string()), (name) => {
       if (Object.hasOwn(known, name) || name === '__proto__') return
       const near = names.some((each) => isNear(name, each))
-      assert.throws(check({ [name]: 1 }), (error: Error) => error.name === 'TypeError' && error.message.includes('did you mean') === near, name)
+      assert.throws(
+        check({ [name]: 1 }),
+        (error: Error) => error.name === 'TypeError' && error.message.includes('did you mean') === near,
+        name,
+      )
     }), { numRuns: 3000 })
   })
 })

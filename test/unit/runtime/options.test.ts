@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { duration, flag, func, oneOf, readOptions, text, value, whole, type OptionTable } from '../../../src/runtime/options.js'
+import {
+  duration, flag, func, oneOf, readOptions, text, value, whole, type OptionTable,
+} from '../../../src/runtime/options.js'
 
 interface Settings {
   readonly retentionMs?: number
@@ -13,8 +15,13 @@ interface Settings {
 }
 
 const TABLE = {
-  retentionMs: duration({ min: 1000, default: 5000 }), remove: oneOf(['cancel', 'forget'], { default: 'cancel' }),
-  places: whole({ min: 1, infinity: true }), onError: func(), prefix: text({ required: true }), isOn: flag(), store: value(),
+  retentionMs: duration({ min: 1000, default: 5000 }),
+  remove: oneOf(['cancel', 'forget'], { default: 'cancel' }),
+  places: whole({ min: 1, infinity: true }),
+  onError: func(),
+  prefix: text({ required: true }),
+  isOn: flag(),
+  store: value(),
 } satisfies OptionTable<Settings>
 
 const read = (options: object) => readOptions('make', options as Settings, TABLE)
@@ -30,7 +37,10 @@ test('each value that its option does not expect throws a TypeError that says wh
   const cases: [object, RegExp][] = [
     [{}, /^TypeError: make: the option prefix is missing; it must be a string that is not empty$/],
     [{ prefix: '' }, /prefix must be a string that is not empty, not ""$/],
-    [{ prefix: 'a', retentionMs: 1 }, /retentionMs must be a number of milliseconds from 1000 to 3155760000000, not 1$/],
+    [
+      { prefix: 'a', retentionMs: 1 },
+      /retentionMs must be a number of milliseconds from 1000 to 3155760000000, not 1$/,
+    ],
     [{ prefix: 'a', retentionMs: NaN }, /retentionMs must be .* not NaN$/],
     [{ prefix: 'a', retentionMs: Infinity }, /retentionMs must be .* not Infinity$/],
     [{ prefix: 'a', places: 1.5 }, /places must be a whole number from 1, or Infinity, not 1.5$/],

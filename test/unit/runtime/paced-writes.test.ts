@@ -15,7 +15,7 @@ function setUp(pauseMs: number) {
     const end = deferred()
     writes.push(end)
     await end.promise
-  }, pauseMs)
+  }, () => pauseMs)
   const end = async (at: number) => {
     writes[at]?.resolve()
     await new Promise(setImmediate)

@@ -72,7 +72,13 @@ describe('one caller of a shared limit', () => {
   test('takes turns with other waiting callers, however many requests it has in line', async () => {
     const limit = new SharedLimit(1)
     const { entered, wait } = line(limit)
-    const shares = [wait('greedy', 1, 'a'), wait('greedy', 1, 'b'), wait('greedy', 1, 'c'), wait('other', 1, 'x'), wait('other', 1, 'y')]
+    const shares = [
+      wait('greedy', 1, 'a'),
+      wait('greedy', 1, 'b'),
+      wait('greedy', 1, 'c'),
+      wait('other', 1, 'x'),
+      wait('other', 1, 'y'),
+    ]
     for (let done = 0; done < shares.length; done++) {
       await settled()
       assert.equal(entered.length, done + 1)

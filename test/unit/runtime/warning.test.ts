@@ -20,7 +20,10 @@ describe('the report of a failure without an onError', () => {
   test('shows an error with the stacks of all its causes', async () => {
     const error = new Error('no user', { cause: new TypeError('no row', { cause: new Error('ECONNREFUSED') }) })
     const text = await heard(() => { warn(error) })
-    assert.match(text, /^Error: no user\n {4}at [^]*\n\[cause\] TypeError: no row\n {4}at [^]*\n\[cause\] Error: ECONNREFUSED\n {4}at /)
+    assert.match(
+      text,
+      /^Error: no user\n {4}at [^]*\n\[cause\] TypeError: no row\n {4}at [^]*\n\[cause\] Error: ECONNREFUSED\n {4}at /,
+    )
     const circle = new Error('circle')
     circle.cause = new Error('back', { cause: circle })
     assert.equal((await heard(() => { warn(circle) })).match(/\[cause\]/g)?.length, 5)
@@ -28,8 +31,18 @@ describe('the report of a failure without an onError', () => {
   })
 
   test('shows a rejection in one line without a stack, with its cause', async () => {
-    assert.equal(await heard(() => { warn(httpError('queue_full')) }), 'HttpError: 503 queue_full: Too much work is waiting already.')
-    assert.equal(await heard(() => { warn(new StoreUnavailableError('There is no room', { reason: 'full' })) }), 'StoreUnavailableError: There is no room')
+    assert.equal(
+      await heard(() => {
+        warn(httpError('queue_full'))
+      }),
+      'HttpError: 503 queue_full: Too much work is waiting already.',
+    )
+    assert.equal(
+      await heard(() => {
+        warn(new StoreUnavailableError('There is no room', { reason: 'full' }))
+      }),
+      'StoreUnavailableError: There is no room',
+    )
     const text = await heard(() => { warn(new HttpError(502, 'bad_gateway', { cause: new Error('reset') })) })
     assert.match(text, /^HttpError: 502 bad_gateway: bad_gateway\n\[cause\] Error: reset\n {4}at /)
     assert.match(await heard(() => { warn(httpError('internal_error')) }), /\n {4}at /)
@@ -41,7 +54,12 @@ describe('the report of a failure without an onError', () => {
   })
 
   test('names a task by its id, name and attempt', async () => {
-    assert.match(await heard(() => { warn(new Error('x'), aboutTask({ taskId: 'id-1', name: 'report', attempt: 2 })) }), /^Task id-1 \(report, attempt 2\): Error: x\n/)
+    assert.match(
+      await heard(() => {
+        warn(new Error('x'), aboutTask({ taskId: 'id-1', name: 'report', attempt: 2 }))
+      }),
+      /^Task id-1 \(report, attempt 2\): Error: x\n/,
+    )
   })
 })
 
@@ -81,7 +99,11 @@ describe('a client that has disconnected', () => {
       },
       onError: (error) => seen.push(error),
     })
-    await handler(Object.assign(fakeRequest({ body: '[{}]', headers: { 'content-type': 'application/json' } }), { signal: controller.signal }))
+    await handler(
+      Object.assign(fakeRequest({ body: '[{}]', headers: { 'content-type': 'application/json' } }), {
+        signal: controller.signal,
+      }),
+    )
     assert.deepEqual(seen, [])
   })
 })

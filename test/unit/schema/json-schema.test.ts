@@ -23,14 +23,20 @@ describe('jsonSchema: values', () => {
   })
 
   test('nothing is coerced, and no default is applied', () => {
-    const schema = jsonSchema({ type: 'object', properties: { n: { type: 'integer', default: 1 }, s: { type: 'string' } } })
+    const schema = jsonSchema({
+      type: 'object',
+      properties: { n: { type: 'integer', default: 1 }, s: { type: 'string' } },
+    })
     const value = Object.freeze({ s: 'x' })
     assert.deepEqual(validate(schema, value), { value: { s: 'x' } })
     assert.deepEqual(details({ type: 'integer' }, '1'), [{ pointer: '', message: 'must be integer' }])
   })
 
   test('useDefaults fills the value that is checked', () => {
-    const schema = jsonSchema({ type: 'object', properties: { n: { type: 'integer', default: 1 } } }, { useDefaults: true })
+    const schema = jsonSchema(
+      { type: 'object', properties: { n: { type: 'integer', default: 1 } } },
+      { useDefaults: true },
+    )
     const value = {}
     assert.deepEqual(validate(schema, value), { value: { n: 1 } })
     assert.deepEqual(value, { n: 1 })
@@ -54,7 +60,11 @@ describe('jsonSchema: values', () => {
     [{ properties: { a: false } }, { a: 1 }, ['/a', 'is not allowed']],
     [{ type: ['string', 'null'] }, 1, ['', 'must be string or null']],
     [{ enum: ['reader', 'writer'] }, 'x', ['', 'must be one of "reader", "writer"']],
-    [{ enum: Array.from({ length: 100 }, (_, index) => `value-${index}`) }, 'x', ['', 'is not one of the allowed values']],
+    [
+      { enum: Array.from({ length: 100 }, (_, index) => `value-${index}`) },
+      'x',
+      ['', 'is not one of the allowed values'],
+    ],
     [{ const: { a: 1 } }, 'x', ['', 'must be {"a":1}']],
     [{ minLength: 2 }, 'x', ['', 'must not have fewer than 2 characters']],
     [{ maxItems: 1 }, [1, 2], ['', 'must not have more than 1 items']],
@@ -64,7 +74,14 @@ describe('jsonSchema: values', () => {
     [{ oneOf: [{ minimum: 1 }, { minimum: 2 }] }, 3, ['', 'must match exactly one of the allowed forms']],
     [{ not: { type: 'number' } }, 3, ['', 'is not allowed']],
     [{ pattern: '^[a-z]+$' }, 'X', ['', 'does not match the pattern']],
-    [{ properties: { 'a/b': { $ref: '#/$defs/code' } }, $defs: { code: { pattern: '^x', title: 'a code such as x1' } } }, { 'a/b': 'y' }, ['/a~1b', 'does not match the pattern: a code such as x1']],
+    [
+      {
+        properties: { 'a/b': { $ref: '#/$defs/code' } },
+        $defs: { code: { pattern: '^x', title: 'a code such as x1' } },
+      },
+      { 'a/b': 'y' },
+      ['/a~1b', 'does not match the pattern: a code such as x1'],
+    ],
     [{ allOf: [{ pattern: '^x', description: 'd'.repeat(121) }] }, 'y', ['', 'does not match the pattern']],
   ] as const) {
     test(`${JSON.stringify(schema).slice(0, 70)} gives ${expected[0]} ${expected[1]}`, () => {
@@ -83,8 +100,12 @@ describe('jsonSchema: values', () => {
   test('format is an annotation unless formats are given', () => {
     const schema = { type: 'string', format: 'email' }
     assert.equal(details(schema, 'x'), undefined)
-    assert.deepEqual(details(schema, 'x', { formats: { email: /@/ } }), [{ pointer: '', message: 'must be an e-mail address' }])
-    assert.deepEqual(details({ format: 'iban' }, 'x', { formats: { iban: /@/ } }), [{ pointer: '', message: 'must have the format iban' }])
+    assert.deepEqual(details(schema, 'x', { formats: { email: /@/ } }), [
+      { pointer: '', message: 'must be an e-mail address' },
+    ])
+    assert.deepEqual(details({ format: 'iban' }, 'x', { formats: { iban: /@/ } }), [
+      { pointer: '', message: 'must have the format iban' },
+    ])
     assert.equal(details(schema, 'x@y', { formats: { email: (text) => text.includes('@') } }), undefined)
     assert.equal(details(schema, 'x', { formats: { email: true } }), undefined)
   })
@@ -134,18 +155,31 @@ describe('jsonSchema: construction', () => {
     ['a reference to nowhere', { $ref: '#/$defs/none' }, {}, /put what it refers to under \$defs/],
     ['an unknown format', { type: 'string', format: 'mail' }, { formats: {} }, /add it to the option formats/],
     ['a pattern that is none', { type: 'string', pattern: '(' }, {}, /jsonSchema: .*/],
-    ['another dialect', { $schema: 'http://json-schema.org/draft-07/schema#' }, {}, /only JSON Schema 2020-12 .* port the schema/],
+    [
+      'another dialect',
+      { $schema: 'http://json-schema.org/draft-07/schema#' },
+      {},
+      /only JSON Schema 2020-12 .* port the schema/,
+    ],
     ['an asynchronous schema', { $async: true }, {}, /\$async schemas are not supported/],
     ['an array', [], {}, /pass a JSON Schema object/],
     ['a function inside', { type: () => 'string' }, {}, /must be plain data/],
   ] as const) {
     test(`${name} throws a TypeError that says what to do`, () => {
-      assert.throws(() => jsonSchema(schema, options), (error: unknown) => error instanceof TypeError && message.test(error.message))
+      assert.throws(
+        () => jsonSchema(schema, options),
+        (error: unknown) => error instanceof TypeError && message.test(error.message),
+      )
     })
   }
 
   test('annotations of OpenAPI, $schema of 2020-12, and one $id twice are accepted', () => {
-    const schema = { $schema: 'https://json-schema.org/draft/2020-12/schema', $id: 'urn:example:x', type: 'string', example: 'x' }
+    const schema = {
+      $schema: 'https://json-schema.org/draft/2020-12/schema',
+      $id: 'urn:example:x',
+      type: 'string',
+      example: 'x',
+    }
     assert.doesNotThrow(() => [jsonSchema(schema), jsonSchema(schema)])
   })
 
@@ -154,6 +188,9 @@ describe('jsonSchema: construction', () => {
     const schema = jsonSchema(source)
     source.minLength = 9
     assert.deepEqual(validate(schema, 'x'), { value: 'x' })
-    assert.deepEqual(schema['~standard'].jsonSchema.input({ target: 'draft-2020-12' }), { type: 'string', minLength: 1 })
+    assert.deepEqual(schema['~standard'].jsonSchema.input({ target: 'draft-2020-12' }), {
+      type: 'string',
+      minLength: 1,
+    })
   })
 })

@@ -6,7 +6,10 @@ import { fromPointer, toPointer, type PathStep } from '../../../src/schema/point
 import { hasAtMost } from '../../../src/runtime/json.js'
 import { validate } from '../../../src/schema/schema.js'
 
-const awkward = fc.oneof(fc.string({ maxLength: 20 }), fc.constantFrom('', '/', '~', '~1', '~01', '__proto__', 'constructor', 'a b', '0', '"', '\u0000'))
+const awkward = fc.oneof(
+  fc.string({ maxLength: 20 }),
+  fc.constantFrom('', '/', '~', '~1', '~01', '__proto__', 'constructor', 'a b', '0', '"', '\u0000'),
+)
 
 describe('JSON pointers', () => {
   test('pass the examples of RFC 6901 section 5', () => {
@@ -28,7 +31,12 @@ describe('JSON pointers', () => {
   })
 
   test('have at most 512 characters, and each leads to a parent of the path', () => {
-    const step: fc.Arbitrary<PathStep> = fc.oneof(fc.string({ maxLength: 900 }), fc.constant('~'.repeat(300)), fc.nat(), awkward.map((key) => ({ key })))
+    const step: fc.Arbitrary<PathStep> = fc.oneof(
+      fc.string({ maxLength: 900 }),
+      fc.constant('~'.repeat(300)),
+      fc.nat(),
+      awkward.map((key) => ({ key })),
+    )
     fc.assert(fc.property(fc.array(step, { maxLength: 12 }), (path) => {
       const pointer = toPointer(path)
       assert.ok(pointer.length <= 512)
@@ -40,7 +48,10 @@ describe('JSON pointers', () => {
   })
 
   test('lead to a wrong value of ajv, whatever the keys', () => {
-    const tree = jsonSchema({ $defs: { node: { anyOf: [{ type: 'object', additionalProperties: { $ref: '#/$defs/node' } }, { const: 1 }] } }, $ref: '#/$defs/node' })
+    const tree = jsonSchema({
+      $defs: { node: { anyOf: [{ type: 'object', additionalProperties: { $ref: '#/$defs/node' } }, { const: 1 }] } },
+      $ref: '#/$defs/node',
+    })
     const key = awkward.filter((text) => text !== '__proto__')
     fc.assert(fc.property(fc.array(key, { minLength: 1, maxLength: 6 }), (path) => {
       const value = path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), 'wrong')
@@ -53,7 +64,9 @@ describe('JSON pointers', () => {
 
 test('hasAtMost agrees with a plain recursive count', () => {
   const count = (value: unknown): number =>
-    typeof value === 'object' && value !== null ? Object.values(value).reduce<number>((sum, inner) => sum + 1 + count(inner), 0) : 0
+    typeof value === 'object' && value !== null
+      ? Object.values(value).reduce<number>((sum, inner) => sum + 1 + count(inner), 0)
+      : 0
   fc.assert(fc.property(fc.jsonValue(), fc.nat(30), (value, limit) => {
     assert.equal(hasAtMost(value, limit), count(value) <= limit)
   }))

@@ -53,11 +53,46 @@ describe('uniqueItems', () => {
   })
 
   for (const [items, equal] of [
-    [[1, 1.0], true], [[0, -0], true], [[1, '1'], false], [[true, 'true'], false], [[null, 'null'], false], [[1, true], false], [[0, false], false],
-    [[{ a: 1, b: 2 }, { b: 2, a: 1 }], true], [[{ a: 1 }, { a: 1, b: undefined }], false], [[{}, []], false], [[[], [[]]], false],
-    [[[1, 2], [2, 1]], false], [[[1, [2]], [1, [2]]], true], [['a,b', ['a', 'b']], false], [[['a,b'], ['a', 'b']], false],
-    [[{ 'a:1,b': 2 }, { a: 1, b: 2 }], false], [[{ a: { b: 1 } }, { a: { b: 2 } }], false], [[new Date(1), new Date(2)], false],
-    [[new Date(1), new Date(1)], true], [['é', 'e\u0301'], false], [[{ toJSON: 1 }, { toJSON: 2 }], false], [[{ '"': '"' }, { '"': '\\"' }], false],
+    [[1, 1.0], true],
+    [[0, -0], true],
+    [[1, '1'], false],
+    [[true, 'true'], false],
+    [[null, 'null'], false],
+    [[1, true], false],
+    [[0, false], false],
+    [
+      [
+        { a: 1, b: 2 },
+        { b: 2, a: 1 },
+      ],
+      true,
+    ],
+    [[{ a: 1 }, { a: 1, b: undefined }], false],
+    [[{}, []], false],
+    [[[], [[]]], false],
+    [
+      [
+        [1, 2],
+        [2, 1],
+      ],
+      false,
+    ],
+    [
+      [
+        [1, [2]],
+        [1, [2]],
+      ],
+      true,
+    ],
+    [['a,b', ['a', 'b']], false],
+    [[['a,b'], ['a', 'b']], false],
+    [[{ 'a:1,b': 2 }, { a: 1, b: 2 }], false],
+    [[{ a: { b: 1 } }, { a: { b: 2 } }], false],
+    [[new Date(1), new Date(2)], false],
+    [[new Date(1), new Date(1)], true],
+    [['é', 'e\u0301'], false],
+    [[{ toJSON: 1 }, { toJSON: 2 }], false],
+    [[{ '"': '"' }, { '"': '\\"' }], false],
   ] as const) {
     test(`finds ${equal ? '' : 'no '}equal items in ${JSON.stringify(items)}`, () => {
       const issues = equal ? [{ message: 'must not have equal items (0 and 1 are)', path: [] }] : undefined
@@ -76,7 +111,8 @@ describe('uniqueItems', () => {
       const [issue] = issuesOf(unique, items) ?? []
       assert.equal(issue === undefined, ajv(items))
       if (issue === undefined) return
-      const [, j, i] = /^must not have equal items \((\d+) and (\d+) are\)$/.exec(issue.message) ?? assert.fail(issue.message)
+      const [, j, i] =
+        /^must not have equal items \((\d+) and (\d+) are\)$/.exec(issue.message) ?? assert.fail(issue.message)
       assert.ok(Number(j) < Number(i))
       assert.equal(ajv([items[Number(j)], items[Number(i)]]), false)
     }), { numRuns: 2000 })
@@ -84,8 +120,13 @@ describe('uniqueItems', () => {
 
   test('names the place in its error, and allows equal items if it is false', () => {
     const schema = { properties: { tags: unique, all: { uniqueItems: false } } }
-    assert.deepEqual(issuesOf(schema, { tags: ['a', 'b', 'a'], all: [1, 1] }), [{ message: 'must not have equal items (0 and 2 are)', path: ['tags'] }])
-    assert.deepEqual(issuesOf({ type: 'object', additionalProperties: unique }, { a: [{}], b: [{}, {}] })?.map(({ path }) => path), [['b']])
+    assert.deepEqual(issuesOf(schema, { tags: ['a', 'b', 'a'], all: [1, 1] }), [
+      { message: 'must not have equal items (0 and 2 are)', path: ['tags'] },
+    ])
+    assert.deepEqual(
+      issuesOf({ type: 'object', additionalProperties: unique }, { a: [{}], b: [{}, {}] })?.map(({ path }) => path),
+      [['b']],
+    )
   })
 
   test('keeps no memory between validations', () => {

@@ -19,8 +19,16 @@ function standard(check: (value: unknown) => unknown): Schema {
   return { '~standard': { version: 1, vendor: 'test', validate: check as Schema['~standard']['validate'] } }
 }
 
-const zod = z.object({ email: z.string(), at: z.array(z.object({ 'a/b': z.number() })), n: z.string().transform(Number) })
-const valibot = v.object({ email: v.string(), at: v.array(v.object({ 'a/b': v.number() })), n: v.pipe(v.string(), v.transform(Number)) })
+const zod = z.object({
+  email: z.string(),
+  at: z.array(z.object({ 'a/b': z.number() })),
+  n: z.string().transform(Number),
+})
+const valibot = v.object({
+  email: v.string(),
+  at: v.array(v.object({ 'a/b': v.number() })),
+  n: v.pipe(v.string(), v.transform(Number)),
+})
 
 describe('validate', () => {
   test('infers the type of the input from the schema, without a cast', () => {
@@ -29,8 +37,11 @@ describe('validate', () => {
     const byValibot = define(valibot, (input) => input.n)
     const byAjv = define(jsonSchema<{ a: 1 }>({}), (input) => input.a)
     const same: [
-      Same<Parameters<typeof byZod.run>[0], Out>, Same<Parameters<typeof byValibot.run>[0], Out>,
-      Same<Parameters<typeof byAjv.run>[0], { a: 1 }>, Same<StandardSchemaV1.InferOutput<typeof zod>['n'], number>, Same<StandardSchemaV1.InferInput<typeof zod>['n'], string>,
+      Same<Parameters<typeof byZod.run>[0], Out>,
+      Same<Parameters<typeof byValibot.run>[0], Out>,
+      Same<Parameters<typeof byAjv.run>[0], { a: 1 }>,
+      Same<StandardSchemaV1.InferOutput<typeof zod>['n'], number>,
+      Same<StandardSchemaV1.InferInput<typeof zod>['n'], string>,
     ] = [true, true, true, true, true]
     for (const { schema } of [byZod, byValibot, byAjv]) assert.equal(isSchema(schema), true)
     assert.equal(same.length, 5)
@@ -55,9 +66,22 @@ describe('validate', () => {
     const code = /^[a-z]+$/
     const schemas = {
       zod: z.object({ a: z.string().regex(code), b: z.email(), c: z.string().regex(code, 'must be lower case') }),
-      valibot: v.object({ a: v.pipe(v.string(), v.regex(code)), b: v.pipe(v.string(), v.email()), c: v.pipe(v.string(), v.regex(code, 'must be lower case')) }),
+      valibot: v.object({
+        a: v.pipe(v.string(), v.regex(code)),
+        b: v.pipe(v.string(), v.email()),
+        c: v.pipe(v.string(), v.regex(code, 'must be lower case')),
+      }),
       arktype: type({ a: code, b: 'string.email', c: type(code).describe('lower case') }),
-      ajv: jsonSchema({ properties: { a: { pattern: code.source }, b: { format: 'email' }, c: { pattern: code.source, title: 'lower case' } } }, { formats: { email: /@/ } }),
+      ajv: jsonSchema(
+        {
+          properties: {
+            a: { pattern: code.source },
+            b: { format: 'email' },
+            c: { pattern: code.source, title: 'lower case' },
+          },
+        },
+        { formats: { email: /@/ } },
+      ),
     }
     for (const [name, schema] of Object.entries(schemas)) {
       const result = await validate(schema as Schema, { a: 'A', b: 'B', c: 'C' })
@@ -95,7 +119,13 @@ describe('validate', () => {
     assert.ok(!(many instanceof Promise) && 'details' in many)
     assert.equal(many.details.length, 20)
     assert.equal(many.details[0]?.message.length, 300)
-    assert.deepEqual(validate(standard(() => ({ issues: [] })), 1), { details: [{ pointer: '', message: 'is not valid' }] })
+    assert.deepEqual(
+      validate(
+        standard(() => ({ issues: [] })),
+        1,
+      ),
+      { details: [{ pointer: '', message: 'is not valid' }] },
+    )
   })
 })
 
@@ -103,18 +133,29 @@ describe('schemas', () => {
   test('are objects and functions with ~standard, and nothing else', () => {
     const callable = Object.assign(() => 1, standard((value) => ({ value })))
     for (const good of [zod, valibot, jsonSchema({}), callable]) assert.equal(isSchema(good), true)
-    for (const bad of [undefined, null, 1, {}, { '~standard': null }, { '~standard': {} }, { type: 'string' }]) assert.equal(isSchema(bad), false)
-    assert.throws(() => assertSchema({ type: 'string' }, 'task «export»: input'), /^TypeError: task «export»: input must be .*jsonSchema\(/)
+    for (const bad of [undefined, null, 1, {}, { '~standard': null }, { '~standard': {} }, { type: 'string' }])
+      assert.equal(isSchema(bad), false)
+    assert.throws(
+      () => assertSchema({ type: 'string' }, 'task «export»: input'),
+      /^TypeError: task «export»: input must be .*jsonSchema\(/,
+    )
   })
 
   test('give their JSON Schema back if the library tells it', () => {
     const source = { $schema: 'https://json-schema.org/draft/2020-12/schema', type: 'object', required: ['a'] }
     assert.deepEqual(toJsonSchema(jsonSchema(source)), { type: 'object', required: ['a'] })
-    assert.deepEqual(toJsonSchema(z.object({ a: z.string() })), { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] })
+    assert.deepEqual(toJsonSchema(z.object({ a: z.string() })), {
+      type: 'object',
+      properties: { a: { type: 'string' } },
+      required: ['a'],
+    })
     assert.equal(toJsonSchema(valibot), undefined)
     assert.equal(toJsonSchema(z.date()), undefined)
     assert.equal(toJsonSchema(zod, 'output'), undefined)
     assert.equal(toJsonSchema(zod, 'input')?.['type'], 'object')
-    assert.throws(() => jsonSchema({})['~standard'].jsonSchema.input({ target: 'draft-07' }), /only the target draft-2020-12/)
+    assert.throws(
+      () => jsonSchema({})['~standard'].jsonSchema.input({ target: 'draft-07' }),
+      /only the target draft-2020-12/,
+    )
   })
 })

@@ -19,9 +19,19 @@ const USERS = () => [parser.asStream(), pick.asStream({ filter: 'data.users' }),
 const JSON_TYPE = { 'content-type': 'application/json' }
 
 /** @param pieceSize - size of the pieces in which the body arrives */
-async function post(source: UploadSource, fake: Fake, pieceSize = Infinity): Promise<{ written: object[], result: UploadResult, response: HttpResponse }> {
+async function post(
+  source: UploadSource,
+  fake: Fake,
+  pieceSize = Infinity,
+): Promise<{ written: object[]; result: UploadResult; response: HttpResponse }> {
   const written: object[] = []
-  const handler = ndjsonUpload({ source, batchSize: 2, write: (records) => { written.push(...records) } })
+  const handler = ndjsonUpload({
+    source,
+    batchSize: 2,
+    write: (records) => {
+      written.push(...records)
+    },
+  })
   const request = fakeRequest({ headers: JSON_TYPE, ...fake })
   const bytes = Buffer.from(fake.body ?? '')
   const body = {
@@ -30,7 +40,7 @@ async function post(source: UploadSource, fake: Fake, pieceSize = Infinity): Pro
       for (let at = 0; at < bytes.length; at += pieceSize) yield bytes.subarray(at, at + pieceSize)
     },
   }
-  const response = await handler({ ...request, body }) as HttpResponse
+  const response = (await handler({ ...request, body })) as HttpResponse
   return { written, response, result: JSON.parse(response.body as string) as UploadResult }
 }
 
@@ -64,7 +74,10 @@ describe('streamJson reads', () => {
 
   test('a coded body, and records that are not objects', async () => {
     const body = gzipSync(JSON.stringify({ data: { users: [{ id: 1 }, 2, { id: 3 }] } }))
-    const { written, result } = await post(streamJson(USERS), { body, headers: { ...JSON_TYPE, 'content-encoding': 'gzip' } })
+    const { written, result } = await post(streamJson(USERS), {
+      body,
+      headers: { ...JSON_TYPE, 'content-encoding': 'gzip' },
+    })
     assert.deepEqual(written, [{ id: 1 }, { id: 3 }])
     assert.deepEqual(result.items.map(({ line, error }) => [line, error?.code]), [[2, 'line_not_object']])
   })
@@ -73,28 +86,45 @@ describe('streamJson reads', () => {
 describe('streamJson rejects', () => {
   test('another media type with a 415 that names those of the source', async () => {
     const source = streamJson(USERS, { mediaTypes: ['application/vnd.acme+json'] })
-    await assert.rejects(post(source, { body: '{}' }), (error: unknown) => (
-      rejects('unsupported_media_type', 415)(error) && isHttpError(error) && error.headers?.['accept'] === 'application/vnd.acme+json'
-    ))
+    await assert.rejects(
+      post(source, { body: '{}' }),
+      (error: unknown) =>
+        rejects('unsupported_media_type', 415)(error) &&
+        isHttpError(error) &&
+        error.headers?.['accept'] === 'application/vnd.acme+json',
+    )
   })
 
   test('malformed JSON with a 400 and the report of the records before it', async () => {
     const body = `{"data":{"users":[{"id":1},{"id":2},${'{"id":3},'.repeat(2000)}{"id":}]}}`
-    await assert.rejects(post(streamJson(USERS), { body }, 1000), (error: unknown) => (
-      rejects('malformed_json', 400)(error) && isHttpError(error) && Number((error.members?.['summary'] as UploadResult['summary'] | undefined)?.succeeded) > 0
-    ))
-    await assert.rejects(post(streamJson(USERS), { body: '{"data":{"users":[{"id":1}' }), rejects('malformed_json', 400))
+    await assert.rejects(
+      post(streamJson(USERS), { body }, 1000),
+      (error: unknown) =>
+        rejects('malformed_json', 400)(error) &&
+        isHttpError(error) &&
+        Number((error.members?.['summary'] as UploadResult['summary'] | undefined)?.succeeded) > 0,
+    )
+    await assert.rejects(
+      post(streamJson(USERS), { body: '{"data":{"users":[{"id":1}' }),
+      rejects('malformed_json', 400),
+    )
   })
 
   test('a record that is too large for memory with a 413', async () => {
     const body = `{"data":{"users":[{"id":1},{"name":"${'x'.repeat(300_000)}"}]}}`
-    await assert.rejects(post(streamJson(USERS, { maxRecordBytes: 200_000 }), { body }, 10_000), rejects('body_too_large', 413))
+    await assert.rejects(
+      post(streamJson(USERS, { maxRecordBytes: 200_000 }), { body }, 10_000),
+      rejects('body_too_large', 413),
+    )
   })
 
   test('wrong options when the source is created', () => {
     assert.throws(() => streamJson([] as never), /^TypeError: streamJson: pass a function/)
     assert.throws(() => streamJson(USERS, { maxRecordByte: 1 } as never), /did you mean "maxRecordBytes"/)
-    assert.throws(() => ndjsonUpload({ source: {} as never, write: () => undefined }), /source must be an object with mediaTypes and read/)
+    assert.throws(
+      () => ndjsonUpload({ source: {} as never, write: () => undefined }),
+      /source must be an object with mediaTypes and read/,
+    )
   })
 })
 
@@ -141,9 +171,19 @@ describe('a value of streamJson that a record cannot keep', () => {
     assert.equal(await codeOf('{"a":[{"__proto__":{"admin":true}}]}'), 'line_unsafe_key')
   })
   test('is a malformed body if it is not UTF-8, however it arrives in pieces', async () => {
-    for (const bytes of [[0x22, 0xff, 0x22], [0x22, 0xc3, 0x22], [0x22, 0xed, 0xa0, 0x80, 0x22], [0x22, 0xf0, 0x9f, 0x98]]) {
-      const body = Buffer.concat([Buffer.from('[{"a":'), Buffer.from(bytes), Buffer.from(bytes.at(-1) === 0x22 ? '}]' : '')])
-      for (const size of [1, Infinity]) await assert.rejects(post(ARRAY(), { body }, size), rejects('malformed_json', 400))
+    for (const bytes of [
+      [0x22, 0xff, 0x22],
+      [0x22, 0xc3, 0x22],
+      [0x22, 0xed, 0xa0, 0x80, 0x22],
+      [0x22, 0xf0, 0x9f, 0x98],
+    ]) {
+      const body = Buffer.concat([
+        Buffer.from('[{"a":'),
+        Buffer.from(bytes),
+        Buffer.from(bytes.at(-1) === 0x22 ? '}]' : ''),
+      ])
+      for (const size of [1, Infinity])
+        await assert.rejects(post(ARRAY(), { body }, size), rejects('malformed_json', 400))
     }
     const { written } = await post(ARRAY(), { body: '[{"a":"日本\u{1f600}"}]' }, 1)
     assert.deepEqual(written, [{ a: '日本\u{1f600}' }])

@@ -1,4 +1,5 @@
-// `write` of an upload and the repository of a bulk endpoint get the same owner and context, whether the request is answered
+// `write` of an upload and the repository of a bulk endpoint get the same owner and context,
+// whether the request is answered
 // directly, with an Idempotency-Key, or in the background.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
@@ -42,7 +43,9 @@ describe('the owner and the context of records', () => {
     { name: 'a bulk request', handler: create.handler(endpoints), type: 'application/json', body: '[{"id":1}]' },
   ]) {
     for (const [way, headers] of Object.entries({
-      'directly': {}, 'with a key': { 'idempotency-key': '"one"' }, 'in the background': { prefer: 'respond-async, wait=20' },
+      'directly': {},
+      'with a key': { 'idempotency-key': '"one"' },
+      'in the background': { prefer: 'respond-async, wait=20' },
     })) {
       test(`belong to ${name}, handled ${way}`, async () => {
         seen.length = 0
@@ -57,8 +60,14 @@ describe('the owner and the context of records', () => {
 
   test('come from the request if there is no background', async () => {
     const place: unknown[] = []
-    const plain = ndjsonUpload<object, unknown>({ write: (_, { owner, context }) => { place.push({ owner, context }) } })
-    await plain(fakeRequest({ headers: { 'content-type': 'application/x-ndjson' }, body: '{}\n' }).with({ context: { own: 1 } }))
+    const plain = ndjsonUpload<object, unknown>({
+      write: (_, { owner, context }) => {
+        place.push({ owner, context })
+      },
+    })
+    await plain(
+      fakeRequest({ headers: { 'content-type': 'application/x-ndjson' }, body: '{}\n' }).with({ context: { own: 1 } }),
+    )
     assert.deepEqual(place, [{ owner: undefined, context: { own: 1 } }])
   })
 })

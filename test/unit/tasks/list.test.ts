@@ -34,7 +34,8 @@ describe('tasks.list', () => {
     const [ann, bob, nobody] = [await submit('ann'), await submit('bob'), await submit(undefined)]
     const own = await tasks.submit(report, {})
     await own.wait({ timeoutMs: 5000 })
-    const idsOf = async (owner: string | undefined) => (await tasks.ownedBy(owner).list()).items.map(({ taskId }) => taskId)
+    const idsOf = async (owner: string | undefined) =>
+      (await tasks.ownedBy(owner).list()).items.map(({ taskId }) => taskId)
     assert.deepEqual(await idsOf('ann'), [ann])
     assert.deepEqual(await idsOf('bob'), [bob])
     assert.deepEqual(new Set(await idsOf(undefined)), new Set([nobody, own.taskId]))
@@ -98,7 +99,8 @@ describe('tasks.list', () => {
   test('has pages of `limit` items and a cursor, except the last one', async (t) => {
     const { tasks } = setUp(t)
     const ids: string[] = []
-    for (let n = 0; n < 10; n++) ids.push((await tasks.ownedBy('ann').submit(mail, {}, { id: `task-${String(n)}` })).taskId)
+    for (let n = 0; n < 10; n++)
+      ids.push((await tasks.ownedBy('ann').submit(mail, {}, { id: `task-${String(n)}` })).taskId)
     const seen: string[] = []
     const sizes: number[] = []
     for (let cursor: string | undefined; ;) {
@@ -122,11 +124,27 @@ describe('tasks.list', () => {
     await assert.rejects(tasks.ownedBy('bob').list({ ...options, cursor: next }), isInvalidCursor)
     await assert.rejects(tasks.ownedBy(undefined).list({ ...options, cursor: next }), isInvalidCursor)
     await assert.rejects(tasks.list({ ...options, cursor: next }), isInvalidCursor)
-    for (const other of [{ status: 'completed' }, { order: 'oldest' }, { task: report }, { from: new Date(0) }, { to: new Date(1) }] as const) {
+    for (const other of [
+      { status: 'completed' },
+      { order: 'oldest' },
+      { task: report },
+      { from: new Date(0) },
+      { to: new Date(1) },
+    ] as const) {
       await assert.rejects(tasks.ownedBy('ann').list({ ...options, ...other, cursor: next }), isInvalidCursor)
     }
     const changed = next.slice(0, -1) + (next.endsWith('A') ? 'B' : 'A')
-    for (const cursor of ['', 'x', '%', `${next}A`, ` ${next}`, changed, next.slice(0, 16), 'A'.repeat(100_000), '\u0000é😀']) {
+    for (const cursor of [
+      '',
+      'x',
+      '%',
+      `${next}A`,
+      ` ${next}`,
+      changed,
+      next.slice(0, 16),
+      'A'.repeat(100_000),
+      '\u0000é😀',
+    ]) {
       await assert.rejects(tasks.ownedBy('ann').list({ ...options, cursor }), isInvalidCursor)
     }
   })

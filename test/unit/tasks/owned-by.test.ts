@@ -90,7 +90,7 @@ describe('an invalid owner is rejected', () => {
   })
 })
 
-test('maxPerOwner counts each owner, all anonymous clients of ownedBy together, and none of the application\'s own tasks', async (t) => {
+test("maxPerOwner counts each owner, all anonymous clients of ownedBy together, and none of the application's own tasks", async (t) => {
   const { tasks } = use(t)
   for (const owner of ['ann', 'bob', undefined]) {
     await tasks.ownedBy(owner).submit(few, 1)

@@ -79,7 +79,8 @@ describe('the limits of running work', () => {
   })
 
   test('throw a TypeError that names an invalid limit', () => {
-    const define = (pool: unknown) => () => createTasks({ ...memory(), definitions: [], pools: { default: pool as object } })
+    const define = (pool: unknown) => () =>
+      createTasks({ ...memory(), definitions: [], pools: { default: pool as object } })
     for (const [pool, message] of [
       [{ maxRunning: 0 }, /pools\.default.*maxRunning/s], [{ maxRunningPerOwner: 1.5 }, /maxRunningPerOwner/],
       [{ startsPer: 5 }, /startsPer/], [{ startsPer: { count: 1 } }, /startsPer.*ms/s],
@@ -97,7 +98,10 @@ describe('a paused pool', () => {
     await tasks.pause('default')
     await submit(2, 'ann')
     await reached(ran, [1])
-    assert.deepEqual((await tasks.pools()).map(({ pool, isPaused, waiting }) => [pool, isPaused, waiting]), [['default', true, 1]])
+    assert.deepEqual(
+      (await tasks.pools()).map(({ pool, isPaused, waiting }) => [pool, isPaused, waiting]),
+      [['default', true, 1]],
+    )
     const { ok, pausedPools } = await tasks.health()
     assert.deepEqual([ok, pausedPools], [true, ['default']])
     await tasks.resume('default')

@@ -33,7 +33,9 @@ describe('submit', () => {
     const view = await ended(tasks, id)
     assert.equal(view.status, 'completed')
     assert.deepEqual(view.result, { message: 'done', input: { a: 1 } })
-    assert.ok(view.startedAt && view.finishedAt && view.createdAt <= view.startedAt && view.startedAt <= view.finishedAt)
+    assert.ok(
+      view.startedAt && view.finishedAt && view.createdAt <= view.startedAt && view.startedAt <= view.finishedAt,
+    )
   })
 
   test('passes a copy of the input', async (t) => {
@@ -71,7 +73,12 @@ describe('submit', () => {
       await tasks.submit(slow, 1, { id: 'running' })
       await tasks.submit(slow, 1, { id: 'promised' })
       if (how === 'fails') spy.fault = (call) => (call.startsWith('create') ? 'before' : undefined)
-      else await assert.rejects(tasks.submit(slow, 1, { id: 'third' }), { code: 'queue_full', status: 503, headers: { 'retry-after': '1' } })
+      else
+        await assert.rejects(tasks.submit(slow, 1, { id: 'third' }), {
+          code: 'queue_full',
+          status: 503,
+          headers: { 'retry-after': '1' },
+        })
       const again = await tasks.submit(slow, 1, { id: 'promised' }).then(({ created }) => created, () => 'unknown')
       assert.equal(again, how === 'fails' ? 'unknown' : false)
       spy.fault = () => undefined
@@ -102,19 +109,34 @@ describe('submit', () => {
 
   test('validates input by schema (400 with pointers) and by rule, before anything is written', async (t) => {
     const strict = defineTask({
-      name: 'strict', input: jsonSchema<{ n: number }>({ type: 'object', required: ['n'], properties: { n: { type: 'number' } } }),
-      check: ({ n }) => { if (n < 0) throw httpError('unprocessable', { message: 'n must not be negative.' }) },
+      name: 'strict',
+      input: jsonSchema<{ n: number }>({ type: 'object', required: ['n'], properties: { n: { type: 'number' } } }),
+      check: ({ n }) => {
+        if (n < 0) throw httpError('unprocessable', { message: 'n must not be negative.' })
+      },
       run: ({ n }) => ({ message: String(n) }),
     })
     const { tasks, spy } = use(t, { definitions: [strict] })
-    await assert.rejects(tasks.submit(strict, { n: 'x' as never }), (error: HttpError) => error.code === 'invalid_input' && error.details?.[0]?.pointer === '/n')
+    await assert.rejects(
+      tasks.submit(strict, { n: 'x' as never }),
+      (error: HttpError) => error.code === 'invalid_input' && error.details?.[0]?.pointer === '/n',
+    )
     await assert.rejects(tasks.submit(strict, { n: -1 }), { status: 422, message: 'n must not be negative.' })
     assert.deepEqual(spy.calls, [])
     assert.deepEqual((await ended(tasks, (await tasks.submit(strict, { n: 1 })).taskId)).result, { message: '1' })
   })
 
   test('waits for an asynchronous schema, before the task is accepted and before it runs', async (t) => {
-    const patient = defineTask({ name: 'patient', input: z.object({ n: z.string().refine(async (text) => text !== 'no').transform(Number) }), run: ({ n }) => ({ n: n + 1 }) })
+    const patient = defineTask({
+      name: 'patient',
+      input: z.object({
+        n: z
+          .string()
+          .refine(async (text) => text !== 'no')
+          .transform(Number),
+      }),
+      run: ({ n }) => ({ n: n + 1 }),
+    })
     const { tasks } = use(t, { definitions: [patient] })
     await assert.rejects(tasks.submit(patient, { n: 'no' }), { code: 'invalid_input' })
     assert.deepEqual((await ended(tasks, (await tasks.submit(patient, { n: '1' })).taskId)).result, { n: 2 })
@@ -128,7 +150,8 @@ describe('submit', () => {
     const calls = spy.writes.length
     await assert.rejects(tasks.submit(defineTask({ name: 'echo', run: () => 1 }), 1), TypeError)
     await assert.rejects(tasks.submit(echo, 1n), TypeError)
-    for (const id of ['', 'a b', '../x', 'x'.repeat(129)]) await assert.rejects(tasks.submit(echo, 1, { id }), TypeError)
+    for (const id of ['', 'a b', '../x', 'x'.repeat(129)])
+      await assert.rejects(tasks.submit(echo, 1, { id }), TypeError)
     for (const delayMs of [-1, NaN, Infinity]) await assert.rejects(tasks.submit(echo, 1, { delayMs }), TypeError)
     assert.equal(spy.writes.filter((call) => call.startsWith('create')).length, 1, String(calls))
   })
@@ -141,7 +164,10 @@ describe('submit', () => {
     const { taskId: id } = await tasks.submit(look, 1, { delayMs: 60, owner: 'ann', context: { trace: 't' } })
     const { taskId, attempt, lastAttempt, owner, context } = await within(seen.promise)
     assert.ok(Date.now() - at >= 55)
-    assert.deepEqual({ taskId, attempt, lastAttempt, owner, context }, { taskId: id, attempt: 1, lastAttempt: true, owner: 'ann', context: { trace: 't' } })
+    assert.deepEqual(
+      { taskId, attempt, lastAttempt, owner, context },
+      { taskId: id, attempt: 1, lastAttempt: true, owner: 'ann', context: { trace: 't' } },
+    )
   })
 
   test('loses no accepted task if the outcome of any write is unknown', async (t) => {
@@ -167,12 +193,23 @@ describe('a run may', () => {
   circle['self'] = circle
   const hostile = new Proxy({}, { has() { throw new Error('no') }, get() { throw new Error('no') } })
   for (const [title, thrown] of [
-    ['a string', 'secret'], ['undefined', undefined], ['a circle', circle], ['a frozen error', Object.freeze(new Error('secret'))],
-    ['a hostile proxy', hostile], ['an error with a stack', new Error('secret')],
+    ['a string', 'secret'],
+    ['undefined', undefined],
+    ['a circle', circle],
+    ['a frozen error', Object.freeze(new Error('secret'))],
+    ['a hostile proxy', hostile],
+    ['an error with a stack', new Error('secret')],
   ] as const) {
     test(`SPEC 7.6: throw ${title}, which is masked without a stack, and onError receives it`, async (t) => {
       for (const attempts of [1, 2]) {
-        const broken = defineTask({ name: 'broken', attempts, backoff: fast, run: () => { throw thrown as Error } })
+        const broken = defineTask({
+          name: 'broken',
+          attempts,
+          backoff: fast,
+          run: () => {
+            throw thrown as Error
+          },
+        })
         const { tasks, heard } = use(t, { definitions: [broken] })
         const { taskId: id } = await tasks.submit(broken, 1)
         const view = await ended(tasks, id)
@@ -186,7 +223,12 @@ describe('a run may', () => {
   }
 
   test('throw an HttpError that clients see', async (t) => {
-    const broken = defineTask({ name: 'broken', run: () => { throw new HttpError(409, 'no_room', { message: 'No room left.' }) } })
+    const broken = defineTask({
+      name: 'broken',
+      run: () => {
+        throw new HttpError(409, 'no_room', { message: 'No room left.' })
+      },
+    })
     const { tasks } = use(t, { definitions: [broken] })
     const { taskId: id } = await tasks.submit(broken, 1)
     assert.deepEqual((await ended(tasks, id)).error, { code: 'no_room', message: 'No room left.' })
@@ -208,7 +250,14 @@ describe('a run may', () => {
 
   test('never settle, which is a task_timeout that aborts the signal and frees the slot', async (t) => {
     const signals: AbortSignal[] = []
-    const stuck = defineTask({ name: 'stuck', timeoutMs: 20, run: (_, { signal }) => { signals.push(signal); return new Promise(() => undefined) } })
+    const stuck = defineTask({
+      name: 'stuck',
+      timeoutMs: 20,
+      run: (_, { signal }) => {
+        signals.push(signal)
+        return new Promise(() => undefined)
+      },
+    })
     const { tasks } = use(t, { definitions: [stuck, echo], concurrency: 1 })
     const { taskId: id } = await tasks.submit(stuck, 1)
     const next = await tasks.submit(echo, 1)
@@ -220,10 +269,16 @@ describe('a run may', () => {
   })
 
   test('return a value that is not JSON, and onError receives the task while clients see no detail', async (t) => {
-    for (const [what, message] of [[1n, /^The result of odd is not JSON: .*BigInt/], [circle, /^The result of odd is not JSON: .*circular/]] as const) {
+    for (const [what, message] of [
+      [1n, /^The result of odd is not JSON: .*BigInt/],
+      [circle, /^The result of odd is not JSON: .*circular/],
+    ] as const) {
       const odd = defineTask({ name: 'odd', run: () => what as unknown })
       const { tasks, heard } = use(t, { definitions: [odd] })
-      assert.deepEqual((await ended(tasks, (await tasks.submit(odd, 1)).taskId)).error, { code: 'task_failed', message: 'The task failed.' })
+      assert.deepEqual((await ended(tasks, (await tasks.submit(odd, 1)).taskId)).error, {
+        code: 'task_failed',
+        message: 'The task failed.',
+      })
       const [error] = heard as [TypeError]
       assert.equal(error.name, 'TypeError')
       assert.match(error.message, message)
@@ -236,7 +291,19 @@ describe('a run may', () => {
     const closed = new Proxy({}, { getPrototypeOf() { throw new Error('no') }, has() { throw new Error('no') } })
     for (const [thrown, runs] of [[plain, 2], [marked, 1], [closed, 2], [httpError('forbidden'), 1]] as const) {
       const told: unknown[] = []
-      const odd = defineTask({ name: 'odd', attempts: 2, backoff: fast, run: (_, { attempt }) => { told.push(attempt); return { toJSON() { throw thrown } } } })
+      const odd = defineTask({
+        name: 'odd',
+        attempts: 2,
+        backoff: fast,
+        run: (_, { attempt }) => {
+          told.push(attempt)
+          return {
+            toJSON() {
+              throw thrown
+            },
+          }
+        },
+      })
       const { tasks, heard } = use(t, { definitions: [odd] })
       const { error } = await ended(tasks, (await tasks.submit(odd, 1)).taskId)
       const expected = runs === 1 && thrown !== marked
@@ -247,13 +314,31 @@ describe('a run may', () => {
   })
 
   test('finish after its time is over, which is a task_timeout', async (t) => {
-    const late = defineTask({ name: 'late', timeoutMs: 20, run: (_, { signal }) => new Promise((resolve) => { signal.addEventListener('abort', () => { resolve('late') }) }) })
+    const late = defineTask({
+      name: 'late',
+      timeoutMs: 20,
+      run: (_, { signal }) =>
+        new Promise((resolve) => {
+          signal.addEventListener('abort', () => {
+            resolve('late')
+          })
+        }),
+    })
     const { tasks } = use(t, { definitions: [late] })
     assert.equal((await ended(tasks, (await tasks.submit(late, 1)).taskId)).error?.code, 'task_timeout')
   })
 
   test('obey its signal on a time-out, and the task ends at once', async (t) => {
-    const polite = defineTask({ name: 'polite', timeoutMs: 20, run: (_, { signal }) => new Promise((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) }) })
+    const polite = defineTask({
+      name: 'polite',
+      timeoutMs: 20,
+      run: (_, { signal }) =>
+        new Promise((_, reject) => {
+          signal.addEventListener('abort', () => {
+            reject(signal.reason as Error)
+          })
+        }),
+    })
     const { tasks } = use(t, { definitions: [polite] })
     assert.equal((await ended(tasks, (await tasks.submit(polite, 1)).taskId)).error?.code, 'task_timeout')
   })
@@ -261,7 +346,15 @@ describe('a run may', () => {
   test('finish after a cancel, which stays, and nothing is reported', async (t) => {
     const started = deferred()
     const gate = deferred()
-    const late = defineTask({ name: 'late', run: async (_, { progress }) => { started.resolve(); await gate.promise; progress(9); return 'late' } })
+    const late = defineTask({
+      name: 'late',
+      run: async (_, { progress }) => {
+        started.resolve()
+        await gate.promise
+        progress(9)
+        return 'late'
+      },
+    })
     const { tasks, heard } = use(t, { definitions: [late] })
     const { taskId: id } = await tasks.submit(late, 1)
     await within(started.promise)
@@ -278,7 +371,14 @@ describe('a run may', () => {
   test('read its aborted signal after the cancel', async (t) => {
     const [started, gate] = [deferred(), deferred()]
     const late = deferred<boolean>()
-    const lazy = defineTask({ name: 'lazy', run: async (_, context) => { started.resolve(); await gate.promise; late.resolve(context.signal.aborted) } })
+    const lazy = defineTask({
+      name: 'lazy',
+      run: async (_, context) => {
+        started.resolve()
+        await gate.promise
+        late.resolve(context.signal.aborted)
+      },
+    })
     const { tasks } = use(t, { definitions: [lazy] })
     const { taskId: id } = await tasks.submit(lazy, 1)
     await within(started.promise)
@@ -290,7 +390,14 @@ describe('a run may', () => {
   test('change its input, and the next attempt sees the original', async (t) => {
     const seen: string[] = []
     const greedy = defineTask({
-      name: 'greedy', attempts: 2, backoff: fast, run: (input: { list: number[] }) => { seen.push(JSON.stringify(input)); input.list.pop(); throw new Error('x') },
+      name: 'greedy',
+      attempts: 2,
+      backoff: fast,
+      run: (input: { list: number[] }) => {
+        seen.push(JSON.stringify(input))
+        input.list.pop()
+        throw new Error('x')
+      },
     })
     const { tasks } = use(t, { definitions: [greedy] })
     await ended(tasks, (await tasks.submit(greedy, { list: [1] })).taskId)
@@ -309,7 +416,12 @@ describe('a run may', () => {
   })
 
   test('have an onError that throws or rejects, which leaves the task unchanged and emits a warning', async (t) => {
-    const listeners: (() => unknown)[] = [() => { throw new Error('listener') }, () => Promise.reject(new Error('listener'))]
+    const listeners: (() => unknown)[] = [
+      () => {
+        throw new Error('listener')
+      },
+      () => Promise.reject(new Error('listener')),
+    ]
     for (const onError of listeners) {
       const broken = defineTask({ name: 'broken', run: () => { throw new Error('x') } })
       const { tasks } = use(t, { definitions: [broken], onError })
@@ -325,8 +437,14 @@ describe('the attempts of a task', () => {
   test('retry a failure, and the status is processing in between', async (t) => {
     const attempts: [number, boolean][] = []
     const flaky = defineTask({
-      name: 'flaky', attempts: 3, backoff: fast,
-      run: (_, { attempt, lastAttempt }) => { attempts.push([attempt, lastAttempt]); if (attempt < 3) throw new Error('not yet'); return { message: 'at last' } },
+      name: 'flaky',
+      attempts: 3,
+      backoff: fast,
+      run: (_, { attempt, lastAttempt }) => {
+        attempts.push([attempt, lastAttempt])
+        if (attempt < 3) throw new Error('not yet')
+        return { message: 'at last' }
+      },
     })
     const { tasks, heard } = use(t, { definitions: [flaky] })
     const { taskId: id } = await tasks.submit(flaky, 1)
@@ -337,10 +455,21 @@ describe('the attempts of a task', () => {
 
   test('leave the job queued in between, where it can be cancelled', async (t) => {
     let runs = 0
-    const flaky = defineTask({ name: 'flaky', attempts: 2, backoff: { type: 'fixed', delayMs: 60_000 }, run: () => { runs++; throw new Error('x') } })
+    const flaky = defineTask({
+      name: 'flaky',
+      attempts: 2,
+      backoff: { type: 'fixed', delayMs: 60_000 },
+      run: () => {
+        runs++
+        throw new Error('x')
+      },
+    })
     const { tasks, engine } = use(t, { definitions: [flaky] })
     const { taskId: id } = await tasks.submit(flaky, 1)
-    await eventually(async () => runs === 1 && (await coreOf(tasks).read(id))?.status === 'queued' && (await tasks.health()).running === 0)
+    await eventually(
+      async () =>
+        runs === 1 && (await coreOf(tasks).read(id))?.status === 'queued' && (await tasks.health()).running === 0,
+    )
     assert.equal((await tasks.get(id))?.status, 'queued')
     assert.equal((await tasks.cancel(id))?.status, 'cancelled')
     assert.equal(engine.usage().unfinished, 0)
@@ -348,10 +477,23 @@ describe('the attempts of a task', () => {
     assert.equal(runs, 1)
   })
 
-  for (const [title, thrown] of [['a permanent error', () => permanent(new Error('x'))], ['an HttpError that blames the request', () => httpError('unprocessable')], ['an exception of NestJS that blames the request', () => new NotFoundException()], ['such an error of http-errors', () => createError(404)]] as const) {
+  for (const [title, thrown] of [
+    ['a permanent error', () => permanent(new Error('x'))],
+    ['an HttpError that blames the request', () => httpError('unprocessable')],
+    ['an exception of NestJS that blames the request', () => new NotFoundException()],
+    ['such an error of http-errors', () => createError(404)],
+  ] as const) {
     test(`end after ${title}`, async (t) => {
       let runs = 0
-      const broken = defineTask({ name: 'broken', attempts: 5, backoff: fast, run: () => { runs++; throw thrown() } })
+      const broken = defineTask({
+        name: 'broken',
+        attempts: 5,
+        backoff: fast,
+        run: () => {
+          runs++
+          throw thrown()
+        },
+      })
       const { tasks } = use(t, { definitions: [broken] })
       assert.equal((await ended(tasks, (await tasks.submit(broken, 1)).taskId)).status, 'failed')
       assert.equal(runs, 1)
@@ -362,7 +504,8 @@ describe('the attempts of a task', () => {
 describe('the progress of a task', () => {
   test('takes a few writes for 10,000 reports, the last one wins, and values that are not numbers are dropped', async (t) => {
     const chatty = defineTask({
-      name: 'chatty', run: (_, { progress }) => {
+      name: 'chatty',
+      run: (_, { progress }) => {
         for (let n = 1; n <= 10_000; n++) progress(n, 10_000, 'm'.repeat(600))
         progress(7, NaN, 5 as never)
         for (const done of [NaN, Infinity, '5']) progress(done as number)
@@ -377,7 +520,14 @@ describe('the progress of a task', () => {
 
   test('is written during the run, at intervals', async (t) => {
     const gate = deferred()
-    const steps = defineTask({ name: 'steps', run: async (_, { progress }) => { progress(1, 2, 'x'.repeat(600)); progress(2, 2); await gate.promise } })
+    const steps = defineTask({
+      name: 'steps',
+      run: async (_, { progress }) => {
+        progress(1, 2, 'x'.repeat(600))
+        progress(2, 2)
+        await gate.promise
+      },
+    })
     const { tasks, spy } = use(t, { definitions: [steps], progressIntervalMs: 30 })
     const { taskId: id } = await tasks.submit(steps, 1)
     await eventually(async () => (await tasks.get(id))?.progress?.done === 1)
@@ -390,7 +540,16 @@ describe('the progress of a task', () => {
 
   test('changes nothing after the end, or if it cannot be written', async (t) => {
     let report: TaskContext['progress'] | undefined
-    const leaky = defineTask({ name: 'leaky', run: async (_, { progress }) => { report = progress; progress(1); await new Promise((resolve) => { setTimeout(resolve, 30) }) } })
+    const leaky = defineTask({
+      name: 'leaky',
+      run: async (_, { progress }) => {
+        report = progress
+        progress(1)
+        await new Promise((resolve) => {
+          setTimeout(resolve, 30)
+        })
+      },
+    })
     const { tasks, spy } = use(t, { definitions: [leaky], progressIntervalMs: 1 })
     let failed = 0
     spy.fault = (call) => (call.startsWith('change') && ++failed === 1 ? 'before' : undefined)
@@ -431,7 +590,12 @@ describe('a store that fails for a while', () => {
         } })
         const spy = new Spy()
         const hand = new HandEngine(durable)
-        const tasks = createTasks({ engine: spyEngine(hand, spy), store: new SpyStore(memory().store, spy, true), definitions: [flaky], onError: () => undefined })
+        const tasks = createTasks({
+          engine: spyEngine(hand, spy),
+          store: new SpyStore(memory().store, spy, true),
+          definitions: [flaky],
+          onError: () => undefined,
+        })
         t.after(() => tasks.close({ drainMs: 0 }))
         let written = 0
         spy.fault = (call) => (call.startsWith('change') && ++written === nth ? 'after' : undefined)
@@ -499,7 +663,16 @@ describe('a cancel', () => {
     for (let turns = 0; turns < 40; turns++) {
       let signal: AbortSignal | undefined
       let running = false
-      const slow = defineTask({ name: 'slow', run: (_, context) => { signal = context.signal; running = true; return new Promise((resolve) => { context.signal.addEventListener('abort', resolve) }) } })
+      const slow = defineTask({
+        name: 'slow',
+        run: (_, context) => {
+          signal = context.signal
+          running = true
+          return new Promise((resolve) => {
+            context.signal.addEventListener('abort', resolve)
+          })
+        },
+      })
       const { tasks } = use(t, { definitions: [slow] })
       const { taskId: id } = await tasks.submit(slow, 1)
       await new Promise(setImmediate)
@@ -583,10 +756,23 @@ describe('close and health', () => {
   })
 
   test('close interrupts runs and waiting tasks with task_interrupted when the drain time ends', async (t) => {
-    const slow = defineTask({ name: 'slow', run: (_, { signal }) => new Promise((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) }) })
+    const slow = defineTask({
+      name: 'slow',
+      run: (_, { signal }) =>
+        new Promise((_, reject) => {
+          signal.addEventListener('abort', () => {
+            reject(signal.reason as Error)
+          })
+        }),
+    })
     const deaf = defineTask({ name: 'deaf', run: () => new Promise(() => undefined) })
     const { tasks, heard } = use(t, { definitions: [slow, deaf], concurrency: 2 })
-    const ids = [await tasks.submit(slow, 1), await tasks.submit(deaf, 1), await tasks.submit(slow, 1), await tasks.submit(slow, 1, { delayMs: 60_000 })]
+    const ids = [
+      await tasks.submit(slow, 1),
+      await tasks.submit(deaf, 1),
+      await tasks.submit(slow, 1),
+      await tasks.submit(slow, 1, { delayMs: 60_000 }),
+    ]
     await eventually(async () => (await tasks.health()).running === 2)
     await within(tasks.close({ drainMs: 20 }))
     for (const { taskId: id } of ids) {
@@ -607,12 +793,27 @@ describe('createTasks', () => {
   test('rejects invalid options', () => {
     const twice = defineTask({ name: 'echo', run: () => 1 })
     for (const options of [
-      { definitions: [echo, twice] }, { concurrency: 0 }, { concurrency: 1.5 }, { retentionMs: 1 }, { retentionMs: Infinity }, { pendingMs: NaN },
-      { maxInputBytes: NaN }, { maxResultBytes: -1 }, { maxWaiters: NaN }, { progressIntervalMs: NaN },
+      { definitions: [echo, twice] },
+      { concurrency: 0 },
+      { concurrency: 1.5 },
+      { retentionMs: 1 },
+      { retentionMs: Infinity },
+      { pendingMs: NaN },
+      { maxInputBytes: NaN },
+      { maxResultBytes: -1 },
+      { maxWaiters: NaN },
+      { progressIntervalMs: NaN },
     ]) {
-      assert.throws(() => createTasks({ ...memory(), definitions: [echo], ...options }), { name: 'TypeError', message: /^createTasks: / }, JSON.stringify(options))
+      assert.throws(
+        () => createTasks({ ...memory(), definitions: [echo], ...options }),
+        { name: 'TypeError', message: /^createTasks: / },
+        JSON.stringify(options),
+      )
     }
-    assert.throws(() => createTasks({ ...memory(), engine: new HandEngine(), definitions: [] }), /several processes share/)
+    assert.throws(
+      () => createTasks({ ...memory(), engine: new HandEngine(), definitions: [] }),
+      /several processes share/,
+    )
   })
 
   test('accepts tasks and runs none with worker: false', async (t) => {

@@ -46,7 +46,10 @@ test('get rejects a definition that is not registered', async (t) => {
 test('submit rejects the name of a definition, and says how to find it', async (t) => {
   const tasks = createTasks({ ...memory(), definitions: [report] })
   t.after(() => tasks.close())
-  await assert.rejects(tasks.submit('report' as never, {} as never, {} as never), { name: 'TypeError', message: /tasks\.definition\(name\) finds it by its name/ })
+  await assert.rejects(tasks.submit('report' as never, {} as never, {} as never), {
+    name: 'TypeError',
+    message: /tasks\.definition\(name\) finds it by its name/,
+  })
 })
 
 test('the context of a submit endpoint reaches run as JSON', async (t) => {

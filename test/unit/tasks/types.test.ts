@@ -30,17 +30,27 @@ const ofValibot = defineTask({
   },
 })
 const ofJson = defineTask({
-  name: 'json', input: jsonSchema<{ a: boolean }>({ type: 'object', required: ['a'], properties: { a: { type: 'boolean' } } }),
-  check: (input) => { assert.ok(holds<Same<typeof input, { a: boolean }>>() === undefined && input.a) },
+  name: 'json',
+  input: jsonSchema<{ a: boolean }>({ type: 'object', required: ['a'], properties: { a: { type: 'boolean' } } }),
+  check: (input) => {
+    assert.ok(holds<Same<typeof input, { a: boolean }>>() === undefined && input.a)
+  },
   run: ({ a }) => a,
 })
-const ofNothing = defineTask({ name: 'nothing', run: (input) => { assert.ok(holds<Same<typeof input, unknown>>() === undefined && input) } })
+const ofNothing = defineTask({
+  name: 'nothing',
+  run: (input) => {
+    assert.ok(holds<Same<typeof input, unknown>>() === undefined && input)
+  },
+})
 
 test('types flow from the schema through run to the result, without a cast', async () => {
   const { store, engine } = memory()
   const tasks = createTasks({ store, engine, definitions: [ofZod, ofValibot, ofJson, ofNothing] })
   const ids = [
-    (await tasks.submit(ofZod, { n: 1, at: 'xy' })).taskId, (await tasks.submit(ofValibot, { text: 't' })).taskId, (await tasks.submit(ofJson, { a: true })).taskId,
+    (await tasks.submit(ofZod, { n: 1, at: 'xy' })).taskId,
+    (await tasks.submit(ofValibot, { text: 't' })).taskId,
+    (await tasks.submit(ofJson, { a: true })).taskId,
   ] as const
   for (const id of ids) await ended(tasks, id)
   const zod = (await tasks.get(ids[0], ofZod))?.result

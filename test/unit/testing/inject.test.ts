@@ -15,7 +15,10 @@ const echo: Handler = async (request) => {
   const { method, path, headers, mountPath, params } = request
   return json(200, { method, path, mountPath, params, query: [...request.query], headers, body })
 }
-type Seen = Pick<HttpRequest, 'method' | 'path' | 'mountPath' | 'headers'> & { readonly query: unknown, readonly body: string }
+type Seen = Pick<HttpRequest, 'method' | 'path' | 'mountPath' | 'headers'> & {
+  readonly query: unknown
+  readonly body: string
+}
 
 const seenBy = async (request: Parameters<typeof inject<unknown>>[1]): Promise<Seen> =>
   (await inject(echo, request)).json<Seen>()
@@ -27,7 +30,18 @@ async function* pieces(...texts: string[]): AsyncGenerator<string, void, undefin
 describe('inject: the request', () => {
   test('has method, path, query and headers', async () => {
     const seen = await seenBy({ method: 'DELETE', path: '/a/b?c=d&e', headers: { 'X-One': '1' }, mountPath: '/a' })
-    assert.deepEqual([seen.method, seen.path, seen.mountPath, seen.query], ['DELETE', '/a/b', '/a', [['c', 'd'], ['e', '']]])
+    assert.deepEqual(
+      [seen.method, seen.path, seen.mountPath, seen.query],
+      [
+        'DELETE',
+        '/a/b',
+        '/a',
+        [
+          ['c', 'd'],
+          ['e', ''],
+        ],
+      ],
+    )
     assert.equal(seen.headers['x-one'], '1')
   })
 

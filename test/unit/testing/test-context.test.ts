@@ -38,14 +38,24 @@ test('a test context aborts the work with a reason', () => {
 })
 
 test('testContext rejects an attempt that the definition does not have', () => {
-  for (const attempt of [0, 4, 1.5]) assert.throws(() => testContext(count, { attempt }), /attempt must be (a whole number from 1|from 1 to 3, the attempts of count)/)
+  for (const attempt of [0, 4, 1.5])
+    assert.throws(
+      () => testContext(count, { attempt }),
+      /attempt must be (a whole number from 1|from 1 to 3, the attempts of count)/,
+    )
 })
 
 test('testContext rejects a value that defineTask has not made', () => {
-  assert.throws(() => (testContext as (made: unknown) => unknown)({ run: () => 1 }), { name: 'TypeError', message: 'testContext: pass what defineTask made' })
+  assert.throws(() => (testContext as (made: unknown) => unknown)({ run: () => 1 }), {
+    name: 'TypeError',
+    message: 'testContext: pass what defineTask made',
+  })
 })
 
 test('testContext rejects files.write without files: true, as a task does', async () => {
   const writer = defineTask({ name: 'writer', run: async (_, { files }) => { await files.write('a', 'b') } })
-  await assert.rejects(async () => writer.run({}, testContext(writer)), { name: 'TypeError', message: 'files.write: set files: true in the options of defineTask' })
+  await assert.rejects(async () => writer.run({}, testContext(writer)), {
+    name: 'TypeError',
+    message: 'files.write: set files: true in the options of defineTask',
+  })
 })

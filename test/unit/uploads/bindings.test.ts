@@ -14,7 +14,10 @@ import { digester, PARTIAL, sha256 } from '../kit/uploads.js'
 function site() {
   const { handler, seen } = digester()
   const own = described(handler as Handler, [
-    operation('POST', { summary: 'Take a film', responses: { 200: response('Taken', { schema: { type: 'object' } }) } }),
+    operation('POST', {
+      summary: 'Take a film',
+      responses: { 200: response('Taken', { schema: { type: 'object' } }) },
+    }),
   ])
   const films = resumableUpload(own, {
     store: new MemoryStore(), blobs: new MemoryBlobs(), owner: 'anyone', uploadPath: '/uploads/{id}',
@@ -56,8 +59,13 @@ describe('an upload in other bindings', () => {
     }>(openapi(api, { info: { title: 'Films', version: '1' } }))
     assert.deepEqual(Object.keys(document.paths).sort(), ['/films', '/uploads/{id}'])
     const { post, options } = document.paths['/films'] ?? {}
-    assert.deepEqual(Object.keys(post?.responses ?? {}), ['200', '201', '400', '401', '409', '412', '413', '429', '503', 'default'])
-    assert.deepEqual(post?.parameters?.map(({ name }) => name), ['Upload-Complete', 'Upload-Length', 'Content-Digest', 'Repr-Digest'])
+    assert.deepEqual(Object.keys(post?.responses ?? {}), [
+      '200', '201', '400', '401', '409', '412', '413', '429', '503', 'default',
+    ])
+    assert.deepEqual(
+      post?.parameters?.map(({ name }) => name),
+      ['Upload-Complete', 'Upload-Length', 'Content-Digest', 'Repr-Digest'],
+    )
     assert.ok(options)
     const upload = document.paths['/uploads/{id}'] ?? {}
     assert.deepEqual(Object.keys(upload).sort(), ['delete', 'get', 'options', 'patch'])
@@ -65,12 +73,22 @@ describe('an upload in other bindings', () => {
   })
 
   test('throws a TypeError for misuse that says what to do', () => {
-    const good = { store: new MemoryStore(), blobs: new MemoryBlobs(), owner: 'anyone', uploadPath: '/uploads/{id}' } as const
+    const good = {
+      store: new MemoryStore(),
+      blobs: new MemoryBlobs(),
+      owner: 'anyone',
+      uploadPath: '/uploads/{id}',
+    } as const
     const wrong: [object, RegExp][] = [
-      [{ blobs: undefined }, /option blobs is missing; it must be the blobs/], [{ store: undefined }, /option store is missing; it must be the store/], [{ owner: undefined }, /option owner is missing/],
-      [{ uploadPath: '/uploads' }, /uploadPath must be a path with one \{id\}, such as '\/uploads\/\{id\}'/], [{ partBytes: 0 }, /partBytes must be a number of bytes from 1/],
-      [{ maxAgeMs: 10 }, /maxAgeMs must be a number of milliseconds from 1000/], [{ minAppendBytes: 10, maxAppendBytes: 5 }, /must not be more/],
-      [{ check: 1 }, /check must be a function/], [{ maxBodyBytes: NaN }, /maxBodyBytes/],
+      [{ blobs: undefined }, /option blobs is missing; it must be the blobs/],
+      [{ store: undefined }, /option store is missing; it must be the store/],
+      [{ owner: undefined }, /option owner is missing/],
+      [{ uploadPath: '/uploads' }, /uploadPath must be a path with one \{id\}, such as '\/uploads\/\{id\}'/],
+      [{ partBytes: 0 }, /partBytes must be a number of bytes from 1/],
+      [{ maxAgeMs: 10 }, /maxAgeMs must be a number of milliseconds from 1000/],
+      [{ minAppendBytes: 10, maxAppendBytes: 5 }, /must not be more/],
+      [{ check: 1 }, /check must be a function/],
+      [{ maxBodyBytes: NaN }, /maxBodyBytes/],
     ]
     for (const [change, message] of wrong) {
       assert.throws(() => resumableUpload(() => undefined, { ...good, ...change }), { name: 'TypeError', message })

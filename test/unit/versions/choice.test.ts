@@ -11,7 +11,13 @@ import { ask } from '../kit/request.js'
 const shows = (version: string): Handler => ({ path, mountPath, headers }) =>
   json(200, { version, local: path.slice(mountPath.length), accept: headers['accept'] ?? null })
 
-const SERVED = { '1': shows('1'), '2': shows('2'), '2.1': shows('2.1'), '2.1.3': shows('2.1.3'), '3.0.0-beta.1': shows('3.0.0-beta.1') }
+const SERVED = {
+  '1': shows('1'),
+  '2': shows('2'),
+  '2.1': shows('2.1'),
+  '2.1.3': shows('2.1.3'),
+  '3.0.0-beta.1': shows('3.0.0-beta.1'),
+}
 const vendor = 'acme'
 const path = byPath()
 const query = byQuery()
@@ -28,7 +34,10 @@ const handlers = {
   strict: versions(SERVED, { select: [parameter, header, query, path], default: 'required' }),
 }
 
-/** Where the request goes, its Accept (`-` for none), and the version that answers, or status and code of the failure. */
+/**
+ * Where the request goes, its Accept (`-` for none), and the version that answers, or status and
+ * code of the failure.
+ */
 type Row = readonly [handler: keyof typeof handlers, path: string, accept: string, expected: string]
 
 const LATEST = '2.1.3'
@@ -221,14 +230,22 @@ const ROWS: readonly Row[] = [
 describe(`${ROWS.length} requests and their versions`, () => {
   test('are enough, and each request occurs once', () => {
     assert.ok(ROWS.length >= 120, `${ROWS.length} rows`)
-    assert.equal(new Set(ROWS.map(([handler, at, accept]) => `${handler} ${at} ${accept}`)).size, ROWS.length, 'no row twice')
+    assert.equal(
+      new Set(ROWS.map(([handler, at, accept]) => `${handler} ${at} ${accept}`)).size,
+      ROWS.length,
+      'no row twice',
+    )
   })
   for (const [handler, at, accept, expected] of ROWS) {
     test(`match: ${handler}: ${at}  ${accept}  ->  ${expected}`, async () => {
       const answer = await ask(handlers[handler], { path: at, headers: accept === '-' ? {} : { accept } })
       const got = answer.status === 200 ? answer.json['version'] : `${answer.status} ${String(answer.json['code'])}`
       assert.equal(got, expected, 'the version')
-      assert.equal(answer.headers['api-supported-versions'], '1, 2, 2.1, 2.1.3, 3.0.0-beta.1', 'what there is, said with failures too')
+      assert.equal(
+        answer.headers['api-supported-versions'],
+        '1, 2, 2.1, 2.1.3, 3.0.0-beta.1',
+        'what there is, said with failures too',
+      )
       const varies = handler === 'path' || handler === 'query' ? answer.status === 200 : false
       assert.equal(answer.headers['vary'], varies ? undefined : 'Accept', 'Vary')
       assert.deepEqual(answer.heard, [], 'nothing for the host to look at')
@@ -246,7 +263,11 @@ describe('the handler of a version', () => {
     assert.equal((await sees('/users'))['local'], '/users', 'without a version')
     assert.equal((await sees('/v1/users?version=1'))['local'], '/users', 'also where the query says it too')
     const other = versions(SERVED, { select: [query, path] })
-    assert.equal((await ask(other as never, { path: '/v1/users?version=1' })).json['local'], '/users', 'and says it first')
+    assert.equal(
+      (await ask(other as never, { path: '/v1/users?version=1' })).json['local'],
+      '/users',
+      'and says it first',
+    )
   })
 
   test("SPEC 9.header-versioning, 9.content-negotiation: sees application/json instead of the vendor's types", async () => {
@@ -281,19 +302,37 @@ describe('the handler of a version', () => {
       ['/users', `${p('9.0')}, application/vnd.acme+json`, 'application/vnd.acme+json;version=2.1.3'],
     ]
     for (const [at, accept, type] of rows) {
-      assert.equal((await ask(handlers.all as never, { path: at, headers: { accept } })).headers['content-type'], type, `${at} ${accept}`)
+      assert.equal(
+        (await ask(handlers.all as never, { path: at, headers: { accept } })).headers['content-type'],
+        type,
+        `${at} ${accept}`,
+      )
     }
-    const text = versions({ '1': () => ({ status: 200, headers: { 'content-type': 'text/plain' }, body: '"x"' }) }, { select: [header] })
-    assert.equal((await ask(text as never, { headers: { accept: v('1') } })).headers['content-type'], 'text/plain', 'what is no JSON stays')
+    const text = versions(
+      { '1': () => ({ status: 200, headers: { 'content-type': 'text/plain' }, body: '"x"' }) },
+      { select: [header] },
+    )
+    assert.equal(
+      (await ask(text as never, { headers: { accept: v('1') } })).headers['content-type'],
+      'text/plain',
+      'what is no JSON stays',
+    )
   })
 })
 
 describe('a version header of the application', () => {
   const handler = versions(SERVED, { select: [path, byHeader(), header] })
-  const choose = async (version: string | string[], more: { readonly path?: string, readonly accept?: string } = {}) => {
+  const choose = async (
+    version: string | string[],
+    more: { readonly path?: string; readonly accept?: string } = {},
+  ) => {
     const { accept } = more
-    const headers = { 'api-version': version, ...accept !== undefined && { accept } }
-    const { status, json: body, headers: { vary } } = await ask(handler, { path: more.path ?? '/users', headers })
+    const headers = { 'api-version': version, ...(accept !== undefined && { accept }) }
+    const {
+      status,
+      json: body,
+      headers: { vary },
+    } = await ask(handler, { path: more.path ?? '/users', headers })
     assert.equal(vary, 'API-Version, Accept', 'caches tell the versions apart')
     return status === 200 ? body['version'] : `${status} ${String(body['code'])}`
   }

@@ -25,14 +25,29 @@ const SUNSET = '2025-07-01T00:00:00Z'
 
 describe('the deprecation of a version', () => {
   test('SPEC 9.2: is an HTTP date, with sunset and links', async () => {
-    const handler = versions({
-      '1': { handler: shows('1'), deprecated: PAST, format: 'http-date', sunset: '2999-12-31T23:59:59Z', link: 'https://x.test/why', sunsetLink: 'https://x.test/when', successor: '/v2' },
-      '2': shows('2'),
-    }, { select })
+    const handler = versions(
+      {
+        '1': {
+          handler: shows('1'),
+          deprecated: PAST,
+          format: 'http-date',
+          sunset: '2999-12-31T23:59:59Z',
+          link: 'https://x.test/why',
+          sunsetLink: 'https://x.test/when',
+          successor: '/v2',
+        },
+        '2': shows('2'),
+      },
+      { select },
+    )
     const { headers } = await ask(handler, { path: '/v1' })
     assert.equal(headers['deprecation'], 'Wed, 01 Jan 2025 00:00:00 GMT', 'deprecation')
     assert.equal(headers['sunset'], 'Tue, 31 Dec 2999 23:59:59 GMT', 'sunset')
-    assert.match(String(headers['link']), /<https:\/\/x\.test\/why>; rel="deprecation".*<https:\/\/x\.test\/when>; rel="sunset".*<\/v2>; rel="successor-version"/, 'links')
+    assert.match(
+      String(headers['link']),
+      /<https:\/\/x\.test\/why>; rel="deprecation".*<https:\/\/x\.test\/when>; rel="sunset".*<\/v2>; rel="successor-version"/,
+      'links',
+    )
     assert.equal(headers['api-deprecated-versions'], '1', 'told')
     assert.equal(headers['api-supported-versions'], '2', 'told')
     const current = await ask(handler, { path: '/v2' })
@@ -49,8 +64,16 @@ describe('the deprecation of a version', () => {
   test('has its fields on failures, beside their own', async () => {
     const broken: Handler = ({ path }) => {
       if (path.endsWith('plain')) throw new Error('x')
-      if (path.endsWith('boom')) throw Object.assign(new Error('x'), { isBoom: true, output: { statusCode: 418, payload: { message: 'teapot' } } })
-      throw new HttpError(409, 'mine', { headers: { 'retry-after': '3', vary: 'Cookie', link: '</a>; rel="a"' }, members: { more: 1 }, details: [{ pointer: '/a', message: 'b' }] })
+      if (path.endsWith('boom'))
+        throw Object.assign(new Error('x'), {
+          isBoom: true,
+          output: { statusCode: 418, payload: { message: 'teapot' } },
+        })
+      throw new HttpError(409, 'mine', {
+        headers: { 'retry-after': '3', 'vary': 'Cookie', 'link': '</a>; rel="a"' },
+        members: { more: 1 },
+        details: [{ pointer: '/a', message: 'b' }],
+      })
     }
     const handler = versions({ '1': { handler: broken, deprecated: PAST, link: '/b' }, '2': shows('2') }, { select })
     for (const [path, status] of [['/v1/own', 409], ['/v1/plain', 500], ['/v1/boom', 418]] as const) {
@@ -67,8 +90,14 @@ describe('the deprecation of a version', () => {
   })
 
   test('does not change a response that a handler reuses, whose own fields stay', async () => {
-    const same = Object.freeze({ status: 200, headers: Object.freeze({ link: '</x>; rel="x"', sunset: 'Tue, 01 Jan 2030 00:00:00 GMT', vary: 'Prefer' }) })
-    const handler = versions({ '1': { handler: () => same, deprecated: PAST, sunset: '2031-01-01', successor: '/v2' } }, { select })
+    const same = Object.freeze({
+      status: 200,
+      headers: Object.freeze({ link: '</x>; rel="x"', sunset: 'Tue, 01 Jan 2030 00:00:00 GMT', vary: 'Prefer' }),
+    })
+    const handler = versions(
+      { '1': { handler: () => same, deprecated: PAST, sunset: '2031-01-01', successor: '/v2' } },
+      { select },
+    )
     for (let time = 0; time < 2; time++) {
       const { headers } = await ask(handler)
       assert.equal(headers['sunset'], 'Tue, 01 Jan 2030 00:00:00 GMT', 'its own sunset')
@@ -105,14 +134,21 @@ describe('the deprecation of a version', () => {
 
   test('starts the 410 at the exact time of the sunset', async (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: Date.parse(SUNSET) - 1 })
-    const handler = versions({ '1': { handler: shows('1'), deprecated: PAST, sunset: SUNSET } }, { select, afterSunset: 'gone' })
+    const handler = versions(
+      { '1': { handler: shows('1'), deprecated: PAST, sunset: SUNSET } },
+      { select, afterSunset: 'gone' },
+    )
     assert.equal((await ask(handler, { path: '/v1' })).status, 200)
     t.mock.timers.tick(1)
     assert.equal((await ask(handler, { path: '/v1' })).status, 410)
   })
 
   test('leaves a declined request declined', async () => {
-    assert.equal((await ask(versions({ '1': { handler: () => undefined, deprecated: PAST } }, { select }))).status, 0, 'not mine')
+    assert.equal(
+      (await ask(versions({ '1': { handler: () => undefined, deprecated: PAST } }, { select }))).status,
+      0,
+      'not mine',
+    )
     assert.equal((await ask(compose(deprecated({ deprecated: PAST }), () => undefined))).status, 0, 'not mine')
   })
 })
@@ -135,7 +171,11 @@ describe('the default version', () => {
   ]
   for (const [served, policy, expected] of rows) {
     test(`SPEC 9.3: is ${expected} of ${Object.keys(served).join(', ')} by ${policy ?? 'no policy'}`, async () => {
-      assert.equal((await ask(versions(served, { select, ...policy === undefined ? {} : { default: policy } }))).json['version'], expected, 'the default')
+      assert.equal(
+        (await ask(versions(served, { select, ...(policy === undefined ? {} : { default: policy }) }))).json['version'],
+        expected,
+        'the default',
+      )
     })
   }
 })
@@ -160,9 +200,18 @@ test('a diagnostics channel reports who uses which version', async () => {
 })
 
 test('a version-neutral handler answers in every version and in none', async () => {
-  const handler = versionNeutral(({ path, mountPath, headers }) => json(200, { local: path.slice(mountPath.length), accept: headers['accept'] ?? null }), { select })
-  for (const path of ['/health', '/v1/health', '/v99/health']) assert.equal((await ask(handler, { path })).json['local'], '/health', path)
-  assert.equal((await ask(handler, { headers: { accept: 'application/vnd.acme.v7+json' } })).json['accept'], 'application/json', 'the type')
+  const handler = versionNeutral(
+    ({ path, mountPath, headers }) =>
+      json(200, { local: path.slice(mountPath.length), accept: headers['accept'] ?? null }),
+    { select },
+  )
+  for (const path of ['/health', '/v1/health', '/v99/health'])
+    assert.equal((await ask(handler, { path })).json['local'], '/health', path)
+  assert.equal(
+    (await ask(handler, { headers: { accept: 'application/vnd.acme.v7+json' } })).json['accept'],
+    'application/json',
+    'the type',
+  )
 })
 
 test('each Location leads to a version-neutral status resource', async (t) => {
@@ -172,12 +221,28 @@ test('each Location leads to a version-neutral status resource', async (t) => {
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const served = { '1': router({ 'POST /reports': endpoints.submit(report, { respond: 'always' }) }), '2': shows('2') }
   const all = [...select, byHeader()]
-  const [reports, status] = [versions(served, { select: all, default: 'required' }), versionNeutral(endpoints.status, { select: all })]
-  const site = router({ '/reports': reports, '/{version}/reports': reports, 'GET|HEAD|DELETE /tasks/{id}': status, 'GET|HEAD|DELETE /{version}/tasks/{id}': status })
+  const [reports, status] = [
+    versions(served, { select: all, default: 'required' }),
+    versionNeutral(endpoints.status, { select: all }),
+  ]
+  const site = router({
+    '/reports': reports,
+    '/{version}/reports': reports,
+    'GET|HEAD|DELETE /tasks/{id}': status,
+    'GET|HEAD|DELETE /{version}/tasks/{id}': status,
+  })
   for (const [path, headers] of [
-    ['/v1/reports', {}], ['/reports?version=1', {}], ['/reports', { accept: 'application/vnd.acme.v1+json' }], ['/reports', { 'api-version': '1' }],
+    ['/v1/reports', {}],
+    ['/reports?version=1', {}],
+    ['/reports', { accept: 'application/vnd.acme.v1+json' }],
+    ['/reports', { 'api-version': '1' }],
   ] as [string, Record<string, string>][]) {
-    const accepted = await inject(site, { method: 'POST', path, body: '{}', headers: { 'content-type': 'application/json', ...headers } })
+    const accepted = await inject(site, {
+      method: 'POST',
+      path,
+      body: '{}',
+      headers: { 'content-type': 'application/json', ...headers },
+    })
     const location = String(accepted.headers['location'])
     for (const sent of [{}, headers]) {
       const polled = await inject(site, { path: location, headers: sent })
@@ -211,7 +276,8 @@ test('invalid options of versions throw at construction', () => {
     [() => byMediaTypeParameter({ vendor: 'acme', parameter: 'a b' }), /parameter/],
     [() => versionNeutral(handler, { select: [] }), /byPath/],
   ]
-  for (const [make, what] of wrong) assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
+  for (const [make, what] of wrong)
+    assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
   assert.doesNotThrow(() => deprecated({ deprecated: PAST, sunset: PAST }), 'a sunset at once')
   assert.ok(httpError('version_gone').status === 410, 'the code is there')
 })

@@ -40,33 +40,59 @@ const late: Handler = () => {
   return undefined
 }
 
-const handle = toFetch(compose(requestId(), router({
-  'POST /double': submit(double),
-  'GET|HEAD|DELETE /tasks/{id}': status,
-  'POST /users': bulkCreate({ schema: user, repository: { create } }),
-  'POST /checked': bulkCreate({ schema: item, repository: { create } }),
-  'POST /lines': ndjsonUpload<{ name: string }>({ schema: user, write: (records) => { users.push(...records) } }),
-  'GET /lines': ndjsonDownload<{ name: string }>({ records: () => users, schema: user }),
-  'GET|HEAD /blob': content(() => blobSource(engine.blobs, 'digits')),
-  'GET /mine': compose(
-    authenticate({ schemes: [bearer({ verify: tokens({ 'only-for-trying': { subject: 'me' } }) })] }),
-    rateLimit({ store: engine.store, onStoreError: 'deny', policies: [{ name: 'few', limit: 2, windowSeconds: 60 }] }),
-    () => ({ status: 204, headers: {} })
+const handle = toFetch(
+  compose(
+    requestId(),
+    router({
+      'POST /double': submit(double),
+      'GET|HEAD|DELETE /tasks/{id}': status,
+      'POST /users': bulkCreate({ schema: user, repository: { create } }),
+      'POST /checked': bulkCreate({ schema: item, repository: { create } }),
+      'POST /lines': ndjsonUpload<{ name: string }>({
+        schema: user,
+        write: (records) => {
+          users.push(...records)
+        },
+      }),
+      'GET /lines': ndjsonDownload<{ name: string }>({ records: () => users, schema: user }),
+      'GET|HEAD /blob': content(() => blobSource(engine.blobs, 'digits')),
+      'GET /mine': compose(
+        authenticate({ schemes: [bearer({ verify: tokens({ 'only-for-trying': { subject: 'me' } }) })] }),
+        rateLimit({
+          store: engine.store,
+          onStoreError: 'deny',
+          policies: [{ name: 'few', limit: 2, windowSeconds: 60 }],
+        }),
+        () => ({ status: 204, headers: {} }),
+      ),
+      'GET /late': late,
+      'GET /late-lines': (request) =>
+        ndjsonDownload({ records: () => [{ name: 'dan', secret: 's' }], schema: user })(request),
+    }),
   ),
-  'GET /late': late,
-  'GET /late-lines': (request) => ndjsonDownload({ records: () => [{ name: 'dan', secret: 's' }], schema: user })(request),
-})), { onError: (error) => { errors.push(String(error)) } })
+  {
+    onError: (error) => {
+      errors.push(String(error))
+    },
+  },
+)
 
 export const worker = {
-  async fetch(request: Request, _env: unknown, context: { waitUntil(promise: Promise<unknown>): void }): Promise<Response> {
+  async fetch(
+    request: Request,
+    _env: unknown,
+    context: { waitUntil(promise: Promise<unknown>): void },
+  ): Promise<Response> {
     const { pathname } = new URL(request.url)
     if (pathname === '/errors') return Response.json(errors.splice(0))
     if (pathname === '/put') {
-      const body = (async function* () { yield new TextEncoder().encode('0123456789') })()
+      const body = (async function* () {
+        yield new TextEncoder().encode('0123456789')
+      })()
       await engine.blobs.put('digits', body, { ttlMs: 60_000 })
     }
     const response = await handle(request)
     context.waitUntil(engine.engine.idle())
     return response
-  }
+  },
 }

@@ -1,4 +1,5 @@
-// The handlers in a Worker: workerd is the runtime of Cloudflare Workers. It runs one isolate here, so what is in memory stays.
+// The handlers in a Worker: workerd is the runtime of Cloudflare Workers. It runs one isolate here,
+// so what is in memory stays.
 import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -28,18 +29,32 @@ describe('a Worker (15.23)', () => {
   let child: ChildProcess
   const ask = (path: string, init: RequestInit = {}): Promise<Response> => fetch(base + path, init)
   const post = (path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
-    ask(path, { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } })
+    ask(path, {
+      method: 'POST',
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+      headers: { 'content-type': 'application/json', ...headers },
+    })
   const read = async (answer: Promise<Response>) => JSON.parse(await (await answer).text())
 
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'longhaul-workerd-'))
     await build({
-      entryPoints: [join(import.meta.dirname, 'worker.ts')], outfile: join(folder, 'worker.mjs'), bundle: true, format: 'esm',
-      platform: 'neutral', mainFields: ['module', 'main'], conditions: ['workerd', 'worker'], external: ['node:*'], logLevel: 'error',
-      footer: { js: 'export default worker' }
+      entryPoints: [join(import.meta.dirname, 'worker.ts')],
+      outfile: join(folder, 'worker.mjs'),
+      bundle: true,
+      format: 'esm',
+      platform: 'neutral',
+      mainFields: ['module', 'main'],
+      conditions: ['workerd', 'worker'],
+      external: ['node:*'],
+      logLevel: 'error',
+      footer: { js: 'export default worker' },
     })
     await writeFile(join(folder, 'config.capnp'), CONFIG)
-    child = spawn(workerd, ['serve', 'config.capnp', '--control-fd=3'], { cwd: folder, stdio: ['ignore', 'inherit', 'inherit', 'pipe'] })
+    child = spawn(workerd, ['serve', 'config.capnp', '--control-fd=3'], {
+      cwd: folder,
+      stdio: ['ignore', 'inherit', 'inherit', 'pipe'],
+    })
     const exited = once(child, 'exit').then(([code]) => { throw new Error(`workerd ended with ${code}`) })
     exited.catch(() => undefined)
     const [line] = await Promise.race([once(createInterface(child.stdio[3] as Readable), 'line'), exited])
@@ -77,7 +92,10 @@ describe('a Worker (15.23)', () => {
 
   test('runs a task once for one key', async () => {
     const headers = { prefer: 'respond-async', 'idempotency-key': 'a-key' }
-    const [first, second] = [await post('/double', { amount: 1 }, headers), await post('/double', { amount: 1 }, headers)]
+    const [first, second] = [
+      await post('/double', { amount: 1 }, headers),
+      await post('/double', { amount: 1 }, headers),
+    ]
     assert.deepEqual([first.status, second.status], [202, 202])
     assert.equal(second.headers.get('location'), first.headers.get('location'))
   })
@@ -121,6 +139,9 @@ describe('a Worker (15.23)', () => {
     assert.deepEqual(await read(ask('/errors')), [])
     assert.equal((await ask('/late')).status, 500)
     const [error] = await read(ask('/errors'))
-    assert.match(error, /^TypeError: jsonSchema: this runtime forbids code generation here\. .*while its module is loaded/)
+    assert.match(
+      error,
+      /^TypeError: jsonSchema: this runtime forbids code generation here\. .*while its module is loaded/,
+    )
   })
 })

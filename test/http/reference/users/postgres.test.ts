@@ -10,7 +10,11 @@ describe('the users of the reference server in a PostgreSQL', async () => {
   const server = await startPostgres()
   const { url } = server
   // Three processes that start at once make one table.
-  const [users, others] = await Promise.all([openUsers(url), openUsers(url), openUsers(url).then((third) => third.close())])
+  const [users, others] = await Promise.all([
+    openUsers(url),
+    openUsers(url),
+    openUsers(url).then((third) => third.close()),
+  ])
   after(async () => {
     await Promise.all([users.close(), others.close()])
     await server.stop()
@@ -39,7 +43,8 @@ test('users get a 503 if their PostgreSQL is lost or missing, and work when it i
   const server = await startPostgres()
   const users = await openUsers(server.url)
   await server.shutDown()
-  const unavailable = (error: unknown): boolean => isHttpError(error) && error.status === 503 && error.headers['retry-after'] !== undefined
+  const unavailable = (error: unknown): boolean =>
+    isHttpError(error) && error.status === 503 && error.headers['retry-after'] !== undefined
   await assert.rejects(async () => users.get(1, ownCall()), unavailable)
   await assert.rejects(users.transaction(async (inside) => inside.get(1, ownCall()), ownCall()), unavailable)
   await users.close()

@@ -12,7 +12,11 @@ describe('the users of the reference server in a Redis', async () => {
   const server = await RedisServer.start()
   const { url } = server
   // Three processes that start at once make them once.
-  const [users, others] = await Promise.all([openUsers(url), openUsers(url), openUsers(url).then((third) => third.close())])
+  const [users, others] = await Promise.all([
+    openUsers(url),
+    openUsers(url),
+    openUsers(url).then((third) => third.close()),
+  ])
   after(async () => {
     await Promise.all([users.close(), others.close()])
     await server.stop()
@@ -33,10 +37,19 @@ describe('the users of the reference server in a Redis', async () => {
 
   test('are not lost, and no email or id occurs twice, if two processes write at once', async () => {
     const call = ownCall()
-    const outcomes = await Promise.all(Array.from({ length: 40 }, async (_, at) =>
-      (at % 2 === 0 ? users : others).createMany([{ email: `race-${at}@example.com` }, { email: `race-same-${at >> 2}@example.com` }], call)))
+    const outcomes = await Promise.all(
+      Array.from({ length: 40 }, async (_, at) =>
+        (at % 2 === 0 ? users : others).createMany(
+          [{ email: `race-${at}@example.com` }, { email: `race-same-${at >> 2}@example.com` }],
+          call,
+        ),
+      ),
+    )
     const made = outcomes.flat().filter((outcome) => !isHttpError(outcome)) as { id: number, email: string }[]
-    assert.deepEqual([made.length, new Set(made.map(({ id }) => id)).size, new Set(made.map(({ email }) => email)).size], [50, 50, 50])
+    assert.deepEqual(
+      [made.length, new Set(made.map(({ id }) => id)).size, new Set(made.map(({ email }) => email)).size],
+      [50, 50, 50],
+    )
   })
 
   test('are not written by a process that has lost its lock', async () => {

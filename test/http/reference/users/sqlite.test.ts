@@ -14,7 +14,11 @@ import { usersSuite } from './suite.js'
 describe('the users of the reference server in a file of SQLite', async () => {
   const url = await sqliteUrl()
   // Three that open a new file at once make one table.
-  const [users, others] = await Promise.all([openUsers(url), openUsers(url), openUsers(url).then((third) => third.close())])
+  const [users, others] = await Promise.all([
+    openUsers(url),
+    openUsers(url),
+    openUsers(url).then((third) => third.close()),
+  ])
   after(() => Promise.all([users.close(), others.close()]))
   const call = ownCall()
 
@@ -33,11 +37,19 @@ describe('the users of the reference server in a file of SQLite', async () => {
   })
 
   test('are not lost, and no email or id occurs twice, if two connections write at once', async () => {
-    const outcomes = await Promise.all(Array.from({ length: 40 }, async (_, at) => (
-      (at % 2 === 0 ? users : others).createMany([{ email: `race-${at}@example.com` }, { email: `race-same-${at >> 2}@example.com` }], call)
-    )))
+    const outcomes = await Promise.all(
+      Array.from({ length: 40 }, async (_, at) =>
+        (at % 2 === 0 ? users : others).createMany(
+          [{ email: `race-${at}@example.com` }, { email: `race-same-${at >> 2}@example.com` }],
+          call,
+        ),
+      ),
+    )
     const made = outcomes.flat().filter((outcome) => !isHttpError(outcome)) as { id: number, email: string }[]
-    assert.deepEqual([made.length, new Set(made.map(({ id }) => id)).size, new Set(made.map(({ email }) => email)).size], [50, 50, 50])
+    assert.deepEqual(
+      [made.length, new Set(made.map(({ id }) => id)).size, new Set(made.map(({ email }) => email)).size],
+      [50, 50, 50],
+    )
   })
 
   test('cannot be written while another process keeps the lock, and can be written afterwards', async () => {
@@ -70,6 +82,9 @@ test('an unusable SQLite file stops the start with its name', async () => {
   const text = join(folder, 'text.db')
   writeFileSync(text, 'This is no database. '.repeat(100))
   for (const path of [text, join(folder, 'missing', 'data.db')]) {
-    await assert.rejects(openUsers(`sqlite:${path}`), (error) => error instanceof ConfigError && error.message.includes(`the file ${path} cannot be used: `))
+    await assert.rejects(
+      openUsers(`sqlite:${path}`),
+      (error) => error instanceof ConfigError && error.message.includes(`the file ${path} cannot be used: `),
+    )
   }
 })

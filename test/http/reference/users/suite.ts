@@ -20,7 +20,8 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     for await (const some of users.all(role)) all.push(...some)
     return all
   }
-  const taken = (error: unknown): boolean => isHttpError(error) && error.code === 'conflict' && error.details?.[0]?.pointer === '/email'
+  const taken = (error: unknown): boolean =>
+    isHttpError(error) && error.code === 'conflict' && error.details?.[0]?.pointer === '/email'
 
   test('can be listed, by page and all at once', async () => {
     const users = await open()
@@ -41,7 +42,10 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.deepEqual(ann, { id: ann.id, name: '', email, role: 'viewer' })
     assert.deepEqual(await users.get(ann.id, call), ann)
     assert.deepEqual(await users.update(ann.id, { name: 'Ann' }, call), { ...ann, name: 'Ann' })
-    assert.deepEqual(await users.replace(ann.id, { email, role: 'editor' }, call), { item: { ...ann, role: 'editor' }, created: false })
+    assert.deepEqual(await users.replace(ann.id, { email, role: 'editor' }, call), {
+      item: { ...ann, role: 'editor' },
+      created: false,
+    })
     assert.equal(await users.update(987_654, { name: 'x' }, call), undefined)
     assert.equal(await users.delete(ann.id, call), true)
     assert.equal(await users.delete(ann.id, call), false)
@@ -75,12 +79,23 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
   test('get their outcomes from createMany, in order', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
-    const outcomes = await users.createMany([
-      { email: a, name: 'A, "{}" \\ é\u{1f600}' }, { email: 'ADA.ALLEN@example.com' }, { email: b, role: 'admin' }, { email: a.toUpperCase() },
-    ], call)
+    const outcomes = await users.createMany(
+      [
+        { email: a, name: 'A, "{}" \\ é\u{1f600}' },
+        { email: 'ADA.ALLEN@example.com' },
+        { email: b, role: 'admin' },
+        { email: a.toUpperCase() },
+      ],
+      call,
+    )
     assert.deepEqual(codes(outcomes), ['written', 409, 'written', 409])
     const [first, , third] = outcomes as User[]
-    assert.deepEqual(await users.get(first?.id ?? 0, call), { id: first?.id, name: 'A, "{}" \\ é\u{1f600}', email: a, role: 'viewer' })
+    assert.deepEqual(await users.get(first?.id ?? 0, call), {
+      id: first?.id,
+      name: 'A, "{}" \\ é\u{1f600}',
+      email: a,
+      role: 'viewer',
+    })
     assert.ok((first?.id ?? 0) < (third?.id ?? 0))
     assert.deepEqual(await users.createMany([], call), [])
   })
@@ -88,9 +103,23 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     const [one, two] = await users.createMany([{ email: a }, { email: b }], call) as [User, User]
-    const roles = await users.updateMany([{ id: two.id, change: { role: 'admin' } }, { id: 98_765, change: { role: 'admin' } }, { id: one.id, change: { role: 'editor' } }], call)
+    const roles = await users.updateMany(
+      [
+        { id: two.id, change: { role: 'admin' } },
+        { id: 98_765, change: { role: 'admin' } },
+        { id: one.id, change: { role: 'editor' } },
+      ],
+      call,
+    )
     assert.deepEqual(roles, [{ ...two, role: 'admin' }, undefined, { ...one, role: 'editor' }])
-    const mixed = await users.updateMany([{ id: one.id, change: { name: 'x' } }, { id: two.id, change: { email: a } }, { id: one.id, change: { name: 'y' } }], call)
+    const mixed = await users.updateMany(
+      [
+        { id: one.id, change: { name: 'x' } },
+        { id: two.id, change: { email: a } },
+        { id: one.id, change: { name: 'y' } },
+      ],
+      call,
+    )
     assert.deepEqual(codes(mixed), ['written', 409, 'written'])
     assert.deepEqual(await users.get(one.id, call), { ...one, role: 'editor', name: 'y' })
     assert.equal((await users.get(two.id, call))?.email, b)
@@ -160,10 +189,21 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     const [a, b, c] = [mail('a'), mail('b'), mail('c')]
     const old = await users.create({ email: a, name: 'Old' }, call)
     const id = old.id + 1000
-    const outcomes = await upsertUsers(users, [
-      { id: old.id, role: 'admin' }, { id, email: b, name: 'New' }, { email: c }, { id, role: 'editor' }, { id: id + 1 }, { name: 'No email' },
-      { id: id + 2, email: 'ada.allen@example.com' }, { id: 1, email: a.toUpperCase() }, { email: a },
-    ], call)
+    const outcomes = await upsertUsers(
+      users,
+      [
+        { id: old.id, role: 'admin' },
+        { id, email: b, name: 'New' },
+        { email: c },
+        { id, role: 'editor' },
+        { id: id + 1 },
+        { name: 'No email' },
+        { id: id + 2, email: 'ada.allen@example.com' },
+        { id: 1, email: a.toUpperCase() },
+        { email: a },
+      ],
+      call,
+    )
     assert.deepEqual(outcomes.map(({ status, error }) => error?.code ?? status),
       [200, 201, 201, 200, 'invalid_input', 'invalid_input', 'conflict', 'conflict', 'conflict'])
     assert.deepEqual([outcomes[0]?.id, outcomes[1]?.id, outcomes[3]?.id], [old.id, id, id])
@@ -173,6 +213,9 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
   test('are not written by a call that was aborted before', async () => {
     const users = await open()
     const gone = { signal: AbortSignal.abort(), context: undefined }
-    await assert.rejects(async () => users.transaction(async (inside) => inside.create({ email: mail('x') }, gone), gone), { name: 'AbortError' })
+    await assert.rejects(
+      async () => users.transaction(async (inside) => inside.create({ email: mail('x') }, gone), gone),
+      { name: 'AbortError' },
+    )
   })
 }

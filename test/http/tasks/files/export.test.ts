@@ -197,7 +197,11 @@ describe('an export in parts', () => {
     let now = old.task
     // A later process has a definition of the same name with other options.
     const site = await open(t, {
-      ...old.task, run: (input, context) => now.run(input, context), get checkpoint() { return now.checkpoint as NonNullable<typeof now.checkpoint> },
+      ...old.task,
+      run: (input, context) => now.run(input, context),
+      get checkpoint() {
+        return now.checkpoint as NonNullable<typeof now.checkpoint>
+      },
     })
     const { path, body } = await site.ran('users')
     assert.equal(body.status, 'failed')

@@ -44,7 +44,10 @@ function open(t: TestContext, options: Options = { getSignedUrl }): S3Blobs {
 }
 
 /** A server with a finished task. Clients reach the storage by the address of `front`, longhaul by another one. */
-async function start(t: TestContext, { size, isSigned = true, ...options }: Options & { readonly size?: number, readonly isSigned?: boolean } = {}) {
+async function start(
+  t: TestContext,
+  { size, isSigned = true, ...options }: Options & { readonly size?: number; readonly isSigned?: boolean } = {},
+) {
   const front = await S3Front.to(port)
   t.after(front.close)
   const seen: S3Request['req'][] = []
@@ -53,24 +56,39 @@ async function start(t: TestContext, { size, isSigned = true, ...options }: Opti
     return forward()
   }
   const outside = s3Client(front.url)
-  t.after(() => { outside.destroy() })
+  t.after(() => {
+    outside.destroy()
+  })
   const signing: Options = { getSignedUrl: (_, command, options) => getSignedUrl(outside, command, options) }
-  const blobs = open(t, { ...isSigned && signing, ...options })
+  const blobs = open(t, { ...(isSigned && signing), ...options })
   const { engine, store } = memory()
-  const site = await filesSite(t, { parts: { engine, store, blobs }, blobCount: async () => 0, close: async () => undefined }, [report])
+  const site = await filesSite(
+    t,
+    { parts: { engine, store, blobs }, blobCount: async () => 0, close: async () => undefined },
+    [report],
+  )
   const { path, body } = await site.ran('report', size === undefined ? {} : { size })
   const [file] = body.files ?? assert.fail(JSON.stringify(body))
   const url = file?.url ?? assert.fail()
-  const ask = (headers: Record<string, string> = {}, method = 'GET') => (
+  const ask = (headers: Record<string, string> = {}, method = 'GET') =>
     fetch(site.origin + url, { method, redirect: 'manual', headers: { 'x-user': 'ann', ...headers } })
-  )
   return { ...site, front, seen, path, file, url, ask, blobs }
 }
 
 /** Runs curl, which follows redirects. */
 async function curl(...args: readonly string[]): Promise<string> {
   const { stdout } = await promisify(execFile)('curl', [
-    '--silent', '--show-error', '--fail', '--location', '--noproxy', '*', '-H', 'x-user: ann', '-H', 'Authorization: Bearer secret', ...args,
+    '--silent',
+    '--show-error',
+    '--fail',
+    '--location',
+    '--noproxy',
+    '*',
+    '-H',
+    'x-user: ann',
+    '-H',
+    'Authorization: Bearer secret',
+    ...args,
   ])
   return stdout
 }
@@ -79,7 +97,10 @@ describe('a download with a signed URL', () => {
   test('redirects a GET, and the storage sends the bytes with the headers of a download', async (t) => {
     const { ask, call, url, front } = await start(t)
     const redirect = await ask()
-    assert.deepEqual([redirect.status, redirect.headers.get('cache-control'), await redirect.text()], [307, 'no-store', ''])
+    assert.deepEqual(
+      [redirect.status, redirect.headers.get('cache-control'), await redirect.text()],
+      [307, 'no-store', ''],
+    )
     const location = new URL(redirect.headers.get('location') ?? '')
     assert.equal(location.origin, front.url)
     assert.equal(location.searchParams.get('X-Amz-Expires'), '300')
@@ -89,7 +110,8 @@ describe('a download with a signed URL', () => {
     assert.equal(whole.headers.get('content-type'), 'text/csv; charset=utf-8')
     assert.equal(whole.headers.get('cache-control'), 'private, no-cache')
     assert.equal(
-      whole.headers.get('content-disposition'), 'attachment; filename="?bersicht.csv"; filename*=UTF-8\'\'%C3%9Cbersicht.csv',
+      whole.headers.get('content-disposition'),
+      'attachment; filename="?bersicht.csv"; filename*=UTF-8\'\'%C3%9Cbersicht.csv',
     )
     assert.deepEqual(front.requests, ['get'])
   })
@@ -104,9 +126,16 @@ describe('a download with a signed URL', () => {
   test('responds to HEAD with the headers and the digest, and checks conditions before the redirect', async (t) => {
     const { ask, call, url, front } = await start(t)
     const head = await ask({}, 'HEAD')
-    assert.deepEqual([head.status, head.headers.get('content-length'), head.headers.get('repr-digest')], [200, '30', digestOf(CSV)])
+    assert.deepEqual(
+      [head.status, head.headers.get('content-length'), head.headers.get('repr-digest')],
+      [200, '30', digestOf(CSV)],
+    )
     const etag = head.headers.get('etag') ?? ''
-    assert.equal((await call('GET', url, { 'x-user': 'ann' })).headers.get('etag'), etag, 'the storage has the same tag')
+    assert.equal(
+      (await call('GET', url, { 'x-user': 'ann' })).headers.get('etag'),
+      etag,
+      'the storage has the same tag',
+    )
     assert.equal((await ask({ 'if-none-match': etag })).status, 304)
     assert.equal((await ask({ 'if-match': '"other"' })).status, 412)
     assert.equal((await ask({ 'if-match': etag })).status, 307)
@@ -122,14 +151,20 @@ describe('a download with a signed URL', () => {
       const headers = { 'range': 'bytes=10-18', ...condition }
       assert.equal((await ask(headers)).status, 307)
       const part = await call('GET', url, { 'x-user': 'ann', ...headers })
-      assert.deepEqual([part.status, part.headers.get('content-range'), await part.text()], [206, 'bytes 10-18/30', '2,total 2'])
+      assert.deepEqual(
+        [part.status, part.headers.get('content-range'), await part.text()],
+        [206, 'bytes 10-18/30', '2,total 2'],
+      )
     }
     assert.deepEqual(front.requests, ['get', 'get'])
     // This storage would send a part of other content: it ignores If-Range.
     const stale = await ask({ 'range': 'bytes=10-18', 'if-range': '"other"' })
     assert.deepEqual([stale.status, await stale.text()], [200, CSV])
     const several = await ask({ range: 'bytes=0-0,-1' })
-    assert.deepEqual([several.status, several.headers.get('content-type')?.split(';')[0]], [206, 'multipart/byteranges'])
+    assert.deepEqual(
+      [several.status, several.headers.get('content-type')?.split(';')[0]],
+      [206, 'multipart/byteranges'],
+    )
     const malformed = await ask({ range: 'bytes=x' })
     assert.deepEqual([malformed.status, await malformed.text()], [200, CSV])
     assert.equal(front.requests.length, 2)
@@ -143,7 +178,10 @@ describe('a download with a signed URL', () => {
         return getSignedUrl(...args)
       },
     })
-    assert.deepEqual([(await ask({ 'x-user': 'bob' })).status, (await ask({ 'x-user': '' })).status, signed], [404, 404, 0])
+    assert.deepEqual(
+      [(await ask({ 'x-user': 'bob' })).status, (await ask({ 'x-user': '' })).status, signed],
+      [404, 404, 0],
+    )
     const location = (await ask()).headers.get('location') ?? ''
     assert.equal(await tasks.delete(path.split('/').at(-1) ?? ''), true)
     assert.equal((await ask()).status, 404)
@@ -173,7 +211,9 @@ describe('a download with a signed URL', () => {
     })
     const download = api.resume({ statusUrl: path }).file('large.bin')
     const requests: string[] = []
-    server.on('request', ({ method = '', headers }) => { requests.push(`${method} ${headers.range ?? ''} ${String(headers.authorization)}`) })
+    server.on('request', ({ method = '', headers }) => {
+      requests.push(`${method} ${headers.range ?? ''} ${String(headers.authorization)}`)
+    })
     front.handle = ({ req, res, forward }) => {
       const isFirst = seen.push(req) === 1
       return forward({
@@ -199,7 +239,10 @@ describe('a download with a signed URL', () => {
   test('fails at the client if the storage has sent other bytes', async (t) => {
     const { origin, path, file, front } = await start(t)
     front.handle = async ({ res }) => {
-      const etag = (await fetch(origin + (file?.url ?? ''), { method: 'HEAD', headers: { 'x-user': 'ann' } })).headers.get('etag') ?? ''
+      const etag =
+        (await fetch(origin + (file?.url ?? ''), { method: 'HEAD', headers: { 'x-user': 'ann' } })).headers.get(
+          'etag',
+        ) ?? ''
       res.writeHead(206, { etag, 'content-range': 'bytes 0-29/30', 'content-length': '30' }).end('x'.repeat(30))
     }
     const api = createClient({ baseUrl: origin, headers: { 'x-user': 'ann' }, retry: { attempts: 1 } })
@@ -213,7 +256,10 @@ describe('a download with a signed URL', () => {
     const text = 'text '.repeat(1000)
     await blobs.put('notes', pattern(0), LATER)
     await blobs.put('notes', async function* () { yield Buffer.from(text) }(), LATER)
-    const handler = content(() => blobSource(blobs, 'notes', { type: 'text/plain' }), { codings: ['gzip'], cacheControl: 'public, max-age=60' })
+    const handler = content(() => blobSource(blobs, 'notes', { type: 'text/plain' }), {
+      codings: ['gzip'],
+      cacheControl: 'public, max-age=60',
+    })
     const plain = await inject(handler, { path: '/' })
     assert.deepEqual([plain.status, plain.headers['cache-control']], [307, 'no-store'])
     const sent = await fetch(String(plain.headers['location']))
@@ -235,7 +281,10 @@ describe('a download with a signed URL', () => {
     assert.equal((await blobs.stat('large'))?.etag, etag)
     const url = await blobs.link?.('large', { etag, type: 'a/b', cacheControl: 'no-store' })
     const response = await fetch(url ?? assert.fail(), { headers: { range: 'bytes=0-1' } })
-    assert.deepEqual([response.headers.get('etag'), response.headers.get('content-range')], [etag, `bytes 0-1/${LARGE}`])
+    assert.deepEqual(
+      [response.headers.get('etag'), response.headers.get('content-range')],
+      [etag, `bytes 0-1/${LARGE}`],
+    )
     await response.arrayBuffer()
   })
 
@@ -244,7 +293,9 @@ describe('a download with a signed URL', () => {
     t.after(front.close)
     front.handle = ({ forward }) => forward({ headers: inFuture(3_600_000) })
     const ahead = s3Client(front.url)
-    t.after(() => { ahead.destroy() })
+    t.after(() => {
+      ahead.destroy()
+    })
     let date = new Date(0)
     const blobs = open(t, {
       client: ahead,
@@ -256,11 +307,17 @@ describe('a download with a signed URL', () => {
     })
     await blobs.put('a', pattern(1), LATER)
     const link = { type: 'a/b', cacheControl: 'no-store' }
-    await assert.rejects(async () => blobs.link?.('a', link), { name: 'StoreUnavailableError', message: /no credentials/ })
+    await assert.rejects(async () => blobs.link?.('a', link), {
+      name: 'StoreUnavailableError',
+      message: /no credentials/,
+    })
     assert.ok(date.getTime() > Date.now() + 3_000_000)
     const silent = open(t, { timeoutMs: 1000, getSignedUrl: () => new Promise(() => undefined) })
     await silent.put('a', pattern(1), LATER)
-    await assert.rejects(async () => silent.link?.('a', link), { name: 'StoreUnavailableError', message: /No response within 1000 ms/ })
+    await assert.rejects(async () => silent.link?.('a', link), {
+      name: 'StoreUnavailableError',
+      message: /No response within 1000 ms/,
+    })
     await silent.close()
     await assert.rejects(async () => silent.link?.('a', link), { name: 'StoreUnavailableError' })
   })

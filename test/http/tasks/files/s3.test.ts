@@ -19,7 +19,9 @@ filesSuite('Redis and S3', async () => {
     blobCount: async () => {
       const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: bucket, Prefix: `${name}/` }))
       const names = Contents.map(({ Key = '' }) => Key)
-      return names.filter((each) => !each.includes('.') && !names.some((name) => name.startsWith(each) && name.endsWith('.gone'))).length
+      return names.filter(
+        (each) => !each.includes('.') && !names.some((name) => name.startsWith(each) && name.endsWith('.gone')),
+      ).length
     },
     close: async () => {
       await blobs.close()

@@ -24,14 +24,24 @@ describe('readJson', () => {
   test('measures a body that the application has parsed if Content-Length does not tell its size', async () => {
     const value = { list: Array.from({ length: 5000 }, () => ({})), text: 'x'.repeat(40_000) }
     for (const headers of [
-      JSON_HEADERS, { ...JSON_HEADERS, 'content-length': '500', 'content-encoding': 'gzip' }, { ...JSON_HEADERS, 'transfer-encoding': 'chunked' },
+      JSON_HEADERS,
+      { ...JSON_HEADERS, 'content-length': '500', 'content-encoding': 'gzip' },
+      { ...JSON_HEADERS, 'transfer-encoding': 'chunked' },
     ]) {
       const error = await refused({ headers, parsed: { value } })
-      assert.deepEqual([error.status, error.code, error.message], [413, 'body_too_large', 'The body is larger than 1000 bytes.'])
+      assert.deepEqual(
+        [error.status, error.code, error.message],
+        [413, 'body_too_large', 'The body is larger than 1000 bytes.'],
+      )
       assert.equal((await refused({ headers, parsed: { value: 'é'.repeat(501) } })).code, 'body_too_large')
-      assert.deepEqual(await readJson(fakeRequest({ headers, parsed: { value: { a: 1 } } }), { maxBodyBytes: 1000 }), { a: 1 })
+      assert.deepEqual(await readJson(fakeRequest({ headers, parsed: { value: { a: 1 } } }), { maxBodyBytes: 1000 }), {
+        a: 1,
+      })
     }
-    assert.deepEqual(await readJson(fakeRequest({ headers: JSON_HEADERS, parsed: { value: { a: 1 } } }), { maxBodyBytes: 7 }), { a: 1 })
+    assert.deepEqual(
+      await readJson(fakeRequest({ headers: JSON_HEADERS, parsed: { value: { a: 1 } } }), { maxBodyBytes: 7 }),
+      { a: 1 },
+    )
     // As sent: white space and escapes count, and numbers as they were written.
     const small = { headers: { ...JSON_HEADERS, 'content-length': '6' }, parsed: { value: [1e-6] } }
     assert.deepEqual(await readJson(fakeRequest(small), { maxBodyBytes: 8 }), [1e-6])
@@ -39,8 +49,14 @@ describe('readJson', () => {
 
   test('rejects a value that is nested too deeply, even if the application has parsed it', async () => {
     const deep = `${'{"a":'.repeat(600)}1${'}'.repeat(600)}`
-    assert.equal((await refused({ headers: JSON_HEADERS, body: deep }, { maxBodyBytes: 10_000 })).code, 'nested_too_deep')
-    assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse(deep) } })).code, 'nested_too_deep')
+    assert.equal(
+      (await refused({ headers: JSON_HEADERS, body: deep }, { maxBodyBytes: 10_000 })).code,
+      'nested_too_deep',
+    )
+    assert.equal(
+      (await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse(deep) } })).code,
+      'nested_too_deep',
+    )
     const loop: Record<string, unknown> = {}
     loop['self'] = loop
     assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: loop } })).code, 'nested_too_deep')
@@ -49,9 +65,20 @@ describe('readJson', () => {
   test('responds with 413 to a declared length above the limit before anything is read', async () => {
     const request = fakeRequest({ headers: { ...JSON_HEADERS, 'content-length': '11' }, body: '[1]' })
     const error = await refusal(() => readJson(request, { maxBodyBytes: 10 }))
-    assert.deepEqual([error.status, error.code, error.message], [413, 'body_too_large', 'The body is larger than 10 bytes.'])
+    assert.deepEqual(
+      [error.status, error.code, error.message],
+      [413, 'body_too_large', 'The body is larger than 10 bytes.'],
+    )
     assert.deepEqual(request.reads, [])
-    assert.equal((await refused({ headers: { ...JSON_HEADERS, 'content-length': '11' }, parsed: { value: 1 } }, { maxBodyBytes: 10 })).status, 413)
+    assert.equal(
+      (
+        await refused(
+          { headers: { ...JSON_HEADERS, 'content-length': '11' }, parsed: { value: 1 } },
+          { maxBodyBytes: 10 },
+        )
+      ).status,
+      413,
+    )
   })
 
   test('responds with 413 to a body that turns out too long, and accepts exactly the limit', async () => {
@@ -63,7 +90,8 @@ describe('readJson', () => {
 
   test('reads JSON types with UTF-8', async () => {
     for (const type of [
-      'application/json', 'Application/JSON; charset=UTF-8', 'application/json;charset="utf8"', 'application/merge-patch+json', 'application/vnd.x.v1+json;version=2',
+      'application/json', 'Application/JSON; charset=UTF-8', 'application/json;charset="utf8"',
+      'application/merge-patch+json', 'application/vnd.x.v1+json;version=2',
     ]) {
       const request = fakeRequest({ headers: { 'content-type': type }, body: '{"a":1}' })
       assert.deepEqual(await readJson(request, { maxBodyBytes: 100 }), { a: 1 }, type)
@@ -74,12 +102,19 @@ describe('readJson', () => {
     for (const headers of [{ 'content-length': '7' }, { 'transfer-encoding': 'chunked' }]) {
       const request = fakeRequest({ headers, body: '{"a":1}' })
       const error = await refusal(() => readJson(request, { maxBodyBytes: 100 }))
-      assert.deepEqual([error.status, error.code, error.headers['accept']], [415, 'unsupported_media_type', 'application/json'])
+      assert.deepEqual(
+        [error.status, error.code, error.headers['accept']],
+        [415, 'unsupported_media_type', 'application/json'],
+      )
       assert.deepEqual(request.reads, [])
     }
     assert.equal((await refused({ body: '{"a":1}' })).code, 'unsupported_media_type')
     for (const headers of [{ 'content-length': '2' }, {}]) {
-      assert.equal((await refused({ headers, parsed: { value: {} } })).code, 'unsupported_media_type', 'a parser of the host has read it all the same')
+      assert.equal(
+        (await refused({ headers, parsed: { value: {} } })).code,
+        'unsupported_media_type',
+        'a parser of the host has read it all the same',
+      )
     }
   })
 
@@ -90,10 +125,17 @@ describe('readJson', () => {
   })
 
   test('responds with 415 and the accepted types to others and malformed ones, before reading', async () => {
-    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', 'text/json', 'json', '', 'application/json; charset=latin1', 'a/b, application/json']) {
+    for (const type of [
+      'text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', 'text/json', 'json',
+      '', 'application/json; charset=latin1', 'a/b, application/json',
+    ]) {
       const request = fakeRequest({ headers: { 'content-type': type }, body: '{}' })
       const error = await refusal(() => readJson(request, { maxBodyBytes: 100 }))
-      assert.deepEqual([error.status, error.code, error.headers], [415, 'unsupported_media_type', { accept: 'application/json' }], type)
+      assert.deepEqual(
+        [error.status, error.code, error.headers],
+        [415, 'unsupported_media_type', { accept: 'application/json' }],
+        type,
+      )
       assert.deepEqual(request.reads, [])
     }
     assert.equal((await refused({ headers: { 'content-type': 'text/plain' }, parsed: { value: {} } })).status, 415)
@@ -101,20 +143,42 @@ describe('readJson', () => {
 
   test('accepts the types that a handler names', async () => {
     const options = { maxBodyBytes: 100, mediaTypes: ['application/merge-patch+json', 'application/x-thing'] }
-    assert.deepEqual(await readJson(fakeRequest({ headers: { 'content-type': 'application/x-thing' }, body: '1' }), options), 1)
+    assert.deepEqual(
+      await readJson(fakeRequest({ headers: { 'content-type': 'application/x-thing' }, body: '1' }), options),
+      1,
+    )
     const error = await refused({ headers: JSON_HEADERS, body: '1' }, options)
-    assert.deepEqual([error.status, error.headers], [415, { accept: 'application/merge-patch+json, application/x-thing' }])
+    assert.deepEqual(
+      [error.status, error.headers],
+      [415, { accept: 'application/merge-patch+json, application/x-thing' }],
+    )
   })
 
   test('responds with 415 and the accepted coding to a content coding, unless the application has decoded the body', async () => {
     const error = await refused({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, body: '1' })
-    assert.deepEqual([error.status, error.code, error.headers], [415, 'unsupported_content_coding', { 'accept-encoding': 'identity' }])
-    assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'Identity' }, body: '1' }), { maxBodyBytes: 9 }), 1)
-    assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, parsed: { value: 1 } }), { maxBodyBytes: 9 }), 1)
+    assert.deepEqual(
+      [error.status, error.code, error.headers],
+      [415, 'unsupported_content_coding', { 'accept-encoding': 'identity' }],
+    )
+    assert.equal(
+      await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'Identity' }, body: '1' }), {
+        maxBodyBytes: 9,
+      }),
+      1,
+    )
+    assert.equal(
+      await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, parsed: { value: 1 } }), {
+        maxBodyBytes: 9,
+      }),
+      1,
+    )
   })
 
   test('SPEC 7.400: responds with 400 to an empty or malformed body', async () => {
-    assert.deepEqual([(await refused({ headers: JSON_HEADERS })).code, (await refused({})).code], ['missing_body', 'missing_body'])
+    assert.deepEqual(
+      [(await refused({ headers: JSON_HEADERS })).code, (await refused({})).code],
+      ['missing_body', 'missing_body'],
+    )
     assert.equal((await refused({ headers: JSON_HEADERS, body: '{"a":}' })).code, 'malformed_json')
     assert.equal((await refused({ headers: JSON_HEADERS, body: '{"__proto__":1}' })).code, 'unsafe_key')
   })
@@ -129,9 +193,18 @@ describe('readJson', () => {
   })
 
   test('checks a parsed body for unsafe keys, parses unparsed bytes, and treats undefined as no body', async () => {
-    assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse('{"a":[{"__proto__":1}]}') } })).code, 'unsafe_key')
-    assert.deepEqual(readJson(fakeRequest({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }), { maxBodyBytes: 3 }), [1])
-    assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }, { maxBodyBytes: 2 })).code, 'body_too_large')
+    assert.equal(
+      (await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse('{"a":[{"__proto__":1}]}') } })).code,
+      'unsafe_key',
+    )
+    assert.deepEqual(
+      readJson(fakeRequest({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }), { maxBodyBytes: 3 }),
+      [1],
+    )
+    assert.equal(
+      (await refused({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }, { maxBodyBytes: 2 })).code,
+      'body_too_large',
+    )
     assert.equal((await refused({ parsed: { value: undefined } })).code, 'missing_body')
   })
 
@@ -144,18 +217,34 @@ describe('readJson', () => {
 
 describe('readBytes', () => {
   test('returns the bytes of any type, up to the limit', async () => {
-    assert.deepEqual(await readBytes(fakeRequest({ headers: { 'content-type': 'text/csv' }, body: 'abc' }), { maxBodyBytes: 3 }), Buffer.from('abc'))
+    assert.deepEqual(
+      await readBytes(fakeRequest({ headers: { 'content-type': 'text/csv' }, body: 'abc' }), { maxBodyBytes: 3 }),
+      Buffer.from('abc'),
+    )
     assert.equal((await readBytes(fakeRequest(), { maxBodyBytes: 3 })).byteLength, 0)
-    assert.equal((await refusal(() => readBytes(fakeRequest({ body: 'abcd' }), { maxBodyBytes: 3 }))).code, 'body_too_large')
+    assert.equal(
+      (await refusal(() => readBytes(fakeRequest({ body: 'abcd' }), { maxBodyBytes: 3 }))).code,
+      'body_too_large',
+    )
     const declared = fakeRequest({ headers: { 'content-length': '4' } })
     assert.equal((await refusal(() => readBytes(declared, { maxBodyBytes: 3 }))).code, 'body_too_large')
     assert.deepEqual(declared.reads, [])
-    assert.equal((await refusal(() => readBytes(fakeRequest({ headers: { 'content-encoding': 'br' } }), { maxBodyBytes: 3 }))).status, 415)
+    assert.equal(
+      (await refusal(() => readBytes(fakeRequest({ headers: { 'content-encoding': 'br' } }), { maxBodyBytes: 3 })))
+        .status,
+      415,
+    )
   })
 
   test('uses bytes and text that the application left', async () => {
     assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: 'é' } }), { maxBodyBytes: 2 }), Buffer.from('é'))
-    assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: Uint8Array.of(1, 2) } }), { maxBodyBytes: 2 }), Uint8Array.of(1, 2))
-    assert.equal((await refusal(() => readBytes(fakeRequest({ parsed: { value: 'éé' } }), { maxBodyBytes: 3 }))).code, 'body_too_large')
+    assert.deepEqual(
+      await readBytes(fakeRequest({ parsed: { value: Uint8Array.of(1, 2) } }), { maxBodyBytes: 2 }),
+      Uint8Array.of(1, 2),
+    )
+    assert.equal(
+      (await refusal(() => readBytes(fakeRequest({ parsed: { value: 'éé' } }), { maxBodyBytes: 3 }))).code,
+      'body_too_large',
+    )
   })
 })

@@ -40,9 +40,12 @@ test('a caller waits while its bytes of parsed JSON are in use, and another call
 test('the waiting bytes are limited for each caller', async () => {
   const first = new CountedBody(request('greedy', ''))
   await first.waitToParse(LARGE, request('greedy', ''))
-  const bodies = Array.from({ length: Math.ceil(heapShare(2, 512) / 4 / MIB) + 1 }, () => (
-    Promise.resolve(readJson(request('greedy', textOf(MIB)), LIMITS)).then(() => 'parsed', ({ code }: { code: string }) => code)
-  ))
+  const bodies = Array.from({ length: Math.ceil(heapShare(2, 512) / 4 / MIB) + 1 }, () =>
+    Promise.resolve(readJson(request('greedy', textOf(MIB)), LIMITS)).then(
+      () => 'parsed',
+      ({ code }: { code: string }) => code,
+    ),
+  )
   assert.equal(await Promise.race(bodies), 'too_many_requests')
   assert.equal(await readJson(request('other', textOf(MIB)), LIMITS), 'x'.repeat(MIB - 2))
   first.release()

@@ -22,7 +22,8 @@ test('stored bytes are read back from any offset, however they arrived', async (
   const all = Buffer.from(Array.from({ length: 200_000 }, (_, at) => at % 251))
   const body = new CountedBytes(by('one'))
   async function* source(): AsyncGenerator<Uint8Array> {
-    for (let at = 0, step = 1; at < all.length; at += step, step = (step * 7) % 100_003) yield all.subarray(at, at + step)
+    for (let at = 0, step = 1; at < all.length; at += step, step = (step * 7) % 100_003)
+      yield all.subarray(at, at + step)
   }
   assert.equal(await body.read(source(), 1_000_000), true)
   for (const start of [0, 1, 65_535, 65_536, 65_537, 131_072, 199_999, 200_000]) {
@@ -84,7 +85,10 @@ describe('the bodies of one caller', () => {
     const [first, second, third] = bodies as [CountedBytes, CountedBytes, CountedBytes]
     assert.equal(await first.read(pieces(HALF / 4), Infinity), true)
     const stalled = second.read(pieces(1000, new Promise(() => undefined)), Infinity)
-    const [dropped] = await Promise.allSettled([stalled, assert.rejects(third.read(pieces(HALF / 2), Infinity), TOO_MANY)])
+    const [dropped] = await Promise.allSettled([
+      stalled,
+      assert.rejects(third.read(pieces(HALF / 2), Infinity), TOO_MANY),
+    ])
     assert.equal(dropped.status === 'rejected' && (dropped.reason as { code?: string }).code, TOO_MANY.code)
     assert.equal(silent.size, 1000)
     const other = new CountedBytes(by('other'))

@@ -31,7 +31,10 @@ async function read(source: AsyncIterable<Uint8Array>): Promise<string> {
   return Buffer.concat(all).toString()
 }
 
-const failsWith = (code: string) => (error: unknown): boolean => isHttpError(error) && error.code === code && error.cause === undefined
+const failsWith =
+  (code: string) =>
+    (error: unknown): boolean =>
+      isHttpError(error) && error.code === code && error.cause === undefined
 
 describe('decoding a body', () => {
   test('is tested for each coding that is offered', () => {
@@ -50,17 +53,27 @@ describe('decoding a body', () => {
     })
     test(`fails for ${coding}, truncated at every place`, async () => {
       for (let end = 0; end < coded.length; end++) {
-        await assert.rejects(read(decodeBytes(parts(coded.subarray(0, end)), coding, wide)), failsWith('incomplete_body'), `at ${end}`)
+        await assert.rejects(
+          read(decodeBytes(parts(coded.subarray(0, end)), coding, wide)),
+          failsWith('incomplete_body'),
+          `at ${end}`,
+        )
       }
     })
     test(`fails for ${coding} with bytes after its end, in the same piece or another`, async () => {
       for (const junk of [Buffer.from('junk, a line of it'), Buffer.alloc(30)]) {
-        await assert.rejects(read(decodeBytes(parts(Buffer.concat([coded, junk])), coding, wide)), failsWith('malformed_coding'))
+        await assert.rejects(
+          read(decodeBytes(parts(Buffer.concat([coded, junk])), coding, wide)),
+          failsWith('malformed_coding'),
+        )
         await assert.rejects(read(decodeBytes(parts(coded, junk), coding, wide)), failsWith('malformed_coding'))
       }
     })
     test(`fails for ${coding} that is not valid at all`, async () => {
-      await assert.rejects(read(decodeBytes(parts(Buffer.from('xid":1}\n'.repeat(9))), coding, wide)), failsWith('malformed_coding'))
+      await assert.rejects(
+        read(decodeBytes(parts(Buffer.from('xid":1}\n'.repeat(9))), coding, wide)),
+        failsWith('malformed_coding'),
+      )
     })
   }
 
@@ -68,7 +81,10 @@ describe('decoding a body', () => {
     test(`fails for ${coding} with another member after the first`, async () => {
       const encode = ENCODERS[coding] as Encode
       const [one, more] = [encode(Buffer.from('one ')), encode(Buffer.from('two '))]
-      await assert.rejects(read(decodeBytes(parts(Buffer.concat([one, more])), coding, wide)), failsWith('malformed_coding'))
+      await assert.rejects(
+        read(decodeBytes(parts(Buffer.concat([one, more])), coding, wide)),
+        failsWith('malformed_coding'),
+      )
       await assert.rejects(read(decodeBytes(parts(one, more), coding, wide)), failsWith('malformed_coding'))
     })
   }
@@ -78,13 +94,19 @@ describe('decoding a body', () => {
       const encode = ENCODERS[coding] as Encode
       const coded = Buffer.concat(['one ', 'two ', 'three'].map((text) => encode(Buffer.from(text))))
       for (let cut = 0; cut <= coded.length; cut++) {
-        assert.equal(await read(decodeBytes(parts(coded.subarray(0, cut), coded.subarray(cut)), coding, wide)), 'one two three')
+        assert.equal(
+          await read(decodeBytes(parts(coded.subarray(0, cut), coded.subarray(cut)), coding, wide)),
+          'one two three',
+        )
       }
     })
   }
   test('fails as an error of the application for another coding', async () => {
     for (const coding of ['compress', 'zstd'].filter((name) => !(name in ENCODERS))) {
-      await assert.rejects(read(decodeBytes(parts(Buffer.from(TEXT)), coding, wide)), { name: 'TypeError', message: `decodeBytes: ${coding} is not one of ${REQUEST_CODINGS.join(', ')}` })
+      await assert.rejects(read(decodeBytes(parts(Buffer.from(TEXT)), coding, wide)), {
+        name: 'TypeError',
+        message: `decodeBytes: ${coding} is not one of ${REQUEST_CODINGS.join(', ')}`,
+      })
     }
   })
   test('works for deflate without the wrapper of zlib', async () => {
@@ -104,15 +126,27 @@ describe('the decoder of a body', () => {
 
   test('limits the bytes as sent', async () => {
     const coded = zlib.gzipSync(TEXT)
-    await assert.rejects(read(decodeBytes(pieces(coded, 10), 'gzip', { maxBodyBytes: coded.length - 1, maxDecodedBytes: 1e6 })), failsWith('body_too_large'))
-    assert.equal(await read(decodeBytes(pieces(coded, 10), 'gzip', { maxBodyBytes: coded.length, maxDecodedBytes: 1e6 })), TEXT)
+    await assert.rejects(
+      read(decodeBytes(pieces(coded, 10), 'gzip', { maxBodyBytes: coded.length - 1, maxDecodedBytes: 1e6 })),
+      failsWith('body_too_large'),
+    )
+    assert.equal(
+      await read(decodeBytes(pieces(coded, 10), 'gzip', { maxBodyBytes: coded.length, maxDecodedBytes: 1e6 })),
+      TEXT,
+    )
   })
   test('limits the decoded bytes', async () => {
     const size = Buffer.byteLength(TEXT)
     const coded = zlib.gzipSync(TEXT)
-    await assert.rejects(read(decodeBytes(parts(coded), 'gzip', { maxBodyBytes: 1e6, maxDecodedBytes: size - 1 })), failsWith('body_too_large'))
+    await assert.rejects(
+      read(decodeBytes(parts(coded), 'gzip', { maxBodyBytes: 1e6, maxDecodedBytes: size - 1 })),
+      failsWith('body_too_large'),
+    )
     assert.equal(await read(decodeBytes(parts(coded), 'gzip', { maxBodyBytes: 1e6, maxDecodedBytes: size })), TEXT)
-    await assert.rejects(read(decodeBytes(parts(Buffer.from(TEXT)), 'identity', { maxBodyBytes: 1e6, maxDecodedBytes: size - 1 })), failsWith('body_too_large'))
+    await assert.rejects(
+      read(decodeBytes(parts(Buffer.from(TEXT)), 'identity', { maxBodyBytes: 1e6, maxDecodedBytes: size - 1 })),
+      failsWith('body_too_large'),
+    )
   })
   test('limits the ratio above 1 MiB, and stops inflating there', async () => {
     let got = 0
@@ -128,7 +162,10 @@ describe('the decoder of a body', () => {
     const zeros = (bytes: number): AsyncGenerator<Uint8Array> => parts(zlib.gzipSync(Buffer.alloc(bytes)))
     assert.equal((await read(decodeBytes(zeros(1 << 20), 'gzip', wide))).length, 1 << 20)
     await assert.rejects(read(decodeBytes(zeros((1 << 20) + 1), 'gzip', wide)), failsWith('body_too_large'))
-    assert.equal((await read(decodeBytes(parts(Buffer.alloc(2 << 20)), 'identity', { ...wide, maxRatio: 1 }))).length, 2 << 20)
+    assert.equal(
+      (await read(decodeBytes(parts(Buffer.alloc(2 << 20)), 'identity', { ...wide, maxRatio: 1 }))).length,
+      2 << 20,
+    )
   })
   test('closes the source when its reader stops, even within a piece', async () => {
     let closed = false

@@ -35,7 +35,10 @@ describe('a decoder with a window', () => {
         await assert.rejects(read, (error) => {
           assert.ok(isHttpError(error))
           assert.deepEqual([error.status, error.code], [415, 'unsupported_content_coding'])
-          assert.match(error.message, new RegExp(`br window .* ${2 ** lgwin} bytes.* 4194304 bytes \\(window log 22\\)`))
+          assert.match(
+            error.message,
+            new RegExp(`br window .* ${2 ** lgwin} bytes.* 4194304 bytes \\(window log 22\\)`),
+          )
           return true
         })
       }
@@ -43,7 +46,9 @@ describe('a decoder with a window', () => {
   })
 
   test('rejects the large format of brotli as malformed', async () => {
-    await assert.rejects(sizeOf(decodeBytes(only(Uint8Array.of(0b10001, 30, 0)), 'br', wide)), { code: 'malformed_coding' })
+    await assert.rejects(sizeOf(decodeBytes(only(Uint8Array.of(0b10001, 30, 0)), 'br', wide)), {
+      code: 'malformed_coding',
+    })
   })
 
   // The frames are made by hand, so this runs where Node has no zstd, which refuses the coding by itself.
@@ -119,12 +124,18 @@ describe('open decoders', () => {
     await Promise.all(opened.map((close) => close()))
     const full = await Promise.allSettled(Array.from({ length: 20 }, () => open(context, 'br', brotli(22))))
     const refused = full.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as HttpError] : []))
-    assert.deepEqual(new Set(refused.map(({ code, headers }) => `${code} ${headers['retry-after']}`)), new Set(['too_many_requests 1']))
+    assert.deepEqual(
+      new Set(refused.map(({ code, headers }) => `${code} ${headers['retry-after']}`)),
+      new Set(['too_many_requests 1']),
+    )
     for (const outcome of full) if (outcome.status === 'fulfilled') await outcome.value()
   })
 
   test('leave nothing behind when they end, fail or are closed', async () => {
-    const request = { ...fakeRequest({ headers: { 'content-encoding': 'br' }, body: brotli(22) }), context: { principal: { subject: 'steady' } } }
+    const request = {
+      ...fakeRequest({ headers: { 'content-encoding': 'br' }, body: brotli(22) }),
+      context: { principal: { subject: 'steady' } },
+    }
     const sizeOf = async (limits: typeof wide) => {
       let size = 0
       for await (const piece of decodeBytes(request.body.stream(), 'br', limits, request)) size += piece.byteLength

@@ -10,7 +10,9 @@ const deflate = promisify(zlib.deflate)
 
 /** Bytes that cannot be made smaller, the same ones each time. */
 function noise(bytes: number, seed: string): Buffer {
-  const blocks = Array.from({ length: Math.ceil(bytes / 64) }, (_, at) => createHash('sha512').update(`${seed} ${at}`).digest())
+  const blocks = Array.from({ length: Math.ceil(bytes / 64) }, (_, at) =>
+    createHash('sha512').update(`${seed} ${at}`).digest(),
+  )
   return Buffer.concat(blocks).subarray(0, bytes)
 }
 
@@ -21,11 +23,15 @@ async function read(source: AsyncIterable<Uint8Array>): Promise<Buffer> {
 }
 
 describe('encoding of pieces', () => {
-  // Several of them fill a chunk of the engine's, and one that waits for the engine is not enough to make the source wait too.
+  // Several of them fill a chunk of the engine's, and one that waits for the engine is not enough
+  // to make the source wait too.
   const pieces = Array.from({ length: 24 }, (_, at) => noise(30_000, `piece ${at}`))
   const work = noise(100_000, 'work')
 
-  /** Goes on each time when another engine has done more than the one that codes: what is made in between is there by then. */
+  /**
+   * Goes on each time when another engine has done more than the one that codes: what is made in
+   * between is there by then.
+   */
   async function* slowly(): AsyncGenerator<Piece> {
     for (const bytes of pieces) {
       yield { bytes, flush: false }
@@ -47,7 +53,10 @@ describe('encoding of pieces', () => {
 
   test('fails as an error of the application for another coding', async () => {
     for (const coding of ['compress', 'zstd'].filter((name) => !RESPONSE_CODINGS.includes(name))) {
-      await assert.rejects(read(encodePieces(quickly(), coding)), { name: 'TypeError', message: `encodePieces: ${coding} is not one of ${RESPONSE_CODINGS.join(', ')}` })
+      await assert.rejects(read(encodePieces(quickly(), coding)), {
+        name: 'TypeError',
+        message: `encodePieces: ${coding} is not one of ${RESPONSE_CODINGS.join(', ')}`,
+      })
     }
   })
 })

@@ -11,13 +11,30 @@ import { ask } from '../../resources/ask.js'
 import { jsonOfBytes } from '../../../../src/http/body/json.js'
 
 const INEXACT = [
-  '12345678901234567890', '-9007199254740993', '9007199254740992', '1e400', '-1E+400', `1${'0'.repeat(400)}`, '1e-400', '4e-324',
-  '0.12345678901234567891', '99999999999999.999', '12345678901234567890e0', '9007199254740993.0', '3.141592653589793238462643383279',
-  '"\\ud800"', '"x\\udC00y"', '"\\ud83d\\ud83d\\ude00"', '"\\\\\\ud800"',
+  '12345678901234567890',
+  '-9007199254740993',
+  '9007199254740992',
+  '1e400',
+  '-1E+400',
+  `1${'0'.repeat(400)}`,
+  '1e-400',
+  '4e-324',
+  '0.12345678901234567891',
+  '99999999999999.999',
+  '12345678901234567890e0',
+  '9007199254740993.0',
+  '3.141592653589793238462643383279',
+  '"\\ud800"',
+  '"x\\udC00y"',
+  '"\\ud83d\\ud83d\\ude00"',
+  '"\\\\\\ud800"',
 ]
 const EXACT = [
-  '9007199254740991', '-9007199254740991', '6.02e23', '1e22', '1e300', '0.1', '0.30000000000000004', '0.10000000000000001', '5e-324', '1.7976931348623157e308', '0.00000000000000000001',
-  '0', '-0', '0.000000000000000000000', '0e999', '1.50000000000000000000', '123456789012345', '1e005', '857306116408567.2', '857306116408567.3', '-8.573061164085672E14', '100000000000000.12', '100000000000000.13', '"\\ud83d\\ude00"', '"\\\\ud800"', '"12345678901234567890"', '"1e400"',
+  '9007199254740991', '-9007199254740991', '6.02e23', '1e22', '1e300', '0.1', '0.30000000000000004',
+  '0.10000000000000001', '5e-324', '1.7976931348623157e308', '0.00000000000000000001', '0', '-0',
+  '0.000000000000000000000', '0e999', '1.50000000000000000000', '123456789012345', '1e005',
+  '857306116408567.2', '857306116408567.3', '-8.573061164085672E14', '100000000000000.12',
+  '100000000000000.13', '"\\ud83d\\ude00"', '"\\\\ud800"', '"12345678901234567890"', '"1e400"',
 ]
 
 describe('a value of JSON text', () => {
@@ -34,33 +51,60 @@ describe('a value of JSON text', () => {
     })
   }
   test('is kept if another program has written a double', () => {
-    fc.assert(fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), fc.double({ min: 1e13, max: 2 ** 53 }), (any, large) => {
-      for (const value of [any, large]) {
-        // Integers have a rule of their own.
-        const texts = [value.toExponential(), value.toPrecision(17), ...Number.isInteger(value) ? [] : [String(value)]]
-        for (const text of texts.filter((each) => /[.e]/.test(each))) assert.deepEqual(inexactValues(`[${text}]`), [])
-      }
-    }), { numRuns: 5000 })
+    fc.assert(
+      fc.property(
+        fc.double({ noNaN: true, noDefaultInfinity: true }),
+        fc.double({ min: 1e13, max: 2 ** 53 }),
+        (any, large) => {
+          for (const value of [any, large]) {
+            // Integers have a rule of their own.
+            const texts = [
+              value.toExponential(),
+              value.toPrecision(17),
+              ...(Number.isInteger(value) ? [] : [String(value)]),
+            ]
+            for (const text of texts.filter((each) => /[.e]/.test(each)))
+              assert.deepEqual(inexactValues(`[${text}]`), [])
+          }
+        },
+      ),
+      { numRuns: 5000 },
+    )
   })
   test('may change as the name of a property', () => {
-    assert.deepEqual(inexactValues('{"a":{"\\ud800":1}}'), [{ pointer: '/a', message: 'has a name with half of a surrogate pair' }])
+    assert.deepEqual(inexactValues('{"a":{"\\ud800":1}}'), [
+      { pointer: '/a', message: 'has a name with half of a surrogate pair' },
+    ])
   })
   test('is listed among the first five that change', () => {
-    assert.deepEqual(inexactValues(`[${Array(9).fill('1e400').join()}]`).map(({ pointer }) => pointer), ['/0', '/1', '/2', '/3', '/4'])
+    assert.deepEqual(
+      inexactValues(`[${Array(9).fill('1e400').join()}]`).map(({ pointer }) => pointer),
+      ['/0', '/1', '/2', '/3', '/4'],
+    )
   })
   test('is found with the pointer of its own parsed value, in random JSON', () => {
     const key = fc.string({ unit: 'grapheme', maxLength: 5 })
     const { json } = fc.letrec<{ json: unknown }>((tie) => ({
-      json: fc.oneof({ maxDepth: 4 }, fc.integer(), fc.string({ unit: 'binary' }), fc.double({ noNaN: true }), fc.constantFrom(null, true, 2 ** 53, 1e21, -(2 ** 60), '\ud800'),
-        fc.array(tie('json'), { maxLength: 4 }), fc.dictionary(key, tie('json'), { maxKeys: 4 })),
+      json: fc.oneof(
+        { maxDepth: 4 },
+        fc.integer(),
+        fc.string({ unit: 'binary' }),
+        fc.double({ noNaN: true }),
+        fc.constantFrom(null, true, 2 ** 53, 1e21, -(2 ** 60), '\ud800'),
+        fc.array(tie('json'), { maxLength: 4 }),
+        fc.dictionary(key, tie('json'), { maxKeys: 4 }),
+      ),
     }))
     fc.assert(fc.property(json, fc.constantFrom(undefined, 1), (value, space) => {
       const text = JSON.stringify(value, null, space)
       const found = inexactValues(text)
       const parsed = JSON.parse(text) as unknown
       // A number such as 1e+21 is exact in text; its parsed value may have been rounded.
-      const seen = inexactParsed(parsed).filter(({ pointer }) => !/^\d+(\.\d+)?e\+/.test(String(Math.abs(Number(at(parsed, pointer))))))
-      if (seen.length < 5 && found.length < 5) assert.deepEqual(found.map(({ pointer }) => pointer).sort(), seen.map(({ pointer }) => pointer).sort())
+      const seen = inexactParsed(parsed).filter(
+        ({ pointer }) => !/^\d+(\.\d+)?e\+/.test(String(Math.abs(Number(at(parsed, pointer))))),
+      )
+      if (seen.length < 5 && found.length < 5)
+        assert.deepEqual(found.map(({ pointer }) => pointer).sort(), seen.map(({ pointer }) => pointer).sort())
       if (found.length > 0) assert.ok(mayBeInexact(text))
       assert.equal(isExact(parsed), inexactParsed(parsed).length === 0)
     }), { numRuns: 2000 })
@@ -68,10 +112,17 @@ describe('a value of JSON text', () => {
 })
 
 function at(value: unknown, pointer: string): unknown {
-  return pointer.split('/').slice(1).reduce<unknown>((its, key) => (its as Record<string, unknown>)[key.replaceAll('~1', '/').replaceAll('~0', '~')], value)
+  return pointer
+    .split('/')
+    .slice(1)
+    .reduce<unknown>(
+      (its, key) => (its as Record<string, unknown>)[key.replaceAll('~1', '/').replaceAll('~0', '~')],
+      value,
+    )
 }
 
-const codeOf = (error: unknown): unknown => isHttpError(error) && [error.status, error.code, error.details?.[0]?.pointer]
+const codeOf = (error: unknown): unknown =>
+  isHttpError(error) && [error.status, error.code, error.details?.[0]?.pointer]
 
 describe('inexact_value', () => {
   test('is a 400 for a body, with a pointer', () => {
@@ -88,9 +139,17 @@ describe('inexact_value', () => {
     const upload = ndjsonUpload({ write: (records) => { written.push(...records) } })
     for (const value of INEXACT) {
       written.length = 0
-      const response = await upload(fakeRequest({ headers: { 'content-type': 'application/x-ndjson' }, body: `{"id":1}\n{"a":[${value}]}\n{"n":6.02e23}` }))
+      const response = await upload(
+        fakeRequest({
+          headers: { 'content-type': 'application/x-ndjson' },
+          body: `{"id":1}\n{"a":[${value}]}\n{"n":6.02e23}`,
+        }),
+      )
       const { items } = JSON.parse(response?.body as string) as UploadResult
-      assert.deepEqual([items[0]?.line, items[0]?.error?.code, items[0]?.error?.details?.[0]?.pointer], [2, 'inexact_value', '/a/0'])
+      assert.deepEqual(
+        [items[0]?.line, items[0]?.error?.code, items[0]?.error?.details?.[0]?.pointer],
+        [2, 'inexact_value', '/a/0'],
+      )
       assert.deepEqual(written, [{ id: 1 }, { n: 6.02e23 }])
     }
   })

@@ -19,12 +19,30 @@ describe('shallowUnits', () => {
   })
 
   test('never reports a text that is too deep as shallow (property)', () => {
-    const level = fc.constantFrom(['[', ']'], ['{"":', '}'], ['[0,', ']'], ['{"a":[],"":', '}'], ['[ ', ',{}]'], ['{"[":', ',"b":"]"}'])
-    fc.assert(fc.property(fc.array(level, { minLength: 1, maxLength: 4 }), fc.integer({ min: 505, max: 520 }), fc.constantFrom('', '[[[', '\n{"a":1}\n'), (kinds, levels, beside) => {
-      const chosen = Array.from({ length: levels }, (_, at) => kinds[at % kinds.length] as [string, string])
-      const line = `${chosen.map(([open]) => open).join('')}{}${chosen.map(([, close]) => close).reverse().join('')}`
-      assert.equal(isTooDeep(JSON.parse(line)), levels + 1 > MAX_JSON_DEPTH)
-      if (levels + 1 > MAX_JSON_DEPTH) assert.ok(line.length > shallowUnits(line + beside))
-    }), { numRuns: 300 })
+    const level = fc.constantFrom(
+      ['[', ']'],
+      ['{"":', '}'],
+      ['[0,', ']'],
+      ['{"a":[],"":', '}'],
+      ['[ ', ',{}]'],
+      ['{"[":', ',"b":"]"}'],
+    )
+    fc.assert(
+      fc.property(
+        fc.array(level, { minLength: 1, maxLength: 4 }),
+        fc.integer({ min: 505, max: 520 }),
+        fc.constantFrom('', '[[[', '\n{"a":1}\n'),
+        (kinds, levels, beside) => {
+          const chosen = Array.from({ length: levels }, (_, at) => kinds[at % kinds.length] as [string, string])
+          const line = `${chosen.map(([open]) => open).join('')}{}${chosen
+            .map(([, close]) => close)
+            .reverse()
+            .join('')}`
+          assert.equal(isTooDeep(JSON.parse(line)), levels + 1 > MAX_JSON_DEPTH)
+          if (levels + 1 > MAX_JSON_DEPTH) assert.ok(line.length > shallowUnits(line + beside))
+        },
+      ),
+      { numRuns: 300 },
+    )
   })
 })

@@ -15,7 +15,9 @@ test('the measured size of a value equals that of its JSON without white space',
 
 test('a value is measured only up to the limit, and may have parts that JSON cannot represent', () => {
   let reads = 0
-  const list = Array.from({ length: 1000 }, () => Object.defineProperty({}, 'a', { enumerable: true, get: () => ++reads }))
+  const list = Array.from({ length: 1000 }, () =>
+    Object.defineProperty({}, 'a', { enumerable: true, get: () => ++reads }),
+  )
   assert.equal(isJsonLarger(list, 100), true)
   assert.ok(reads < 30, String(reads))
   assert.equal(isJsonLarger({ big: 10n, at: new Date(), nothing: undefined }, 1000), false)

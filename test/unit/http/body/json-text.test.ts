@@ -27,17 +27,66 @@ function engineSays(text: string): { valid: boolean; offset: number | undefined 
 }
 
 const VALUE = fc.json({ maxDepth: 4 })
-const PIECE = fc.constantFrom('{', '}', '[', ']', ',', ':', '"', '"a"', '"a":', '1', '-', '0', '.', 'e', '+', 'true', 'nul', 'l', ' ', '\n', '\\', '\\u00', '\u0001', 'é', '💥')
+const PIECE = fc.constantFrom(
+  '{',
+  '}',
+  '[',
+  ']',
+  ',',
+  ':',
+  '"',
+  '"a"',
+  '"a":',
+  '1',
+  '-',
+  '0',
+  '.',
+  'e',
+  '+',
+  'true',
+  'nul',
+  'l',
+  ' ',
+  '\n',
+  '\\',
+  '\\u00',
+  '\u0001',
+  'é',
+  '💥',
+)
 
 describe('jsonFault', () => {
   test('finds the position of every kind of fault', () => {
     const cases: [string, number, RegExp][] = [
-      ['', 0, /a value/], ['  ', 2, /a value/], ['{', 1, /property name.*or '}'/], ['{a:1}', 1, /property name/], ['{"a":1,}', 7, /property name/],
-      ['{"a" 1}', 5, /':'/], ['{"a":}', 5, /a value/], ['{"a":1 x', 7, /',' or '}'/], ['[1,]', 3, /a value/], ['[1 2]', 3, /',' or '\]'/],
-      ['[1,2', 4, /',' or '\]'/], ['[1}', 2, /end of the number|',' or '\]'/], ['nul', 3, /a value/], ['nuXl', 2, /a value/], ['NaN', 0, /a value/],
-      ['1 2', 2, /end of the text/], ['01', 1, /end of the number/], ['-', 1, /digit/], ['1.', 2, /digit/], ['1e', 2, /digit/], ['1e+x', 3, /digit/],
-      ['"a', 2, /double quote/], ['"a\nb"', 2, /control/], ['"\u001f"', 1, /control/], ['"\\x"', 2, /escape/], ['"\\u12"', 5, /hexadecimal/], ["{'a':1}", 1, /property name/],
-      ['[]]', 2, /end of the text/], ['\ufeff1', 0, /a value/],
+      ['', 0, /a value/],
+      ['  ', 2, /a value/],
+      ['{', 1, /property name.*or '}'/],
+      ['{a:1}', 1, /property name/],
+      ['{"a":1,}', 7, /property name/],
+      ['{"a" 1}', 5, /':'/],
+      ['{"a":}', 5, /a value/],
+      ['{"a":1 x', 7, /',' or '}'/],
+      ['[1,]', 3, /a value/],
+      ['[1 2]', 3, /',' or '\]'/],
+      ['[1,2', 4, /',' or '\]'/],
+      ['[1}', 2, /end of the number|',' or '\]'/],
+      ['nul', 3, /a value/],
+      ['nuXl', 2, /a value/],
+      ['NaN', 0, /a value/],
+      ['1 2', 2, /end of the text/],
+      ['01', 1, /end of the number/],
+      ['-', 1, /digit/],
+      ['1.', 2, /digit/],
+      ['1e', 2, /digit/],
+      ['1e+x', 3, /digit/],
+      ['"a', 2, /double quote/],
+      ['"a\nb"', 2, /control/],
+      ['"\u001f"', 1, /control/],
+      ['"\\x"', 2, /escape/],
+      ['"\\u12"', 5, /hexadecimal/],
+      ["{'a':1}", 1, /property name/],
+      ['[]]', 2, /end of the text/],
+      ['\ufeff1', 0, /a value/],
     ]
     for (const [text, offset, expected] of cases) {
       const fault = jsonFault(text)
@@ -57,8 +106,17 @@ describe('jsonFault', () => {
   })
 
   test('ends a number at any white space, comma or bracket', () => {
-    for (const end of [' ', '\t', '\n', '\r', '']) assert.equal(jsonFault(`{"a":[1${end},2${end}],"b":3${end}}`), undefined)
-    for (const [text, offset] of [['[1!]', 2], ['[1\v]', 2], ['[1\f]', 2], ['[1\u00a0]', 2], ['[1-]', 2], ['[1^]', 2], ['[1~]', 2]] as const) {
+    for (const end of [' ', '\t', '\n', '\r', ''])
+      assert.equal(jsonFault(`{"a":[1${end},2${end}],"b":3${end}}`), undefined)
+    for (const [text, offset] of [
+      ['[1!]', 2],
+      ['[1\v]', 2],
+      ['[1\f]', 2],
+      ['[1\u00a0]', 2],
+      ['[1-]', 2],
+      ['[1^]', 2],
+      ['[1~]', 2],
+    ] as const) {
       assert.deepEqual([jsonFault(text)?.offset, jsonFault(text)?.expected], [offset, 'the end of the number'], text)
     }
   })
@@ -96,8 +154,13 @@ describe('parseJson', () => {
   test('SPEC 7.400: reports malformed JSON with line, column and offset, and without the text', () => {
     const error = refusal(() => parseJson('{\n  "password": "hunter2" hunter2\n}'))
     assert.deepEqual([error.status, error.code], [400, 'malformed_json'])
-    assert.equal(error.message, "The body is not valid JSON: at line 2, column 25 (offset 26), ',' or '}' was expected.")
-    assert.deepEqual(error.details, [{ pointer: '', message: "line 2, column 25 (offset 26): ',' or '}' was expected." }])
+    assert.equal(
+      error.message,
+      "The body is not valid JSON: at line 2, column 25 (offset 26), ',' or '}' was expected.",
+    )
+    assert.deepEqual(error.details, [
+      { pointer: '', message: "line 2, column 25 (offset 26): ',' or '}' was expected." },
+    ])
     assert.equal(error.cause, undefined)
   })
 
@@ -117,13 +180,17 @@ describe('parseJson', () => {
 
   test('rejects keys that could change a prototype, wherever and however they are written', () => {
     for (const text of [
-      '{"__proto__":{"admin":true}}', '[{"a":{"__proto__":1}}]', '{"\\u005f_proto__":1}', '{"constructor":{"prototype":{}}}', '{"a":{"constructor" : {"prototype":1}}}',
+      '{"__proto__":{"admin":true}}', '[{"a":{"__proto__":1}}]', '{"\\u005f_proto__":1}',
+      '{"constructor":{"prototype":{}}}', '{"a":{"constructor" : {"prototype":1}}}',
     ]) {
       const error = refusal(() => parseJson(text))
       assert.deepEqual([error.status, error.code], [400, 'unsafe_key'], text)
       assert.equal(hasUnsafeKey(JSON.parse(text)), true, text)
     }
-    for (const text of ['{"constructor":"Ford"}', '{"constructor":{"name":1}}', '["__proto__"]', '{"proto":1}', '{"a":"\\"__proto__\\":"}']) {
+    for (const text of [
+      '{"constructor":"Ford"}', '{"constructor":{"name":1}}', '["__proto__"]', '{"proto":1}',
+      '{"a":"\\"__proto__\\":"}',
+    ]) {
       assert.deepEqual(parseJson(text), JSON.parse(text))
       assert.equal(hasUnsafeKey(JSON.parse(text)), false, text)
     }
@@ -165,7 +232,12 @@ describe('parseJson', () => {
 describe('jsonOfBytes', () => {
   test('skips a byte order mark, rejects bytes that are not UTF-8, and reports an empty body as missing', () => {
     assert.deepEqual(jsonOfBytes(Buffer.from('\ufeff{"a":"ä"}')).value, { a: 'ä' })
-    for (const bytes of [[0x22, 0xff, 0x22], [0x22, 0xc3, 0x22], [0xff, 0xfe, 0x31, 0x00], [0x22, 0xed, 0xa0, 0x80, 0x22]]) {
+    for (const bytes of [
+      [0x22, 0xff, 0x22],
+      [0x22, 0xc3, 0x22],
+      [0xff, 0xfe, 0x31, 0x00],
+      [0x22, 0xed, 0xa0, 0x80, 0x22],
+    ]) {
       const error = refusal(() => jsonOfBytes(Uint8Array.from(bytes)).value)
       assert.deepEqual([error.status, error.code], [400, 'malformed_json'])
       assert.match(error.message, /UTF-8/)
@@ -191,9 +263,15 @@ describe('mayHoldUnsafeKey', () => {
   }).join('')
 
   test('finds every text with a rejected key, whichever letters of it are escaped (property)', () => {
-    const key = fc.tuple(fc.constantFrom('__proto__', 'constructor', 'prototype', 'type'), fc.nat(0xffff)).map(([name, mask]) => written(name, mask))
+    const key = fc
+      .tuple(fc.constantFrom('__proto__', 'constructor', 'prototype', 'type'), fc.nat(0xffff))
+      .map(([name, mask]) => written(name, mask))
     const text = fc.letrec<{ value: string }>((tie) => ({
-      value: fc.oneof({ maxDepth: 4 }, fc.constantFrom('1', '"proto"', '{}'), fc.tuple(key, tie('value')).map(([name, value]) => `{"a":[],"${name}" :${value}}`)),
+      value: fc.oneof(
+        { maxDepth: 4 },
+        fc.constantFrom('1', '"proto"', '{}'),
+        fc.tuple(key, tie('value')).map(([name, value]) => `{"a":[],"${name}" :${value}}`),
+      ),
     })).value
     let unsafe = 0
     fc.assert(fc.property(text, (json) => {
@@ -206,6 +284,10 @@ describe('mayHoldUnsafeKey', () => {
   })
 
   test('is not triggered by common words and escapes', () => {
-    for (const text of ['{"protocol":"https","type":"constructor"}', '"J\\u00fcrgen \\u0031\\u000a\\u2014"', '{"proto":1}']) assert.equal(mayHoldUnsafeKey(text), false, text)
+    for (const text of [
+      '{"protocol":"https","type":"constructor"}', '"J\\u00fcrgen \\u0031\\u000a\\u2014"',
+      '{"proto":1}',
+    ])
+      assert.equal(mayHoldUnsafeKey(text), false, text)
   })
 })

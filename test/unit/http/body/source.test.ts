@@ -111,7 +111,10 @@ describe('an outgoing body', () => {
   test('passes chunks on that are not empty, up to the promised length', async () => {
     const source = chunksOf('', 'é', new Uint8Array(0), Uint8Array.of(1))
     assert.equal(await source.begin(), true)
-    assert.deepEqual([await source.next(), await source.next(), await source.next()], ['é', Uint8Array.of(1), undefined])
+    assert.deepEqual(
+      [await source.next(), await source.next(), await source.next()],
+      ['é', Uint8Array.of(1), undefined],
+    )
   })
 
   test('rejects a chunk beyond the promised length', async () => {

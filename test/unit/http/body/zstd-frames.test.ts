@@ -25,7 +25,9 @@ const FRAMES: Record<string, Uint8Array> = {
   'a window, no content size': hex('28b52ffd 00 58 290000 68656c6c6f'),
   'an empty last block': hex('28b52ffd 00 58 280000 68656c6c6f 010000'),
   'a run of one byte': hex('28b52ffd 20 64 230300 61'),
-  'all of the header: a dictionary of 4 bytes, a size of 8': hex('28b52ffd c3 58 01000000 0500000000000000 290000 68656c6c6f'),
+  'all of the header: a dictionary of 4 bytes, a size of 8': hex(
+    '28b52ffd c3 58 01000000 0500000000000000 290000 68656c6c6f',
+  ),
   'dictionaries of 1 and 2 bytes, sizes of 2 and 4': hex('28b52ffd 41 58 01 0000 010000'),
   'a size of 4': hex('28b52ffd 82 58 0100 00000000 010000'),
   'a skippable one': hex('552a4d18 03000000 ffffff'),
@@ -59,16 +61,26 @@ describe('ZstdFrames', () => {
       windows[name] = frames.window
     }
     assert.deepEqual(windows, {
-      'a single segment with a checksum': 5, 'a window, no content size': 2 ** 21, 'an empty last block': 2 ** 21,
-      'a run of one byte': 100, 'all of the header: a dictionary of 4 bytes, a size of 8': 2 ** 21,
-      'dictionaries of 1 and 2 bytes, sizes of 2 and 4': 2 ** 21, 'a size of 4': 2 ** 21, 'a skippable one': 0, 'an empty skippable one': 0,
+      'a single segment with a checksum': 5,
+      'a window, no content size': 2 ** 21,
+      'an empty last block': 2 ** 21,
+      'a run of one byte': 100,
+      'all of the header: a dictionary of 4 bytes, a size of 8': 2 ** 21,
+      'dictionaries of 1 and 2 bytes, sizes of 2 and 4': 2 ** 21,
+      'a size of 4': 2 ** 21,
+      'a skippable one': 0,
+      'an empty skippable one': 0,
     })
   })
 
   test('reads frames of all kinds in any order', () => {
     for (const [name, first] of Object.entries(FRAMES)) {
       for (const [after, second] of Object.entries(FRAMES)) {
-        assert.deepEqual(ends(Buffer.concat([first, second])), [0, first.length, first.length + second.length], `${after} behind ${name}`)
+        assert.deepEqual(
+          ends(Buffer.concat([first, second])),
+          [0, first.length, first.length + second.length],
+          `${after} behind ${name}`,
+        )
       }
     }
   })

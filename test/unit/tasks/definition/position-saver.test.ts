@@ -24,7 +24,12 @@ function tasksOf(blobs: MemoryBlobs, write: () => void) {
     },
     background: { name: 'bulk', blobs },
   }).task
-  const upload = ndjsonUpload({ batchSize: 1, resume: () => undefined, write, background: { name: 'import', blobs } }).task
+  const upload = ndjsonUpload({
+    batchSize: 1,
+    resume: () => undefined,
+    write,
+    background: { name: 'import', blobs },
+  }).task
   return { bulk, upload }
 }
 

@@ -64,11 +64,20 @@ function setUp(
     method: string, path: string, body?: unknown, headers: Record<string, string> = {},
   ): Promise<Seen> => {
     const response = await inject(handler, {
-      method, path, headers: { 'x-user': 'ann', ...body !== undefined && { 'content-type': 'application/json' }, ...headers },
-      ...body !== undefined && { body: JSON.stringify(body) }, onError: (error) => { heard.push(error) },
+      method,
+      path,
+      headers: { 'x-user': 'ann', ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      onError: (error) => {
+        heard.push(error)
+      },
     })
     const text = await response.text()
-    return { status: response.status, headers: response.headers, json: (text === '' ? {} : JSON.parse(text)) as Seen['json'] }
+    return {
+      status: response.status,
+      headers: response.headers,
+      json: (text === '' ? {} : JSON.parse(text)) as Seen['json'],
+    }
   }
   /** Submits a mail, and waits until it asks. */
   const asked = async (): Promise<string> => {
@@ -103,7 +112,10 @@ describe('A run that asks', () => {
     assert.deepEqual(heard, [])
     assert.deepEqual(await engine.counts('default'), { running: 0, waiting: 0, delayed: 1 })
     const task = await tasks.get(id)
-    assert.ok(task?.status === 'input_required' && task.inputs['approve']?.expiresAt instanceof Date, 'times are no dates')
+    assert.ok(
+      task?.status === 'input_required' && task.inputs['approve']?.expiresAt instanceof Date,
+      'times are no dates',
+    )
   })
 
   test('runs again once it is answered, with its checkpoint, in the same attempt', async (t) => {
@@ -194,7 +206,9 @@ describe('A run that asks', () => {
   })
 
   test('fails the task when its time is over, without another attempt', async (t) => {
-    const { asked, clock, send, reaches, heard } = setUp(t, ({ ask }) => ask('approve', { message: 'Send it?', timeoutMs: HOUR }))
+    const { asked, clock, send, reaches, heard } = setUp(t, ({ ask }) =>
+      ask('approve', { message: 'Send it?', timeoutMs: HOUR }),
+    )
     const id = await asked()
     await clock.advance(HOUR + 1000)
     await reaches(id, 'failed')
@@ -224,7 +238,9 @@ describe('A run that asks', () => {
     const errors: string[] = []
     const late = deferred<Context>()
     const noted = async (asking: Promise<unknown>) => {
-      await asking.catch((error: unknown) => { errors.push(isHttpError(error) ? error.code : (error as Error).message) })
+      await asking.catch((error: unknown) => {
+        errors.push(isHttpError(error) ? error.code : (error as Error).message)
+      })
     }
     const { tasks, mail, reaches } = setUp(t, async (context) => {
       const ask = context.ask as (key: string, question: object) => Promise<unknown>
@@ -269,7 +285,10 @@ describe('An answer', () => {
       assert.deepEqual([status, json.code, json.details?.[0]?.pointer], [400, 'invalid_input', pointer])
     }
     const unknown = await send('POST', `/tasks/${id}/input`, { ...answer, toString: 1 })
-    assert.deepEqual([unknown.status, unknown.json.code, unknown.json.details?.[0]?.pointer], [422, 'unknown_input', '/toString'])
+    assert.deepEqual(
+      [unknown.status, unknown.json.code, unknown.json.details?.[0]?.pointer],
+      [422, 'unknown_input', '/toString'],
+    )
     assert.deepEqual(await engine.read(id), before)
   })
 
@@ -320,7 +339,11 @@ describe('An answer', () => {
     const stored = await engine.read(id)
     assert.ok(stored)
     const { inputs } = stored.details as { inputs: { approve: object } }
-    await engine.change(stored, { version: stored.version }, { details: { inputs: { approve: { ...inputs.approve, kind: 'newer' } } } })
+    await engine.change(
+      stored,
+      { version: stored.version },
+      { details: { inputs: { approve: { ...inputs.approve, kind: 'newer' } } } },
+    )
     await assert.rejects(tasks.answer(id, answer), { code: 'service_unavailable' })
   })
 })
@@ -370,7 +393,10 @@ describe('A request that waits', () => {
     const { taskId } = await tasks.submit(mail, 1, { owner: 'ann' })
     const { json, headers } = await send('GET', `/tasks/${taskId}`, undefined, { prefer: 'wait=20' })
     assert.ok(json.inputs, 'the poll has no question')
-    const next = send('GET', `/tasks/${taskId}`, undefined, { 'prefer': 'wait=20', 'if-none-match': String(headers['etag']) })
+    const next = send('GET', `/tasks/${taskId}`, undefined, {
+      'prefer': 'wait=20',
+      'if-none-match': String(headers['etag']),
+    })
     await send('POST', `/tasks/${taskId}/input`, answer)
     assert.equal((await next).json.inputs, undefined)
   })

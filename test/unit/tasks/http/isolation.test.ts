@@ -20,10 +20,20 @@ const report = defineTask({
 const slow = defineTask({ name: 'slow', run: (_: { mark: string }) => new Promise(() => undefined) })
 
 const retries = retryTasks()
-const tasks = createTasks({ ...memory(), definitions: [report, slow, retries], concurrency: 2, onError: () => undefined })
+const tasks = createTasks({
+  ...memory(),
+  definitions: [report, slow, retries],
+  concurrency: 2,
+  onError: () => undefined,
+})
 const owner = ({ context }: HttpRequest): Owner => (context as { owner: Owner }).owner
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, anonymous: true, remove: 'forget' })
-const operators = operatorEndpoints(tasks, { statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.user?.role === 'admin', remove: 'forget', retries })
+const operators = operatorEndpoints(tasks, {
+  statusPath: '/admin/tasks/{id}',
+  operator: ({ context }) => context.user?.role === 'admin',
+  remove: 'forget',
+  retries,
+})
 const site = router({
   '/tasks/{id}': endpoints.status,
   '/tasks/{id}/retry': endpoints.retry,
@@ -44,7 +54,9 @@ const ids = new Map<Owner, string[]>()
 const cursors: string[] = []
 const markOf = (who: Owner): string => `mark-of-${OWNERS.indexOf(who)}!`
 
-const as = (who: Owner) => ({ context: { owner: who, principal: { subject: who ?? 'nobody' }, user: { role: 'customer' } } })
+const as = (who: Owner) => ({
+  context: { owner: who, principal: { subject: who ?? 'nobody' }, user: { role: 'customer' } },
+})
 
 before(async () => {
   for (const who of OWNERS) {
@@ -81,12 +93,38 @@ const aCursor = fc.oneof(
   }),
   fc.string(),
 )
-const aFilter = fc.constantFrom('', '&status=completed', '&status=processing,failed', '&order=oldest', '&task=report', '&limit=2', '&owner=bob', '&of=all')
-const aHeader = fc.constantFrom({}, { prefer: 'wait=0' }, { 'if-none-match': '*' }, { accept: 'text/event-stream' }, { 'idempotency-key': 'k' }, { 'x-user': 'bob' })
+const aFilter = fc.constantFrom(
+  '',
+  '&status=completed',
+  '&status=processing,failed',
+  '&order=oldest',
+  '&task=report',
+  '&limit=2',
+  '&owner=bob',
+  '&of=all',
+)
+const aHeader = fc.constantFrom(
+  {},
+  { prefer: 'wait=0' },
+  { 'if-none-match': '*' },
+  { accept: 'text/event-stream' },
+  { 'idempotency-key': 'k' },
+  { 'x-user': 'bob' },
+)
 const aRequest = fc.oneof(
-  fc.record({ method: fc.constantFrom('GET', 'HEAD', 'DELETE', 'POST', 'PUT', 'OPTIONS'), target: aTarget, headers: aHeader, below: fc.constantFrom('', '', '/retry', '/callback', '/files/a.csv') }),
+  fc.record({
+    method: fc.constantFrom('GET', 'HEAD', 'DELETE', 'POST', 'PUT', 'OPTIONS'),
+    target: aTarget,
+    headers: aHeader,
+    below: fc.constantFrom('', '', '/retry', '/callback', '/files/a.csv'),
+  }),
   fc.record({ path: fc.constantFrom('/tasks', '/admin/tasks', '/admin/overview'), cursor: aCursor, filter: aFilter }),
-  fc.record({ method: fc.constantFrom('GET', 'HEAD', 'DELETE', 'POST'), admin: fc.constantFrom('', '', '/retry', '/callback', '/files/a.csv'), target: aTarget, headers: aHeader }),
+  fc.record({
+    method: fc.constantFrom('GET', 'HEAD', 'DELETE', 'POST'),
+    admin: fc.constantFrom('', '', '/retry', '/callback', '/files/a.csv'),
+    target: aTarget,
+    headers: aHeader,
+  }),
   fc.record({ filter: aFilter }),
 )
 
@@ -101,13 +139,20 @@ describe('requests of one owner', () => {
         const known = await inject(site, { method, path: `/admin/tasks/${id}${admin}`, headers, ...as(who) })
         const other = await inject(site, { method, path: `/admin/tasks/unknown${admin}`, headers, ...as(who) })
         const isKeyed = method === 'DELETE' && admin === '' && 'idempotency-key' in headers
-        assert.ok([403, 405].includes(known.status) || isKeyed && known.status === 400, `${method} ${admin}: ${known.status}`)
+        assert.ok(
+          [403, 405].includes(known.status) || (isKeyed && known.status === 400),
+          `${method} ${admin}: ${known.status}`,
+        )
         assert.deepEqual([known.status, await known.text()], [other.status, await other.text()])
         assert.deepEqual(await tasks.get(id), earlier)
         return
       }
       if (!('path' in asked || 'target' in asked)) {
-        const refused = await inject(site, { method: 'POST', path: `/admin/tasks/retry?limit=1${asked.filter}`, ...as(who) })
+        const refused = await inject(site, {
+          method: 'POST',
+          path: `/admin/tasks/retry?limit=1${asked.filter}`,
+          ...as(who),
+        })
         assert.equal(refused.status, 403)
         return
       }

@@ -43,7 +43,10 @@ describe('tasks.wait', () => {
       const tasks = createTasks({ ...memory(), definitions: [work], onError: () => undefined })
       const task = await tasks.submit(work, 1)
       console.log((await task.wait({ timeoutMs: 5000 })).status)`)
-    assert.deepEqual(await Promise.all([retried, late]), [{ said: 'completed\n', status: 0 }, { said: 'failed\n', status: 0 }])
+    assert.deepEqual(await Promise.all([retried, late]), [
+      { said: 'completed\n', status: 0 },
+      { said: 'failed\n', status: 0 },
+    ])
   })
 
   test('keeps the process alive no longer than it waits', async (t) => {
@@ -77,20 +80,36 @@ describe('waiting requests', () => {
   })`
 
   test('keep the process alive until their responses: respond-async with wait, synchronous, with a key', async () => {
-    const answers = await Promise.all(["'prefer': 'respond-async, wait=3'", '', "'idempotency-key': 'k'"].map((field) => child(api(retried, field))))
+    const answers = await Promise.all(
+      ["'prefer': 'respond-async, wait=3'", '', "'idempotency-key': 'k'"].map((field) => child(api(retried, field))),
+    )
     assert.deepEqual(answers, Array(3).fill({ said: '200\n', status: 0 }))
   })
 
   test('do not keep the process alive in a long poll, an event stream or a submission', async (t) => {
     const { tasks, engine, close } = bench({ definitions: [never] })
-    const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: () => undefined })
-    const call = toFetch(router({ 'POST /work': submit(never), 'GET|DELETE /tasks/{id}': status }), { onError: () => undefined })
+    const { submit, status } = taskEndpoints(tasks, {
+      statusPath: '/tasks/{id}',
+      anonymous: true,
+      owner: () => undefined,
+    })
+    const call = toFetch(router({ 'POST /work': submit(never), 'GET|DELETE /tasks/{id}': status }), {
+      onError: () => undefined,
+    })
     const { taskId: id } = await tasks.submit(never, 1)
     const before = timers()
     const answers = [
       call(new Request(`http://test/tasks/${id}`, { headers: { prefer: 'wait=30' } })),
-      call(new Request('http://test/work', { method: 'POST', body: '{}', headers: { 'content-type': 'application/json', 'prefer': 'respond-async, wait=30' } })),
-      call(new Request(`http://test/tasks/${id}`, { headers: { accept: 'text/event-stream' } })).then((response) => response.text()),
+      call(
+        new Request('http://test/work', {
+          method: 'POST',
+          body: '{}',
+          headers: { 'content-type': 'application/json', 'prefer': 'respond-async, wait=30' },
+        }),
+      ),
+      call(new Request(`http://test/tasks/${id}`, { headers: { accept: 'text/event-stream' } })).then((response) =>
+        response.text(),
+      ),
     ]
     // Two of them wait for the same task, and share what follows it.
     while (engine.usage().watches < 2) await turn()

@@ -75,7 +75,9 @@ describe('endpoints.list', () => {
       assert.equal(link, links.join(', '))
       path = body.next
     }
-    const inOrder = (await tasks.ownedBy('ann').list({ order: 'oldest', status: 'completed' })).items.map(({ taskId }) => taskId)
+    const inOrder = (await tasks.ownedBy('ann').list({ order: 'oldest', status: 'completed' })).items.map(
+      ({ taskId }) => taskId,
+    )
     assert.deepEqual(seen, inOrder)
     assert.deepEqual(new Set(seen), new Set(ids))
   })
@@ -113,8 +115,14 @@ describe('endpoints.list', () => {
     const queued = (await mine.submit(mail, {})).taskId
     const later = (await mine.submit(mail, {}, { delayMs: 3_600_000 })).taskId
     const found = async (list: typeof endpoints.list, status: string) => {
-      const answer = await inject(list, { path: `/jobs?status=${status}`, headers: { 'x-user': 'ann' }, mountPath: '/v2' })
-      return answer.status === 200 ? await answer.json<Body>() : { items: [{ taskId: (await answer.json<{ code: string }>()).code }] }
+      const answer = await inject(list, {
+        path: `/jobs?status=${status}`,
+        headers: { 'x-user': 'ann' },
+        mountPath: '/v2',
+      })
+      return answer.status === 200
+        ? await answer.json<Body>()
+        : { items: [{ taskId: (await answer.json<{ code: string }>()).code }] }
     }
     const jobs = await found(endpoints.list, 'queued')
     assert.deepEqual(idsOf(jobs), [queued])
@@ -133,14 +141,34 @@ describe('endpoints.list', () => {
     const cursor = new URLSearchParams(next.split('?')[1]).get('cursor') ?? ''
     assert.notEqual(cursor, '')
     const wrong: readonly [query: string, names: RegExp][] = [
-      ['stat=failed', /"stat".*"status", "task", "from", "to", "order", "limit", "cursor"/], ['owner=bob', /"owner"/], [`${'x'.repeat(500)}=1`, /"x{63}…"/],
-      ['__proto__=1', /"__proto__"/], ['constructor=1', /"constructor"/],
-      ['status=failed&status=completed', /^"status" must occur once/], ['limit=1&limit=1', /^"limit"/], ['cursor=a&cursor=b', /^"cursor"/],
-      ['status=', /^"status"/], ['status=queued', /^"status" must be one or several of "processing", "input_required", "completed", "failed", "cancelled"/],
-      ['status=failed,', /^"status"/], ['status=toString', /^"status"/], ['status=Failed', /^"status"/],
-      ['task=unknown', /^"task": .*"unknown"/], ['task=report,', /^"task": .*""/], ['task=report%00', /^"task"/],
-      ['from=yesterday', /^"from"/], ['to=2026-02-30T00:00:00Z', /^"to"/], ['from=2026-01-01', /^"from"/],
-      ['order=random', /^"order"/], ['limit=0', /^"limit"/], ['limit=-1', /^"limit"/], ['limit=1e2', /^"limit"/], ['limit=1.5', /^"limit"/], ['limit=', /^"limit"/],
+      ['stat=failed', /"stat".*"status", "task", "from", "to", "order", "limit", "cursor"/],
+      ['owner=bob', /"owner"/],
+      [`${'x'.repeat(500)}=1`, /"x{63}…"/],
+      ['__proto__=1', /"__proto__"/],
+      ['constructor=1', /"constructor"/],
+      ['status=failed&status=completed', /^"status" must occur once/],
+      ['limit=1&limit=1', /^"limit"/],
+      ['cursor=a&cursor=b', /^"cursor"/],
+      ['status=', /^"status"/],
+      [
+        'status=queued',
+        /^"status" must be one or several of "processing", "input_required", "completed", "failed", "cancelled"/,
+      ],
+      ['status=failed,', /^"status"/],
+      ['status=toString', /^"status"/],
+      ['status=Failed', /^"status"/],
+      ['task=unknown', /^"task": .*"unknown"/],
+      ['task=report,', /^"task": .*""/],
+      ['task=report%00', /^"task"/],
+      ['from=yesterday', /^"from"/],
+      ['to=2026-02-30T00:00:00Z', /^"to"/],
+      ['from=2026-01-01', /^"from"/],
+      ['order=random', /^"order"/],
+      ['limit=0', /^"limit"/],
+      ['limit=-1', /^"limit"/],
+      ['limit=1e2', /^"limit"/],
+      ['limit=1.5', /^"limit"/],
+      ['limit=', /^"limit"/],
     ]
     for (const [query, names] of wrong) {
       const answer = await get(`/tasks?${query}`)
@@ -149,8 +177,14 @@ describe('endpoints.list', () => {
       assert.match(error, names)
     }
     const foreign = [
-      'cursor=x', 'cursor=', `cursor=${cursor}x`, `cursor=${cursor}&order=oldest`, `cursor=${cursor}&status=failed`, `cursor=${cursor}&task=report`,
-      `cursor=${'A'.repeat(5000)}`, `cursor=${cursor}&from=2020-01-01T00:00:00Z`,
+      'cursor=x',
+      'cursor=',
+      `cursor=${cursor}x`,
+      `cursor=${cursor}&order=oldest`,
+      `cursor=${cursor}&status=failed`,
+      `cursor=${cursor}&task=report`,
+      `cursor=${'A'.repeat(5000)}`,
+      `cursor=${cursor}&from=2020-01-01T00:00:00Z`,
     ]
     for (const query of foreign) {
       const answer = await get(`/tasks?${query}`)
@@ -172,7 +206,8 @@ describe('endpoints.list', () => {
     assert.match(etag, /^"[\w-]{22}"$/)
     const again = await get('/tasks', 'ann', { 'if-none-match': `"x", W/${etag}` })
     assert.deepEqual([again.status, await again.text()], [304, ''])
-    for (const name of ['etag', 'cache-control', 'vary', 'link']) assert.equal(again.headers[name], first.headers[name], name)
+    for (const name of ['etag', 'cache-control', 'vary', 'link'])
+      assert.equal(again.headers[name], first.headers[name], name)
     assert.equal(again.headers['content-type'], undefined)
     const head = await inject(site, { method: 'HEAD', path: '/tasks', headers: { 'x-user': 'ann' } })
     assert.deepEqual([head.status, head.headers['etag'], await head.text()], [200, etag, ''])
@@ -189,7 +224,10 @@ describe('endpoints.list', () => {
     const { endpoints, get, site } = setUp(t)
     assert.equal((await get('/tasks', 'ann', { accept: 'text/html' })).status, 406)
     assert.equal((await get('/tasks', 'ann', { accept: 'text/html, application/*;q=0.1' })).status, 200)
-    assert.equal((await inject(endpoints.list, { method: 'POST', path: '/tasks', headers: { 'x-user': 'ann' } })).status, 404)
+    assert.equal(
+      (await inject(endpoints.list, { method: 'POST', path: '/tasks', headers: { 'x-user': 'ann' } })).status,
+      404,
+    )
     assert.equal((await inject(site, { method: 'DELETE', path: '/tasks', headers: { 'x-user': 'ann' } })).status, 405)
     const anonymous = await inject(site, { path: '/tasks' })
     assert.deepEqual([anonymous.status, (await anonymous.json<{ code: string }>()).code], [401, 'unauthorized'])
@@ -223,7 +261,8 @@ describe('endpoints.list', () => {
       const site = versions({ 1: endpoints.list }, { select: [byQuery()] })
       const answer = await inject(site, { path: '/tasks?version=1&limit=1', headers: { 'x-user': 'ann' } })
       assert.equal(answer.status, endpoints === strict.endpoints ? 400 : 200)
-      if (answer.status === 200) assert.match((await answer.json<Body>()).next ?? '', /^\/tasks\?version=1&limit=1&cursor=/)
+      if (answer.status === 200)
+        assert.match((await answer.json<Body>()).next ?? '', /^\/tasks\?version=1&limit=1&cursor=/)
     }
   })
 
@@ -232,7 +271,10 @@ describe('endpoints.list', () => {
     await done('ann')
     await done('ann')
     const linkOf = async (length: number) => {
-      const answer = await inject(endpoints.list, { path: `/tasks?limit=1&q=${'x'.repeat(length)}`, headers: { 'x-user': 'ann' } })
+      const answer = await inject(endpoints.list, {
+        path: `/tasks?limit=1&q=${'x'.repeat(length)}`,
+        headers: { 'x-user': 'ann' },
+      })
       assert.match((await answer.json<Body>()).next ?? '', /^\/tasks\?limit=1&q=x+&cursor=/)
       return String(answer.headers['link'])
     }
@@ -245,6 +287,9 @@ describe('endpoints.list', () => {
     const { tasks: listed } = setUp(t)
     const shared = taskEndpoints(listed, { statusPath: '/tasks/{id}', owner: 'anyone' })
     assert.throws(() => shared.list, { name: 'TypeError', message: /no list with owner: 'anyone'/ })
-    assert.throws(() => taskEndpoints(listed, { statusPath: '/t/{id}', owner, list: { als: [] } as never }), /did you mean "also"/)
+    assert.throws(
+      () => taskEndpoints(listed, { statusPath: '/t/{id}', owner, list: { als: [] } as never }),
+      /did you mean "also"/,
+    )
   })
 })

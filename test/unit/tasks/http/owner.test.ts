@@ -24,23 +24,49 @@ function created(t: TestContext): Tasks {
 }
 
 /** The endpoints behind bearer tokens that are the names of their subjects. */
-function site(t: TestContext, owner: OwnerOption, subjects = { ann: 'ann', bob: 'bob' } as Readonly<Record<string, string>>): Handler {
-  const { submit, status } = taskEndpoints(created(t), { statusPath: '/tasks/{id}', owner, anonymous: owner === byName })
+function site(
+  t: TestContext,
+  owner: OwnerOption,
+  subjects = { ann: 'ann', bob: 'bob' } as Readonly<Record<string, string>>,
+): Handler {
+  const { submit, status } = taskEndpoints(created(t), {
+    statusPath: '/tasks/{id}',
+    owner,
+    anonymous: owner === byName,
+  })
   const known = Object.fromEntries(Object.entries(subjects).map(([token, subject]) => [token, { subject }]))
   const who = authenticate({ optional: true, schemes: [bearer({ verify: tokens(known) })] })
-  return compose<unknown>(who, router({ 'POST /work': submit(work), 'POST /few': submit(few), 'GET|HEAD|DELETE /tasks/{id}': status }))
+  return compose<unknown>(
+    who,
+    router({ 'POST /work': submit(work), 'POST /few': submit(few), 'GET|HEAD|DELETE /tasks/{id}': status }),
+  )
 }
 
-const as = (name: string | undefined): Record<string, string> => (name === undefined ? {} : { authorization: `Bearer ${name}` })
-const body: BodySource = { parsed: { value: {} }, bytes: async () => Buffer.from('{}'), stream: async function* () { yield Buffer.from('{}') } }
+const as = (name: string | undefined): Record<string, string> =>
+  name === undefined ? {} : { authorization: `Bearer ${name}` }
+const body: BodySource = {
+  parsed: { value: {} },
+  bytes: async () => Buffer.from('{}'),
+  stream: async function* () {
+    yield Buffer.from('{}')
+  },
+}
 
 function post(api: Handler, name: string | undefined, more: Ask = {}, headers: Record<string, string> = {}) {
   return ask(api, {
-    method: 'POST', path: '/work', body, headers: { ...as(name), 'content-type': 'application/json', prefer: 'respond-async', ...headers }, ...more,
+    method: 'POST',
+    path: '/work',
+    body,
+    headers: { ...as(name), 'content-type': 'application/json', 'prefer': 'respond-async', ...headers },
+    ...more,
   })
 }
 
-async function submitted(api: Handler, name: string | undefined, key = 'k'): Promise<{ location: string, replayed: boolean }> {
+async function submitted(
+  api: Handler,
+  name: string | undefined,
+  key = 'k',
+): Promise<{ location: string; replayed: boolean }> {
   const { status, headers } = await post(api, name, {}, { 'idempotency-key': key })
   assert.equal(status, 202)
   return { location: String(headers['location']), replayed: headers['idempotent-replayed'] !== undefined }
@@ -57,8 +83,14 @@ test('a request without an owner gets a 401 from each handler, as their descript
   const { submit, status, retry, callback, files, list } = taskEndpoints(created(t), noOwner)
   const id = 'a'.repeat(22)
   const asked = [
-    [submit(work), 'POST', '/work'], [status, 'GET', `/tasks/${id}`], [status, 'HEAD', `/tasks/${id}`], [status, 'DELETE', `/tasks/${id}`],
-    [retry, 'POST', `/tasks/${id}/retry`], [callback, 'POST', `/tasks/${id}/callback`], [files, 'GET', `/tasks/${id}/files/a.csv`], [list, 'GET', '/tasks'],
+    [submit(work), 'POST', '/work'],
+    [status, 'GET', `/tasks/${id}`],
+    [status, 'HEAD', `/tasks/${id}`],
+    [status, 'DELETE', `/tasks/${id}`],
+    [retry, 'POST', `/tasks/${id}/retry`],
+    [callback, 'POST', `/tasks/${id}/callback`],
+    [files, 'GET', `/tasks/${id}/files/a.csv`],
+    [list, 'GET', '/tasks'],
   ] as const
   for (const [handler, method, path] of asked) {
     const answer = await ask(handler, { method, path, body, headers: { 'content-type': 'application/json' } })
@@ -76,7 +108,8 @@ test('owner has to be chosen, and the error explains the three choices', (t) => 
   for (const options of [{}, { owner: undefined }, { owner: 'nobody' }, { owner: '' }, { owner: null }, { owner: 5 }]) {
     assert.throws(() => taskEndpoints(tasks, { statusPath: '/tasks/{id}', ...options } as never), (error: unknown) => {
       assert.ok(error instanceof TypeError)
-      for (const choice of ['owner: ({ context }) => context.user?.id', "owner: 'principal'", "owner: 'anyone'"]) assert.ok(error.message.includes(choice), error.message)
+      for (const choice of ['owner: ({ context }) => context.user?.id', "owner: 'principal'", "owner: 'anyone'"])
+        assert.ok(error.message.includes(choice), error.message)
       return true
     })
   }
@@ -94,7 +127,8 @@ for (const [name, owner] of [['principal', 'principal'], ['a function', byName]]
       assert.equal(await statusOf(api, 'ann', location), 200)
       for (const method of ['GET', 'DELETE']) assert.equal(await statusOf(api, 'bob', location, method), 404, method)
       const nobody = name === 'principal' ? 401 : 404
-      for (const method of ['GET', 'DELETE']) assert.equal(await statusOf(api, undefined, location, method), nobody, method)
+      for (const method of ['GET', 'DELETE'])
+        assert.equal(await statusOf(api, undefined, location, method), nobody, method)
     })
 
     test('separates the Idempotency-Keys of two owners', async (t) => {
@@ -111,7 +145,11 @@ for (const [name, owner] of [['principal', 'principal'], ['a function', byName]]
 test('owner: principal responds with a 401 and a challenge to a request without one, before its body is read', async (t) => {
   const api = site(t, 'principal')
   const unread: BodySource = { parsed: undefined, bytes: () => assert.fail('read'), stream: () => assert.fail('read') }
-  for (const headers of [{ prefer: 'respond-async' }, { prefer: 'respond-async', 'idempotency-key': 'k' }, { prefer: 'return=minimal' }]) {
+  for (const headers of [
+    { prefer: 'respond-async' },
+    { 'prefer': 'respond-async', 'idempotency-key': 'k' },
+    { prefer: 'return=minimal' },
+  ]) {
     const answer = await post(api, undefined, { body: unread }, headers)
     assert.equal(answer.status, 401)
     assert.equal(answer.headers['www-authenticate'], 'Bearer realm="longhaul"')
@@ -159,7 +197,10 @@ describe('an owner function that returns no id fails loudly, and merges no clien
         const call = async () => handler(request({ method, path: '/tasks/x', headers, body }))
         await assert.rejects(call(), (error: unknown) => {
           assert.ok(error instanceof TypeError && !isHttpError(error))
-          assert.match(error.message, /^taskEndpoints: owner must be a non-empty string, or undefined for an anonymous client; it is/)
+          assert.match(
+            error.message,
+            /^taskEndpoints: owner must be a non-empty string, or undefined for an anonymous client; it is/,
+          )
           return true
         })
       }
@@ -167,9 +208,15 @@ describe('an owner function that returns no id fails loudly, and merges no clien
   }
 
   test('a principal with an invalid subject fails loudly', async (t) => {
-    const { status } = taskEndpoints<{ principal: object }>(created(t), { statusPath: '/tasks/{id}', owner: 'principal' })
+    const { status } = taskEndpoints<{ principal: object }>(created(t), {
+      statusPath: '/tasks/{id}',
+      owner: 'principal',
+    })
     for (const subject of ['', 7, null, undefined]) {
-      await assert.rejects(async () => status(request({ path: '/tasks/x', context: { principal: { subject } } })), /subject/)
+      await assert.rejects(
+        async () => status(request({ path: '/tasks/x', context: { principal: { subject } } })),
+        /subject/,
+      )
     }
   })
 })
@@ -177,8 +224,12 @@ describe('an owner function that returns no id fails loudly, and merges no clien
 test('maxPerOwner counts clients without an owner by their network', async (t) => {
   for (const owner of ['anyone', byName] as const) {
     const api = site(t, owner)
-    const few = async (peerAddress: string | undefined, name?: string) => (await post(api, name, { path: '/few', ...peerAddress !== undefined && { peerAddress } })).status
-    assert.deepEqual([await few('192.0.2.1'), await few('192.0.2.1'), await few('::ffff:192.0.2.1'), await few('192.0.2.2')], [202, 429, 429, 202])
+    const few = async (peerAddress: string | undefined, name?: string) =>
+      (await post(api, name, { path: '/few', ...(peerAddress !== undefined && { peerAddress }) })).status
+    assert.deepEqual(
+      [await few('192.0.2.1'), await few('192.0.2.1'), await few('::ffff:192.0.2.1'), await few('192.0.2.2')],
+      [202, 429, 429, 202],
+    )
     assert.deepEqual([await few('2001:db8::1'), await few('2001:db8::2')], [202, 429], 'one customer has a /64')
     assert.deepEqual([await few(undefined), await few(undefined)], [202, 429], 'those without an address count as one')
     if (owner !== 'anyone') assert.deepEqual([await few('192.0.2.1', 'ann'), await few('192.0.2.9', 'ann')], [202, 429])
@@ -188,6 +239,7 @@ test('maxPerOwner counts clients without an owner by their network', async (t) =
 test("owner with anonymous: true contradicts 'principal'", (t) => {
   const options = { statusPath: '/tasks/{id}', owner: 'principal', anonymous: true } as const
   assert.throws(() => taskEndpoints(created(t), options), {
-    name: 'TypeError', message: /^taskEndpoints: owner: 'principal' rejects anonymous clients; .*let owner be a function/,
+    name: 'TypeError',
+    message: /^taskEndpoints: owner: 'principal' rejects anonymous clients; .*let owner be a function/,
   })
 })

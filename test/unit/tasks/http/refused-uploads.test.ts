@@ -33,8 +33,19 @@ function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, 
     background: { name: 'upload', blobs, ...maxPerOwner === undefined ? {} : { maxPerOwner } },
   })
   const other = defineTask({ name: 'other', run: () => gate.promise })
-  const tasks = createTasks({ store: new SpyStore(store, spy), engine: spyEngine(engine, spy), definitions: [upload.task, other], onError: () => undefined, ...more })
-  const made = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }) => headers['x-user'] as string | undefined, ...endpoints })
+  const tasks = createTasks({
+    store: new SpyStore(store, spy),
+    engine: spyEngine(engine, spy),
+    definitions: [upload.task, other],
+    onError: () => undefined,
+    ...more,
+  })
+  const made = taskEndpoints(tasks, {
+    statusPath: '/tasks/{id}',
+    anonymous: true,
+    owner: ({ headers }) => headers['x-user'] as string | undefined,
+    ...endpoints,
+  })
   const handler = upload.handler(made)
   const call = toFetch(router({ 'POST /uploads': handler }), { onError: () => undefined })
   t.after(async () => {
@@ -42,9 +53,14 @@ function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, 
     await tasks.close({ drainMs: 1000 })
   })
   const send = async (headers: Record<string, string> = {}, body: string | ReadableStream = LINES) => {
-    const response = await call(new Request('http://test/uploads', {
-      method: 'POST', body, headers: { 'content-type': 'application/x-ndjson', 'prefer': 'respond-async', ...headers }, duplex: 'half',
-    }))
+    const response = await call(
+      new Request('http://test/uploads', {
+        method: 'POST',
+        body,
+        headers: { 'content-type': 'application/x-ndjson', 'prefer': 'respond-async', ...headers },
+        duplex: 'half',
+      }),
+    )
     const text = await response.text()
     return { status: response.status, code: text === '' ? undefined : (JSON.parse(text) as { code?: string }).code }
   }
@@ -70,18 +86,24 @@ describe('a rejected upload leaves nothing in the blobs', () => {
     assert.deepEqual(blobs.usage(), { blobs: 0, bytes: 0 })
   })
 
-  for (const [title, bounds] of [['tasks', { maxUnfinished: 2 }], ['bytes', { maxBytes: 5000 }]] as const) test(`if the engine has no space for more ${title}, with a 503`, async (t) => {
-    const { send, count } = setUp(t, { memory: bounds, tasks: { concurrency: 1 } })
-    for (let at = 0; at < 2; at++) assert.equal((await send()).status, 202)
-    for (let at = 0; at < 5; at++) assert.deepEqual(await send({ 'idempotency-key': `"${String(at)}"` }), { status: 503, code: 'queue_full' })
-    assert.deepEqual(await send(), { status: 503, code: 'queue_full' })
-    assert.equal(count(), 2)
-  })
+  for (const [title, bounds] of [
+    ['tasks', { maxUnfinished: 2 }],
+    ['bytes', { maxBytes: 5000 }],
+  ] as const)
+    test(`if the engine has no space for more ${title}, with a 503`, async (t) => {
+      const { send, count } = setUp(t, { memory: bounds, tasks: { concurrency: 1 } })
+      for (let at = 0; at < 2; at++) assert.equal((await send()).status, 202)
+      for (let at = 0; at < 5; at++)
+        assert.deepEqual(await send({ 'idempotency-key': `"${String(at)}"` }), { status: 503, code: 'queue_full' })
+      assert.deepEqual(await send(), { status: 503, code: 'queue_full' })
+      assert.equal(count(), 2)
+    })
 
   test('if the owner has too many tasks, with a 429', async (t) => {
     const { send, count } = setUp(t, { maxPerOwner: 1 })
     assert.equal((await send({ 'x-user': 'ann' })).status, 202)
-    for (let at = 0; at < 5; at++) assert.deepEqual(await send({ 'x-user': 'ann' }), { status: 429, code: 'too_many_tasks' })
+    for (let at = 0; at < 5; at++)
+      assert.deepEqual(await send({ 'x-user': 'ann' }), { status: 429, code: 'too_many_tasks' })
     assert.equal(count(), 1)
   })
 
@@ -113,10 +135,37 @@ describe('a rejected upload leaves nothing in the blobs', () => {
 
   test('if the code of the application fails or rejects: its context, its callback URL', async (t) => {
     for (const endpoints of [
-      { context: () => { throw new Error('on purpose') } }, { context: () => 1n },
-      { callback: () => { throw new Error('on purpose') } }, { callback: () => { throw httpError('service_unavailable') } },
+      {
+        context: () => {
+          throw new Error('on purpose')
+        },
+      },
+      { context: () => 1n },
+      {
+        callback: () => {
+          throw new Error('on purpose')
+        },
+      },
+      {
+        callback: () => {
+          throw httpError('service_unavailable')
+        },
+      },
     ] as Partial<TaskEndpointsOptions>[]) {
-      const { send, count } = setUp(t, { endpoints, ...'callback' in endpoints && { tasks: { callbacks: { open: () => ({ startProcessing: () => undefined, beginClose: () => undefined, close: async () => undefined }) } as never } } })
+      const { send, count } = setUp(t, {
+        endpoints,
+        ...('callback' in endpoints && {
+          tasks: {
+            callbacks: {
+              open: () => ({
+                startProcessing: () => undefined,
+                beginClose: () => undefined,
+                close: async () => undefined,
+              }),
+            } as never,
+          },
+        }),
+      })
       assert.ok((await send()).status >= 500)
       assert.equal(count(), 0)
     }

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { memory } from '../../../../adapters/memory/index.js'
-import { createTasks, defineTask, router, taskEndpoints, type TaskEndpoints, type Tasks } from '../../../../src/index.js'
+import {
+  createTasks, defineTask, router, taskEndpoints, type TaskEndpoints, type Tasks,
+} from '../../../../src/index.js'
 import { inject } from '../../../../src/testing/index.js'
 
 const report = defineTask({ name: 'report', run: () => 'done' })
@@ -56,7 +58,10 @@ describe('a status handler that is mounted where no Location leads', () => {
     assert.match(path, /^\/api\/tasks\//)
     for (let at = 0; at < 2; at++) assert.equal((await inject(endpoints.status, { path })).status, 404)
     assert.equal((await warned()).length, 1)
-    assert.match(String(warnings[0]), new RegExp(`followed Location to ${path}, but the status handler is mounted at /tasks/{id}\\.`))
+    assert.match(
+      String(warnings[0]),
+      new RegExp(`followed Location to ${path}, but the status handler is mounted at /tasks/{id}\\.`),
+    )
   })
 
   test('causes a warning at the construction of a router that contains it', async () => {
@@ -78,7 +83,10 @@ describe('a status handler causes no warning', () => {
   test('behind a proxy that removes a prefix, with mountPath', async () => {
     const path = await location('/api')
     const id = path.slice(path.lastIndexOf('/') + 1)
-    assert.equal((await inject(endpoints.status, { path: `/tasks/${id}`, mountPath: '/api', params: { id } })).status, 200)
+    assert.equal(
+      (await inject(endpoints.status, { path: `/tasks/${id}`, mountPath: '/api', params: { id } })).status,
+      200,
+    )
     assert.deepEqual(await warned(), [])
   })
 

@@ -8,9 +8,19 @@ test('a shutdown that begins while a task is accepted or retried gets a 503 shut
     let isBroken = true
     let onRenew = () => undefined as unknown
     const work = defineTask({
-      name: 'work', run: () => { if (isBroken) throw new Error('broken') },
+      name: 'work',
+      run: () => {
+        if (isBroken) throw new Error('broken')
+      },
       // Called while a task for later is accepted, and while one is retried.
-      external: { of: () => 'file', release: () => undefined, renew: () => { onRenew(); return true } },
+      external: {
+        of: () => 'file',
+        release: () => undefined,
+        renew: () => {
+          onRenew()
+          return true
+        },
+      },
     })
     const { tasks, engine, close } = bench({ definitions: [work] })
     t.after(close)

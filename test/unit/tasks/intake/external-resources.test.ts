@@ -113,7 +113,12 @@ describe('external resources of a task', () => {
   test('are released when the task has expired', async (t) => {
     const clock = testClock()
     const { definition, released } = kept(() => { throw httpError('gone') })
-    const tasks = createTasks({ ...memory({ clock }), definitions: [definition], retentionMs: 5000, onError: () => undefined })
+    const tasks = createTasks({
+      ...memory({ clock }),
+      definitions: [definition],
+      retentionMs: 5000,
+      onError: () => undefined,
+    })
     t.after(() => tasks.close({ drainMs: 0 }))
     const { taskId: id } = await tasks.submit(definition, { name: 'a' })
     await tasks.wait(id, { timeoutMs: 5000 })
@@ -152,7 +157,11 @@ describe('external resources of a task', () => {
   })
 
   test('may fail to be released, which changes nothing', async () => {
-    const definition = defineTask({ name: 'kept', run: (_: Input) => ({ message: 'done' }), external: { of: () => 'x', release: () => Promise.reject(new Error('no')) } })
+    const definition = defineTask({
+      name: 'kept',
+      run: (_: Input) => ({ message: 'done' }),
+      external: { of: () => 'x', release: () => Promise.reject(new Error('no')) },
+    })
     const { tasks, heard, close } = bench({ definitions: [definition] })
     const { taskId: id } = await tasks.submit(definition, { name: 'a' })
     const task = await tasks.wait(id, { timeoutMs: 5000 })

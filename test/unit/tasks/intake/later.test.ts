@@ -66,11 +66,16 @@ test('a delayed task whose time has come shows no start time, and is polled like
 
 test('a status counts the attempts, which explains progress that falls back (15.19)', async (t) => {
   const gate = deferred()
-  const work = defineTask({ name: 'work', attempts: 2, backoff: { type: 'fixed', delayMs: 0 }, run: async (_, { attempt, progress }) => {
-    progress(attempt === 1 ? 80 : 5, 100)
-    if (attempt === 1) throw new Error('fails, on purpose')
-    await gate.promise
-  } })
+  const work = defineTask({
+    name: 'work',
+    attempts: 2,
+    backoff: { type: 'fixed', delayMs: 0 },
+    run: async (_, { attempt, progress }) => {
+      progress(attempt === 1 ? 80 : 5, 100)
+      if (attempt === 1) throw new Error('fails, on purpose')
+      await gate.promise
+    },
+  })
   const { tasks, close } = bench({ definitions: [work], progressIntervalMs: 0 })
   t.after(close)
   const { taskId: id } = await tasks.submit(work, 1)

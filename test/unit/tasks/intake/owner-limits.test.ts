@@ -7,7 +7,17 @@ import { deferred } from '../../../kit/wait.js'
 
 function limited(maxPerOwner: number, run: () => unknown = () => undefined) {
   const gate = deferred()
-  return { gate, work: defineTask({ name: 'limited', maxPerOwner, run: async () => { await gate.promise; return run() } }) }
+  return {
+    gate,
+    work: defineTask({
+      name: 'limited',
+      maxPerOwner,
+      run: async () => {
+        await gate.promise
+        return run()
+      },
+    }),
+  }
 }
 
 describe('maxPerOwner', () => {
@@ -15,7 +25,14 @@ describe('maxPerOwner', () => {
     const { gate, work } = limited(3)
     const { tasks, close } = bench({ definitions: [work] })
     t.after(close)
-    const outcomes = await Promise.all(Array.from({ length: 20 }, () => tasks.submit(work, 1, { owner: 'ann' }).then(() => 'taken', (error: HttpError) => `${String(error.status)} ${error.code} ${String(error.headers['retry-after'])}`)))
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, () =>
+        tasks.submit(work, 1, { owner: 'ann' }).then(
+          () => 'taken',
+          (error: HttpError) => `${String(error.status)} ${error.code} ${String(error.headers['retry-after'])}`,
+        ),
+      ),
+    )
     assert.deepEqual([...new Set(outcomes)].sort(), ['429 too_many_tasks 5', 'taken'])
     assert.equal(outcomes.filter((outcome) => outcome === 'taken').length, 3)
     for (let n = 0; n < 5; n++) await tasks.submit(work, 1)

@@ -9,11 +9,26 @@ import { ask } from '../../kit/request.js'
 import { deferred, eventually } from '../../../kit/wait.js'
 
 const MAX = 100
-const empty: BodySource = { parsed: undefined, bytes: async () => Buffer.alloc(0), stream: async function* () { yield Buffer.alloc(0) } }
-const body: BodySource = { parsed: { value: {} }, bytes: async () => Buffer.from('{}'), stream: async function* () { yield Buffer.from('{}') } }
+const empty: BodySource = {
+  parsed: undefined,
+  bytes: async () => Buffer.alloc(0),
+  stream: async function* () {
+    yield Buffer.alloc(0)
+  },
+}
+const body: BodySource = {
+  parsed: { value: {} },
+  bytes: async () => Buffer.from('{}'),
+  stream: async function* () {
+    yield Buffer.from('{}')
+  },
+}
 
 interface Site {
-  readonly post: (owner: string, headers?: Record<string, string>) => Promise<{ readonly status: number, readonly id: string, readonly code: string }>
+  readonly post: (
+    owner: string,
+    headers?: Record<string, string>,
+  ) => Promise<{ readonly status: number; readonly id: string; readonly code: string }>
   readonly tasks: ReturnType<typeof createTasks>
   readonly gate: ReturnType<typeof deferred<void>>
   readonly retry: (owner: string, id: string) => Promise<number>
@@ -31,12 +46,21 @@ function site(t: TestContext, parts = memory(), worker = true): Site {
   ] as const
   const tasks = createTasks({ ...parts, definitions, worker, onError: () => undefined })
   t.after(() => tasks.close({ drainMs: 0 }))
-  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }) => headers['x-user'] as string })
-  const submit: Record<string, Handler> = Object.fromEntries(definitions.map((each) => [each.name, endpoints.submit(each)]))
+  const endpoints = taskEndpoints(tasks, {
+    statusPath: '/tasks/{id}',
+    anonymous: true,
+    owner: ({ headers }) => headers['x-user'] as string,
+  })
+  const submit: Record<string, Handler> = Object.fromEntries(
+    definitions.map((each) => [each.name, endpoints.submit(each)]),
+  )
   const post: Site['post'] = async (owner, headers = {}) => {
     const { 'x-kind': kind = 'slow', ...rest } = headers
     const reply = await ask(submit[kind] as Handler, {
-      method: 'POST', path: '/', body, headers: { 'x-user': owner, 'content-type': 'application/json', 'prefer': 'respond-async', ...rest },
+      method: 'POST',
+      path: '/',
+      body,
+      headers: { 'x-user': owner, 'content-type': 'application/json', 'prefer': 'respond-async', ...rest },
     })
     const { code = '', taskId = '' } = reply.json as { code?: string, taskId?: string }
     return { status: reply.status, id: taskId, code }

@@ -13,7 +13,11 @@ const processing = (attempt: number, attempts?: readonly PastAttempt[]): Run => 
   details: { attempts },
 })
 const numbers = (attempts: readonly PastAttempt[] | undefined) => attempts?.map(({ attempt }) => attempt)
-const end = (status: 'completed' | 'failed' | 'cancelled', attempt: number) => ({ status, attempt, finishedAt: CREATED + 9 })
+const end = (status: 'completed' | 'failed' | 'cancelled', attempt: number) => ({
+  status,
+  attempt,
+  finishedAt: CREATED + 9,
+})
 const waits = (attempt: number) => ({ status: 'queued' as const, attempt, finishedAt: undefined })
 
 describe('the history of runs', () => {

@@ -48,16 +48,23 @@ for (const shared of [true, false]) {
   test(`a full engine lets a run ${shared ? 'wait, because others can make room' : 'end without a wait in memory'}`, async (t) => {
     const gate = deferred()
     const begun = deferred()
-    const work = defineTask({ name: 'work', run: async () => {
-      begun.resolve()
-      await gate.promise
-      return { message: 'done' }
-    } })
+    const work = defineTask({
+      name: 'work',
+      run: async () => {
+        begun.resolve()
+        await gate.promise
+        return { message: 'done' }
+      },
+    })
     const engine = new HandEngine(shared)
     const heard: unknown[] = []
     const tasks = createTasks({
-      store: new SpyStore(memory().store, new Spy(), true), engine, definitions: [work],
-      onError: (error) => { heard.push(error) },
+      store: new SpyStore(memory().store, new Spy(), true),
+      engine,
+      definitions: [work],
+      onError: (error) => {
+        heard.push(error)
+      },
     })
     t.after(() => tasks.close({ drainMs: 0 }))
     const { taskId: id } = await tasks.submit(work, 1)
@@ -71,7 +78,12 @@ for (const shared of [true, false]) {
       return Promise.reject(new StoreUnavailableError('full', { reason: 'full' }))
     })
     gate.resolve()
-    const turns = async (): Promise<void> => { for (let turn = 0; turn < 30; turn++) await new Promise((resolve) => { setImmediate(resolve) }) }
+    const turns = async (): Promise<void> => {
+      for (let turn = 0; turn < 30; turn++)
+        await new Promise((resolve) => {
+          setImmediate(resolve)
+        })
+    }
     for (let tried = 0; tried < 10; tried++) {
       await turns()
       t.mock.timers.tick(2000)

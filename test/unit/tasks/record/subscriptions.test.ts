@@ -21,11 +21,19 @@ const never = () => new AbortController().signal
 
 /** A task with this version, as text. */
 function recordText(
-  version: number, { status = 'processing', owner, more }: { status?: StoredTask['status'], owner?: string, more?: string } = {},
+  version: number,
+  { status = 'processing', owner, more }: { status?: StoredTask['status']; owner?: string; more?: string } = {},
 ): string {
   const task: Partial<StoredTask> = {
-    id: 'a', name: 'n', status, version, attempt: 1, createdAt: 1000, expiresAt: Date.now() + HOUR,
-    details: { progress: { done: version, message: more } }, ...owner !== undefined && { owner: JSON.parse(owner) as string },
+    id: 'a',
+    name: 'n',
+    status,
+    version,
+    attempt: 1,
+    createdAt: 1000,
+    expiresAt: Date.now() + HOUR,
+    details: { progress: { done: version, message: more } },
+    ...(owner !== undefined && { owner: JSON.parse(owner) as string }),
   }
   return JSON.stringify(task)
 }
@@ -56,6 +64,48 @@ async function setUp(t: TestContext) {
 }
 
 describe('Subscriptions', () => {
+  test('wakes at most 200 subscribers in a turn of the event loop', async (t) => {
+    const { subscriptions, write } = await setUp(t)
+    const inTurns = [0]
+    const waiting: Promise<void>[] = []
+    const versions = new Set<number | undefined>()
+    for (let n = 0; n < 1000; n++) {
+      const subscriber = await subscriptions.subscribe('a')
+      t.after(() => { subscriber.close() })
+      await subscriber.next(60_000)
+      waiting.push(subscriber.next(60_000).then((task) => {
+        versions.add(task?.version)
+        inTurns.push((inTurns.pop() ?? 0) + 1)
+      }))
+    }
+    let isOver = false
+    const all = Promise.all(waiting).then(() => { isOver = true })
+    await write(recordText(2))
+    while (!isOver) {
+      await turn()
+      inTurns.push(0)
+    }
+    await all
+    assert.equal(Math.max(...inTurns), 200)
+    assert.deepEqual(versions, new Set([2]))
+  })
+
+  test('shows the last of several changes to a subscriber that a later turn wakes', async (t) => {
+    const { subscriptions, write } = await setUp(t)
+    const last = async (): Promise<void> => {
+      const subscriber = await subscriptions.subscribe('a')
+      t.after(() => { subscriber.close() })
+      while ((await subscriber.next(60_000))?.version !== 9);
+    }
+    const all = Promise.all(Array.from({ length: 500 }, last))
+    await turn()
+    for (let version = 2; version <= 9; version++) {
+      await write(recordText(version))
+      await turn()
+    }
+    await within(all)
+  })
+
   test('wakes a subscriber at a change, its time, its signal and its close, and leaves nothing behind', async (t) => {
     const { inner, subscriptions, write } = await setUp(t)
     const real = setInterval
@@ -167,9 +217,14 @@ describe('the event streams of a task', () => {
   const place = () => ({ signal: never(), release: () => undefined })
 
   /** What a stream yields, one piece for each call. */
-  function open({ subscriptions }: Awaited<ReturnType<typeof setUp>>, task: StoredTask, format = encodedBodies(taskFormat)) {
+  function open(
+    { subscriptions }: Awaited<ReturnType<typeof setUp>>,
+    task: StoredTask,
+    format = encodedBodies(taskFormat),
+  ) {
     const events = eventStream(subscriptions, task, place(), {
-      eventOf: (now) => format.event(now, '/a'), lastEventId: undefined,
+      eventOf: (now) => format.event(now, '/a'),
+      lastEventId: undefined,
     })[Symbol.asyncIterator]()
     return { events, next: async () => (await within(events.next())).value as string | Uint8Array | undefined }
   }
@@ -191,7 +246,10 @@ describe('the event streams of a task', () => {
     assert.equal(texts[0]?.[0]?.buffer, texts[1]?.[0]?.buffer)
     for (const pieces of texts) {
       assert.ok(pieces.every(({ byteLength }) => byteLength <= 65_536))
-      assert.match(Buffer.concat(pieces).toString(), /^id: 1000-2\ndata: \{"taskId":"a",[^x]+"message":"x{200000}"[^x]+\}\n\n$/)
+      assert.match(
+        Buffer.concat(pieces).toString(),
+        /^id: 1000-2\ndata: \{"taskId":"a",[^x]+"message":"x{200000}"[^x]+\}\n\n$/,
+      )
     }
     for (const { events } of streams) await events.return?.()
     assert.equal(made.subscriptions.size, 0)

@@ -46,8 +46,15 @@ describe('longhaul:task', () => {
       ['started', 'processing', 1], ['started', 'processing', 2], ['started', 'processing', 3],
     ])
     for (const { taskId, name, owner } of heard) assert.deepEqual([taskId, name, owner], ['one', 'work', 'ann'])
-    const { createdAt, startedAt = NaN, finishedAt = NaN } = heard.find(({ event }) => event === 'finished') as TaskEvent
-    assert.ok(createdAt <= startedAt && startedAt <= finishedAt && finishedAt <= Date.now(), JSON.stringify([createdAt, startedAt, finishedAt]))
+    const {
+      createdAt,
+      startedAt = NaN,
+      finishedAt = NaN,
+    } = heard.find(({ event }) => event === 'finished') as TaskEvent
+    assert.ok(
+      createdAt <= startedAt && startedAt <= finishedAt && finishedAt <= Date.now(),
+      JSON.stringify([createdAt, startedAt, finishedAt]),
+    )
   })
 
   test('publishes the start of a run that ends at once', async (t) => {
@@ -57,9 +64,14 @@ describe('longhaul:task', () => {
     t.after(() => tasks.close({ drainMs: 0 }))
     const { taskId: id } = await tasks.submit(work, {})
     await tasks.wait(id, { timeoutMs: 5000 })
-    assert.deepEqual(heard.map(({ event, state, attempt, startedAt }) => [event, state, attempt, startedAt === undefined]), [
-      ['accepted', 'queued', 0, true], ['started', 'processing', 1, false], ['finished', 'completed', 1, false],
-    ])
+    assert.deepEqual(
+      heard.map(({ event, state, attempt, startedAt }) => [event, state, attempt, startedAt === undefined]),
+      [
+        ['accepted', 'queued', 0, true],
+        ['started', 'processing', 1, false],
+        ['finished', 'completed', 1, false],
+      ],
+    )
   })
 
   test('publishes how a task failed, and that it was cancelled', async (t) => {
@@ -87,10 +99,37 @@ test('longhaul:callback publishes the outcome and the duration of each attempt, 
   await settled(one)
   const other = await submit(url)
   await settled(other)
-  assert.deepEqual(heard.map(({ ms: _, ...event }) => event), [
-    { outcome: 'retry', taskId: one, owner: 'ann', host: `127.0.0.1:${String(port)}`, attempt: 1, status: 500, fault: 'status' },
-    { outcome: 'delivered', taskId: one, owner: 'ann', host: `127.0.0.1:${String(port)}`, attempt: 2, status: 204, fault: undefined },
-    { outcome: 'failed', taskId: other, owner: undefined, host: `127.0.0.1:${String(port)}`, attempt: 1, status: 410, fault: 'gone' },
-  ])
+  assert.deepEqual(
+    heard.map(({ ms: _, ...event }) => event),
+    [
+      {
+        outcome: 'retry',
+        taskId: one,
+        owner: 'ann',
+        host: `127.0.0.1:${String(port)}`,
+        attempt: 1,
+        status: 500,
+        fault: 'status',
+      },
+      {
+        outcome: 'delivered',
+        taskId: one,
+        owner: 'ann',
+        host: `127.0.0.1:${String(port)}`,
+        attempt: 2,
+        status: 204,
+        fault: undefined,
+      },
+      {
+        outcome: 'failed',
+        taskId: other,
+        owner: undefined,
+        host: `127.0.0.1:${String(port)}`,
+        attempt: 1,
+        status: 410,
+        fault: 'gone',
+      },
+    ],
+  )
   for (const { ms } of heard) assert.ok(ms > 0 && ms < 10_000)
 })

@@ -15,29 +15,71 @@ import { StatusPath } from '../../../../src/tasks/http/status-path.js'
 
 const STATES: StoredTask['status'][] = ['queued', 'processing', 'completed', 'failed', 'cancelled']
 const stored: StoredTask = {
-  id: 'a1', birth: 'b', key: undefined, name: 'export', owner: undefined, caller: undefined, status: 'queued', run: 0, attempt: 0,
-  crashes: 0, version: 1, createdAt: 1_700_000_000_000, startAt: undefined, pool: 'default', priority: 0, startedAt: undefined,
-  runStartedAt: undefined, finishedAt: undefined, expiresAt: 1_700_000_100_000, callbackRun: 0, callbackAt: undefined,
-  details: {}, result: undefined,
+  id: 'a1',
+  birth: 'b',
+  key: undefined,
+  name: 'export',
+  owner: undefined,
+  caller: undefined,
+  status: 'queued',
+  run: 0,
+  attempt: 0,
+  crashes: 0,
+  version: 1,
+  createdAt: 1_700_000_000_000,
+  startAt: undefined,
+  pool: 'default',
+  priority: 0,
+  startedAt: undefined,
+  runStartedAt: undefined,
+  finishedAt: undefined,
+  expiresAt: 1_700_000_100_000,
+  callbackRun: 0,
+  callbackAt: undefined,
+  details: {},
+  result: undefined,
 }
 
 describe('the text of a task', () => {
   test('SPEC 2.5: shows processing for queued, and result only when there is one', () => {
     assert.deepEqual(JSON.parse(taskText(stored)), {
-      taskId: 'a1', status: 'processing', message: 'The task was accepted and waits to be processed.', task: 'export', createdAt: '2023-11-14T22:13:20.000Z',
+      taskId: 'a1',
+      status: 'processing',
+      message: 'The task was accepted and waits to be processed.',
+      task: 'export',
+      createdAt: '2023-11-14T22:13:20.000Z',
     })
-    const done = { ...stored, status: 'completed' as const, result: '{"message":"ok"}', startedAt: 1_700_000_001_000, finishedAt: 1_700_000_002_000, details: { progress: { done: 1, total: 2, message: 'm"' } } }
+    const done = {
+      ...stored,
+      status: 'completed' as const,
+      result: '{"message":"ok"}',
+      startedAt: 1_700_000_001_000,
+      finishedAt: 1_700_000_002_000,
+      details: { progress: { done: 1, total: 2, message: 'm"' } },
+    }
     assert.deepEqual(JSON.parse(taskText(done)), {
-      taskId: 'a1', status: 'completed', message: 'The task is completed.', task: 'export', progress: { done: 1, total: 2, message: 'm"' },
-      result: { message: 'ok' }, createdAt: '2023-11-14T22:13:20.000Z', startedAt: '2023-11-14T22:13:21.000Z', finishedAt: '2023-11-14T22:13:22.000Z',
+      taskId: 'a1',
+      status: 'completed',
+      message: 'The task is completed.',
+      task: 'export',
+      progress: { done: 1, total: 2, message: 'm"' },
+      result: { message: 'ok' },
+      createdAt: '2023-11-14T22:13:20.000Z',
+      startedAt: '2023-11-14T22:13:21.000Z',
+      finishedAt: '2023-11-14T22:13:22.000Z',
     })
   })
 
   test('SPEC 2.6: has id, state, jobId and statusUrl in the job format, which shows queued', () => {
     const task = stored
     const job = JSON.parse(jobFormat.toText(task, '/job-status/a1')) as Record<string, unknown>
-    assert.deepEqual([job['id'], job['state'], job['jobId'], job['statusUrl'], 'taskId' in job, 'status' in job], ['a1', 'queued', 'a1', '/job-status/a1', false, false])
-    const states = STATES.map((state) => (JSON.parse(jobFormat.toText({ ...stored, status: state }, '')) as { state: string }).state)
+    assert.deepEqual(
+      [job['id'], job['state'], job['jobId'], job['statusUrl'], 'taskId' in job, 'status' in job],
+      ['a1', 'queued', 'a1', '/job-status/a1', false, false],
+    )
+    const states = STATES.map(
+      (state) => (JSON.parse(jobFormat.toText({ ...stored, status: state }, '')) as { state: string }).state,
+    )
     assert.deepEqual(states, STATES)
     assert.equal(taskFormat.toText(task, ''), taskText(task))
   })
@@ -72,7 +114,10 @@ describe('the result of a task', () => {
 
   test('is rejected if it contains a Map, a Set or a promise, with the place', () => {
     const cases: [unknown, RegExp][] = [
-      [new Map([[1, 2]]), /^it is of type Map, which JSON writes as \{\}\. Return an object: Object.fromEntries\(map\)\.$/],
+      [
+        new Map([[1, 2]]),
+        /^it is of type Map, which JSON writes as \{\}\. Return an object: Object.fromEntries\(map\)\.$/,
+      ],
       [{ a: [{}, { 'b/c': new Set([1]) }] }, /^its property \/a\/1\/b~1c is of type Set, .* Return an array\.$/],
       [{ message: 'm', late: Promise.resolve(1) }, /^its property \/late is of type Promise, .* Await it\.$/],
       [[new ArrayBuffer(8)], /^its property \/0 is of type ArrayBuffer/],
@@ -97,10 +142,23 @@ describe('the result of a task', () => {
 describe('the failure of a task', () => {
   const hostile = new Proxy({}, { has() { throw new Error('no') }, get() { throw new Error('no') } })
   test('is masked for unknown errors, and shown for an HttpError', () => {
-    for (const thrown of [new Error('secret'), 'secret', undefined, null, 5, { message: 'secret', code: 'secret' }, hostile, Object.freeze(new Error('secret'))]) {
+    for (const thrown of [
+      new Error('secret'),
+      'secret',
+      undefined,
+      null,
+      5,
+      { message: 'secret', code: 'secret' },
+      hostile,
+      Object.freeze(new Error('secret')),
+    ]) {
       assert.deepEqual(toFailure(thrown), { status: 500, code: 'task_failed', message: 'The task failed.' })
     }
-    assert.deepEqual(toFailure(new HttpError(422, 'no_such_role', { message: 'No such role.' })), { status: 422, code: 'no_such_role', message: 'No such role.' })
+    assert.deepEqual(toFailure(new HttpError(422, 'no_such_role', { message: 'No such role.' })), {
+      status: 422,
+      code: 'no_such_role',
+      message: 'No such role.',
+    })
   })
 
   test('is permanent if it is marked, or if it is an HttpError that blames the request', () => {
@@ -110,7 +168,14 @@ describe('the failure of a task', () => {
     assert.equal(isPermanent(frozen), true)
     assert.ok(frozen instanceof HttpError)
     assert.deepEqual(toFailure(frozen), { status: 503, code: 'upstream', message: 'm' })
-    for (const [code, wanted] of [['conflict', true], ['bad_request', true], ['too_many_requests', false], ['request_timeout', false], ['bad_gateway', false], ['internal_error', false]] as const) {
+    for (const [code, wanted] of [
+      ['conflict', true],
+      ['bad_request', true],
+      ['too_many_requests', false],
+      ['request_timeout', false],
+      ['bad_gateway', false],
+      ['internal_error', false],
+    ] as const) {
       assert.equal(isPermanent(httpError(code)), wanted, code)
     }
     for (const other of [undefined, null, 'x', hostile]) assert.equal(isPermanent(other), false)
@@ -125,12 +190,16 @@ describe('the id of a task', () => {
     assert.ok([...ids].every(isTaskId))
     const bits = [...ids].map((id) => Buffer.from(id, 'base64url'))
     assert.ok(bits.every((bytes) => bytes.length === 16))
-    const ones = bits.reduce((sum, bytes) => sum + bytes.reduce((count, byte) => count + byte.toString(2).replaceAll('0', '').length, 0), 0)
+    const ones = bits.reduce(
+      (sum, bytes) => sum + bytes.reduce((count, byte) => count + byte.toString(2).replaceAll('0', '').length, 0),
+      0,
+    )
     assert.ok(Math.abs(ones / (5000 * 128) - 0.5) < 0.01, 'they look random')
   })
 
   test('cannot be text that cannot be part of a key', () => {
-    for (const id of ['', '.', '..', '.a', 'a b', 'a/b', 'a%2F', 'é', 'a\n', 'a\0', 'a:b', 'x'.repeat(129)]) assert.equal(isTaskId(id), false, JSON.stringify(id))
+    for (const id of ['', '.', '..', '.a', 'a b', 'a/b', 'a%2F', 'é', 'a\n', 'a\0', 'a:b', 'x'.repeat(129)])
+      assert.equal(isTaskId(id), false, JSON.stringify(id))
     for (const id of ['a', '-', 'a.b', 'x'.repeat(128)]) assert.equal(isTaskId(id), true)
   })
 })
@@ -138,14 +207,43 @@ describe('the id of a task', () => {
 describe('the Idempotency-Key of a task', () => {
   test('is the same key quoted or bare', () => {
     assert.equal(parseIdempotencyKey(undefined), undefined)
-    for (const [field, key] of [['abc', 'abc'], ['"abc"', 'abc'], [' "abc" ', 'abc'], ['"a \\"b\\" \\\\"', 'a "b" \\'], ['a;b=1', 'a;b=1'], ['x'.repeat(255), 'x'.repeat(255)]] as const) {
+    for (const [field, key] of [
+      ['abc', 'abc'],
+      ['"abc"', 'abc'],
+      [' "abc" ', 'abc'],
+      ['"a \\"b\\" \\\\"', 'a "b" \\'],
+      ['a;b=1', 'a;b=1'],
+      ['x'.repeat(255), 'x'.repeat(255)],
+    ] as const) {
       assert.equal(parseIdempotencyKey(field), key)
     }
   })
 
   test('gets a 400 invalid_idempotency_key for anything else', () => {
-    for (const field of ['', ' ', '""', '"a', 'a"', 'a b', 'a, b', '"a", "b"', '"a" x', '"a\\b"', 'é', 'a\tb', 'a\0', 'x'.repeat(256), `"${'x'.repeat(256)}"`, `"${'\\"'.repeat(400)}"`, ['a', 'b']]) {
-      assert.throws(() => parseIdempotencyKey(field), { status: 400, code: 'invalid_idempotency_key' }, JSON.stringify(field))
+    for (const field of [
+      '',
+      ' ',
+      '""',
+      '"a',
+      'a"',
+      'a b',
+      'a, b',
+      '"a", "b"',
+      '"a" x',
+      '"a\\b"',
+      'é',
+      'a\tb',
+      'a\0',
+      'x'.repeat(256),
+      `"${'x'.repeat(256)}"`,
+      `"${'\\"'.repeat(400)}"`,
+      ['a', 'b'],
+    ]) {
+      assert.throws(
+        () => parseIdempotencyKey(field),
+        { status: 400, code: 'invalid_idempotency_key' },
+        JSON.stringify(field),
+      )
     }
   })
 
@@ -153,7 +251,10 @@ describe('the Idempotency-Key of a task', () => {
     assert.equal(fingerprintOf({ a: 1 }), fingerprintOf({ a: 1 }))
     assert.equal(new Set([{ a: 1 }, { a: '1' }, [], {}, null, undefined, 'null', ''].map(fingerprintOf)).size, 8)
     assert.notEqual(fingerprintOf(JSON.parse('{"__proto__":{"a":1}}')), fingerprintOf({}))
-    assert.equal(fingerprintOf(JSON.parse('{"10":1,"9":{"b":1,"a":2}}')), fingerprintOf(JSON.parse('{"9":{"a":2,"b":1},"10":1}')))
+    assert.equal(
+      fingerprintOf(JSON.parse('{"10":1,"9":{"b":1,"a":2}}')),
+      fingerprintOf(JSON.parse('{"9":{"a":2,"b":1},"10":1}')),
+    )
   })
 })
 
@@ -162,17 +263,24 @@ describe('the status path of a task', () => {
     const path = new StatusPath('/api/status/{id}')
     assert.equal(path.of('/v1', 'x'), '/v1/api/status/x')
     assert.equal(path.idIn('/v1', '/v1/api/status/x'), 'x')
-    for (const other of ['/v1/api/status/', '/v1/api/status', '/api/status/x', '/v1/api/status/x/y', '/v1/api/status/x/', '/v2/api/status/x', '']) {
+    for (const other of [
+      '/v1/api/status/', '/v1/api/status', '/api/status/x', '/v1/api/status/x/y',
+      '/v1/api/status/x/', '/v2/api/status/x', '',
+    ]) {
       assert.equal(path.idIn('/v1', other), undefined, other)
     }
     const tail = new StatusPath('/jobs/{id}/status')
     assert.equal(tail.of('', 'x'), '/jobs/x/status')
     assert.equal(tail.idIn('', '/jobs/x/status'), 'x')
-    for (const other of ['/jobs//status', '/jobs/status', '/jobs/x/y/status', '/jobs/x']) assert.equal(tail.idIn('', other), undefined, other)
+    for (const other of ['/jobs//status', '/jobs/status', '/jobs/x/y/status', '/jobs/x'])
+      assert.equal(tail.idIn('', other), undefined, other)
   })
 
   test('has a template, which is rejected if it is invalid', () => {
-    for (const template of ['', '/', '/status', 'status/{id}', '/status/{id}/{id}', '/status/x{id}', '/status/{id}x', '/{a}/{id}', '/:a/{id}', '/a?b/{id}', '/a b/{id}']) {
+    for (const template of [
+      '', '/', '/status', 'status/{id}', '/status/{id}/{id}', '/status/x{id}', '/status/{id}x',
+      '/{a}/{id}', '/:a/{id}', '/a?b/{id}', '/a b/{id}',
+    ]) {
       assert.throws(() => new StatusPath(template), TypeError, template)
     }
   })
@@ -181,15 +289,40 @@ describe('the status path of a task', () => {
 describe('defineTask', () => {
   test('applies defaults and rejects invalid options', () => {
     const { timeoutMs, attempts, backoff } = defineTask({ name: 'a', run: () => 1 })
-    assert.deepEqual({ timeoutMs, attempts, backoff }, { timeoutMs: 600_000, attempts: 1, backoff: { type: 'exponential', delayMs: 1000, jitter: 0.5 } })
+    assert.deepEqual(
+      { timeoutMs, attempts, backoff },
+      { timeoutMs: 600_000, attempts: 1, backoff: { type: 'exponential', delayMs: 1000, jitter: 0.5 } },
+    )
     const wrong: Record<string, unknown>[] = [
-      { name: '' }, { name: 'a b' }, { name: 'x'.repeat(65) }, { name: 5 }, { run: 5 }, { input: {} }, { timeoutMs: 0 }, { timeoutMs: NaN }, { timeoutMs: 2 ** 31 },
-      { attempts: 0 }, { attempts: 1.5 }, { retentionMs: 999 }, { retentionMs: Infinity }, { retentionMs: NaN }, { maxPerOwner: 0 }, { maxPerOwner: NaN }, { maxPerOwner: 2 ** 53 },
-      { backoff: { type: 'linear', delayMs: 1 } }, { backoff: { type: 'fixed', delayMs: -1 } }, { backoff: { type: 'fixed', delayMs: NaN } },
-      { backoff: { type: 'fixed', delayMs: 1, jitter: 2 } }, { backoff: { type: 'fixed', delayMs: 1, maxDelayMs: -1 } },
+      { name: '' },
+      { name: 'a b' },
+      { name: 'x'.repeat(65) },
+      { name: 5 },
+      { run: 5 },
+      { input: {} },
+      { timeoutMs: 0 },
+      { timeoutMs: NaN },
+      { timeoutMs: 2 ** 31 },
+      { attempts: 0 },
+      { attempts: 1.5 },
+      { retentionMs: 999 },
+      { retentionMs: Infinity },
+      { retentionMs: NaN },
+      { maxPerOwner: 0 },
+      { maxPerOwner: NaN },
+      { maxPerOwner: 2 ** 53 },
+      { backoff: { type: 'linear', delayMs: 1 } },
+      { backoff: { type: 'fixed', delayMs: -1 } },
+      { backoff: { type: 'fixed', delayMs: NaN } },
+      { backoff: { type: 'fixed', delayMs: 1, jitter: 2 } },
+      { backoff: { type: 'fixed', delayMs: 1, maxDelayMs: -1 } },
     ]
     for (const options of wrong) {
-      assert.throws(() => defineTask({ name: 'a', run: () => 1, ...options }), { name: 'TypeError', message: /^defineTask\(/ }, JSON.stringify(options))
+      assert.throws(
+        () => defineTask({ name: 'a', run: () => 1, ...options }),
+        { name: 'TypeError', message: /^defineTask\(/ },
+        JSON.stringify(options),
+      )
     }
   })
 })

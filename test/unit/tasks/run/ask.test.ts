@@ -17,8 +17,16 @@ describe('A run that asks', () => {
     const renewed: number[] = []
     const { engine, store } = memory()
     const work = defineTask({
-      name: 'work', asks,
-      external: { of: () => 'a file', release: () => undefined, renew: (_name, ttlMs) => { renewed.push(ttlMs); return isKept } },
+      name: 'work',
+      asks,
+      external: {
+        of: () => 'a file',
+        release: () => undefined,
+        renew: (_name, ttlMs) => {
+          renewed.push(ttlMs)
+          return isKept
+        },
+      },
       run: async (_input: object, { ask }) => ask('go', { message: 'Go?', timeoutMs: 100 * HOUR }),
     })
     const tasks = createTasks({ engine, store, definitions: [work], pendingMs: 10 * HOUR, retentionMs: HOUR })

@@ -61,7 +61,11 @@ describe('a replaced run', () => {
     const second = hand.takeOver(id)
     await first
     await eventually(() => signals.length === 2)
-    assert.equal(spy.calls.filter((call) => call.startsWith('change')).length, 1, 'the later run notes that the first was lost')
+    assert.equal(
+      spy.calls.filter((call) => call.startsWith('change')).length,
+      1,
+      'the later run notes that the first was lost',
+    )
     assert.deepEqual([released, heard, signals.map(({ aborted }) => aborted)], [[], [], [true, false]])
     await assert.rejects(tasks.submit(work, 1, { owner: 'ann' }), { code: 'too_many_tasks' })
     await tasks.cancel(id)
@@ -156,7 +160,10 @@ describe('a task whose workers die', () => {
     const task = await tasks.get(id)
     assert.deepEqual([task?.status, task?.error?.code, signals.length], ['failed', 'task_lost', 2])
     assert.deepEqual([heard, released], [[], []])
-    assert.deepEqual(task?.attempts?.map(({ error }) => error?.code), ['task_interrupted', 'task_interrupted', 'task_lost'])
+    assert.deepEqual(
+      task?.attempts?.map(({ error }) => error?.code),
+      ['task_interrupted', 'task_interrupted', 'task_lost'],
+    )
   })
 
   test('runs again without the loss of an attempt, as its run shows', async (t) => {

@@ -67,7 +67,14 @@ describe('a checkpoint', () => {
   })
 
   test('costs no call of the engine when unused', async (t) => {
-    const plain = defineTask({ name: 'plain', attempts: 2, backoff: AT_ONCE, run: (_, { attempt }) => { if (attempt === 1) throw new Error('again') } })
+    const plain = defineTask({
+      name: 'plain',
+      attempts: 2,
+      backoff: AT_ONCE,
+      run: (_, { attempt }) => {
+        if (attempt === 1) throw new Error('again')
+      },
+    })
     const first = defineTask({ name: 'first', checkpoint: position, run: () => undefined })
     for (const [definition, changes] of [[plain, 2], [first, 1]] as const) {
       const { tasks, spy } = benchOf(t, definition)
@@ -90,7 +97,10 @@ describe('a checkpoint', () => {
     test(`throws a TypeError for ${what}, and writes nothing`, async (t) => {
       const raw = defineTask({
         name: 'raw', checkpoint: z.any(), run: async (_, { checkpoint }) => {
-          await assert.rejects(checkpoint.save(value), (error: Error) => error instanceof TypeError && message.test(error.message))
+          await assert.rejects(
+            checkpoint.save(value),
+            (error: Error) => error instanceof TypeError && message.test(error.message),
+          )
         },
       })
       const { tasks, engine } = benchOf(t, raw)
@@ -141,7 +151,11 @@ describe('a checkpoint', () => {
   })
 
   test('is in the context of longhaul/testing, which lists what was saved', async () => {
-    const walk = defineTask({ name: 'walk', checkpoint: position, run: async (_, { checkpoint }) => checkpoint.save({ line: (checkpoint.value?.line ?? 0) + 1 }) })
+    const walk = defineTask({
+      name: 'walk',
+      checkpoint: position,
+      run: async (_, { checkpoint }) => checkpoint.save({ line: (checkpoint.value?.line ?? 0) + 1 }),
+    })
     const context = testContext(walk, { checkpoint: { line: 4 } })
     await walk.run({}, context)
     assert.deepEqual(context.saved, [{ line: 5 }])
@@ -279,12 +293,17 @@ describe('the life of a checkpoint', () => {
 
   test('lasts as long as the task, so that a retry of a failed task continues from it', async (t) => {
     const seen: unknown[] = []
-    const walk = defineTask({ name: 'walk', retentionMs: 60_000, checkpoint: position, run: async (_, { checkpoint }) => {
-      seen.push(checkpoint.value)
-      if (seen.length === 2) return
-      await checkpoint.save({ line: 3 })
-      throw new Error('end')
-    } })
+    const walk = defineTask({
+      name: 'walk',
+      retentionMs: 60_000,
+      checkpoint: position,
+      run: async (_, { checkpoint }) => {
+        seen.push(checkpoint.value)
+        if (seen.length === 2) return
+        await checkpoint.save({ line: 3 })
+        throw new Error('end')
+      },
+    })
     const { tasks, hand } = handed(t, [walk])
     const { taskId } = await tasks.submit(walk, {})
     await hand.deliver(taskId)
@@ -300,11 +319,17 @@ describe('the life of a checkpoint', () => {
   for (const fault of ['before', 'after'] as const) {
     test(`survives an engine that fails ${fault} each third change, which delays a save`, async (t) => {
       const seen: unknown[] = []
-      const walk = defineTask({ name: 'walk', attempts: 2, backoff: AT_ONCE, checkpoint: position, run: async (_, { checkpoint, attempt }) => {
-        seen.push(checkpoint.value)
-        for (let line = 1; line <= 3; line++) await checkpoint.save({ line: line * attempt })
-        if (attempt === 1) throw new Error('again')
-      } })
+      const walk = defineTask({
+        name: 'walk',
+        attempts: 2,
+        backoff: AT_ONCE,
+        checkpoint: position,
+        run: async (_, { checkpoint, attempt }) => {
+          seen.push(checkpoint.value)
+          for (let line = 1; line <= 3; line++) await checkpoint.save({ line: line * attempt })
+          if (attempt === 1) throw new Error('again')
+        },
+      })
       const { tasks, spy } = benchOf(t, walk)
       let calls = 0
       spy.fault = (call) => call.startsWith('change') && calls++ % 3 === 0 ? fault : undefined
@@ -334,10 +359,14 @@ describe('a close of a process', () => {
   test('notifies the run of a durable engine at once, which may save and is given back without an attempt', async (t) => {
     const running = deferred()
     const walk = defineTask({
-      name: 'walk', checkpoint: position, run: async (_, { checkpoint, signal }) => {
+      name: 'walk',
+      checkpoint: position,
+      run: async (_, { checkpoint, signal }) => {
         if (checkpoint.value) return { from: checkpoint.value.line }
         running.resolve()
-        await new Promise((resolve) => { signal.addEventListener('abort', resolve, { once: true }) })
+        await new Promise((resolve) => {
+          signal.addEventListener('abort', resolve, { once: true })
+        })
         assert.equal((signal.reason as Error).name, 'WorkerClosingError')
         await checkpoint.save({ line: 42 })
         assert.fail('save rejects once the run is stopped')

@@ -33,7 +33,12 @@ test("a slow write of kept files and a report of progress keep each other's data
       throw httpError('conflict')
     },
   })
-  const tasks = createTasks({ ...parts, engine: spyEngine(parts.engine, spy), definitions: [work], onError: () => undefined })
+  const tasks = createTasks({
+    ...parts,
+    engine: spyEngine(parts.engine, spy),
+    definitions: [work],
+    onError: () => undefined,
+  })
   t.after(() => tasks.close({ drainMs: 0 }))
   const { taskId } = await tasks.submit(work, {})
   assert.equal((await ended(tasks, taskId)).progress?.done, 7)
@@ -57,7 +62,12 @@ test('a cancel that has read the task before its files were kept does not lose t
       await stopped.promise
     },
   })
-  const tasks = createTasks({ ...parts, engine: spyEngine(parts.engine, spy), definitions: [work], onError: () => undefined })
+  const tasks = createTasks({
+    ...parts,
+    engine: spyEngine(parts.engine, spy),
+    definitions: [work],
+    onError: () => undefined,
+  })
   t.after(() => tasks.close({ drainMs: 0 }))
   const { taskId } = await tasks.submit(work, {})
   await begun.promise

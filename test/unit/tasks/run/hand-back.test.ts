@@ -13,7 +13,9 @@ const HOUR = 3_600_000
 const any = defineTask({ name: 'work', run: () => ({ message: 'done' }) })
 const other = defineTask({ name: 'other', run: () => undefined })
 const strict = defineTask({
-  name: 'work', input: jsonSchema({ type: 'object', properties: { year: { type: 'integer' } }, additionalProperties: false }), run: () => ({ message: 'done' }),
+  name: 'work',
+  input: jsonSchema({ type: 'object', properties: { year: { type: 'integer' } }, additionalProperties: false }),
+  run: () => ({ message: 'done' }),
 })
 
 /** A process of the old version, one of the new one, and the engine between them. */
@@ -33,7 +35,10 @@ function setUp(old: AnyTaskDefinition, fresh: AnyTaskDefinition = any) {
   return { web, engine, old: worker(old), fresh: worker(fresh), heard }
 }
 
-for (const [what, definition, code] of [['a definition that it does not know', other, 'unknown_task'], ['a schema that refuses the input', strict, 'invalid_input']] as const) {
+for (const [what, definition, code] of [
+  ['a definition that it does not know', other, 'unknown_task'],
+  ['a schema that refuses the input', strict, 'invalid_input'],
+] as const) {
   describe(`a worker with ${what} (15.7)`, () => {
     test('gives the task back, calls onError once, and leaves the task to a worker that can run it', async () => {
       const { web, engine, old, fresh, heard } = setUp(definition)
@@ -44,7 +49,10 @@ for (const [what, definition, code] of [['a definition that it does not know', o
         assert.ok(delayMs >= 500 && delayMs < 60_000, String(delayMs))
         engine.pass(delayMs)
       }
-      assert.deepEqual(heard.map(({ taskId, attempt }) => [taskId, attempt]), [[id, 0]])
+      assert.deepEqual(
+        heard.map(({ taskId, attempt }) => [taskId, attempt]),
+        [[id, 0]],
+      )
       assert.match(heard[0]?.message ?? '', /given back/)
       const waiting = await web.get(id)
       assert.deepEqual([waiting?.status, waiting?.attempt], ['queued', undefined])
@@ -67,9 +75,17 @@ for (const [what, definition, code] of [['a definition that it does not know', o
     })
 
     test('counts unknownTaskMs anew after a run', async () => {
-      const { web, engine, old, fresh } = setUp(definition, defineTask({
-        name: 'work', attempts: 5, backoff: { type: 'fixed', delayMs: 0 }, run: () => { throw new Error('not yet') },
-      }))
+      const { web, engine, old, fresh } = setUp(
+        definition,
+        defineTask({
+          name: 'work',
+          attempts: 5,
+          backoff: { type: 'fixed', delayMs: 0 },
+          run: () => {
+            throw new Error('not yet')
+          },
+        }),
+      )
       const { taskId: id } = await web.submit(any, { month: 1 })
       await old.deliver(id)
       engine.pass(HOUR / 2)
@@ -82,7 +98,19 @@ for (const [what, definition, code] of [['a definition that it does not know', o
 }
 
 test('a worker counts a schema that throws as a failed attempt', async () => {
-  const broken = defineTask({ name: 'work', input: { '~standard': { version: 1, vendor: 'x', validate: () => { throw httpError('bad_gateway') } } }, run: () => undefined })
+  const broken = defineTask({
+    name: 'work',
+    input: {
+      '~standard': {
+        version: 1,
+        vendor: 'x',
+        validate: () => {
+          throw httpError('bad_gateway')
+        },
+      },
+    },
+    run: () => undefined,
+  })
   const { web, old } = setUp(broken)
   const { taskId: id } = await web.submit(any, 1)
   await old.deliver(id)

@@ -37,7 +37,9 @@ function setUp(t: TestContext, run: (context: TaskContext) => unknown, { attempt
   return { hand, tasks, submit, shown, numbers }
 }
 
-const broken = () => { throw new HttpError(503, 'broken', { message: 'It broke.', details: [{ pointer: '', message: 'x' }] }) }
+const broken = () => {
+  throw new HttpError(503, 'broken', { message: 'It broke.', details: [{ pointer: '', message: 'x' }] })
+}
 
 describe('the history of runs', () => {
   test('is absent while the task itself shows the only run', async (t) => {
@@ -81,7 +83,10 @@ describe('the history of runs', () => {
       gate.resolve()
       await second
       const [first, last] = await shown() ?? []
-      assert.deepEqual([await numbers(), last?.error?.code], [[1, 2], end === 'cancelled' ? 'task_cancelled' : undefined])
+      assert.deepEqual(
+        [await numbers(), last?.error?.code],
+        [[1, 2], end === 'cancelled' ? 'task_cancelled' : undefined],
+      )
       assert.notDeepEqual(last?.startedAt, first?.startedAt, 'the start of the second run')
     })
   }
@@ -94,11 +99,19 @@ describe('the history of runs', () => {
     await hand.takeOver('one')
     gate.resolve()
     await first
-    assert.deepEqual((await shown())?.map((each) => [each.attempt, each.error?.code]), [[1, 'task_interrupted'], [2, 'broken']])
+    assert.deepEqual(
+      (await shown())?.map((each) => [each.attempt, each.error?.code]),
+      [
+        [1, 'task_interrupted'],
+        [2, 'broken'],
+      ],
+    )
   })
 
   test('keeps the last ten runs, and 500 characters of each message', async (t) => {
-    const { hand, submit, shown, numbers } = setUp(t, () => { throw new HttpError(503, 'x', { message: 'y'.repeat(2000) }) })
+    const { hand, submit, shown, numbers } = setUp(t, () => {
+      throw new HttpError(503, 'x', { message: 'y'.repeat(2000) })
+    })
     await submit()
     for (let n = 1; n <= 15; n++) await hand.deliver('one')
     assert.deepEqual(await numbers(), [6, 7, 8, 9, 10, 11, 12, 13, 14, 15])
@@ -118,10 +131,16 @@ describe('a task that is retried', () => {
     await submit()
     await hand.deliver('one')
     const failed = hand.at('one')
-    assert.deepEqual([failed.status, (await coreOf(tasks).read('one'))?.details['errorFields']], ['failed', { 'retry-after': '1' }])
+    assert.deepEqual(
+      [failed.status, (await coreOf(tasks).read('one'))?.details['errorFields']],
+      ['failed', { 'retry-after': '1' }],
+    )
     await tasks.retry('one')
     const task = hand.at('one')
-    assert.deepEqual([task.status, task.version, task.attempt, task.startedAt], ['queued', failed.version + 1, 1, failed.startedAt])
+    assert.deepEqual(
+      [task.status, task.version, task.attempt, task.startedAt],
+      ['queued', failed.version + 1, 1, failed.startedAt],
+    )
     assert.ok(task.expiresAt > failed.expiresAt + HOUR)
     const { errorStatus, errorFields } = detailsOf(hand.at('one'))
     const { error, finishedAt, progress, startAt } = await tasks.get('one') ?? {}
@@ -129,7 +148,9 @@ describe('a task that is retried', () => {
   })
 
   test('has the failed run in its history once, and continues to count', async (t) => {
-    const { hand, tasks, submit, shown, numbers } = setUp(t, ({ attempt }) => attempt < 3 ? broken() : 1, { attempts: 1 })
+    const { hand, tasks, submit, shown, numbers } = setUp(t, ({ attempt }) => (attempt < 3 ? broken() : 1), {
+      attempts: 1,
+    })
     await submit()
     await hand.deliver('one')
     const ended = hand.at('one').finishedAt ?? 0
@@ -155,7 +176,12 @@ describe('a task that is retried', () => {
     await submit({ callbackUrl: 'https://x.example/' })
     await hand.deliver('one')
     await hand.deliverCallback('one')
-    assert.deepEqual((await tasks.get('one'))?.callback, { state: 'failed', attempts: 1, lastStatus: 410, fault: 'gone' })
+    assert.deepEqual((await tasks.get('one'))?.callback, {
+      state: 'failed',
+      attempts: 1,
+      lastStatus: 410,
+      fault: 'gone',
+    })
     await tasks.retry('one')
     assert.deepEqual((await tasks.get('one'))?.callback, { state: 'waiting', attempts: 0 })
     await hand.deliver('one')

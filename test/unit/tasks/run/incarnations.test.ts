@@ -47,14 +47,23 @@ for (const end of ['completed', 'failed'] as const) {
   test(`a run of an earlier task with an id writes nothing to the later task, whose run has the same number (${end})`, async (t) => {
     const gates = { old: deferred(), new: deferred() }
     const ran: unknown[] = []
-    const work = defineTask({ name: 'work', attempts: 3, run: async (input) => {
-      ran.push(input)
-      await gates[input as 'old'].promise
-      if (input === 'old' && end === 'failed') throw new Error('of the old run, on purpose')
-      return { message: String(input) }
-    } })
+    const work = defineTask({
+      name: 'work',
+      attempts: 3,
+      run: async (input) => {
+        ran.push(input)
+        await gates[input as 'old'].promise
+        if (input === 'old' && end === 'failed') throw new Error('of the old run, on purpose')
+        return { message: String(input) }
+      },
+    })
     const hand = new HandEngine()
-    const tasks = createTasks({ store: new SpyStore(memory().store, new Spy(), true), engine: hand, definitions: [work], onError: () => undefined })
+    const tasks = createTasks({
+      store: new SpyStore(memory().store, new Spy(), true),
+      engine: hand,
+      definitions: [work],
+      onError: () => undefined,
+    })
     t.after(() => tasks.close({ drainMs: 0 }))
     await tasks.submit(work, 'old', { id: 'mine' })
     const old = hand.deliver('mine')

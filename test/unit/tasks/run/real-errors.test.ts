@@ -2,7 +2,10 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext as Test } from 'node:test'
 import { callbacks } from '../../../../src/callbacks/index.js'
-import { createTasks, defineTask, httpError, jobFormat, router, taskEndpoints, type FailureDetails, type HttpRequest } from '../../../../src/index.js'
+import {
+  createTasks, defineTask, httpError, jobFormat, router, taskEndpoints, type FailureDetails,
+  type HttpRequest,
+} from '../../../../src/index.js'
 import { operatorEndpoints } from '../../../../src/operators/index.js'
 import type { TasksOptions } from '../../../../src/tasks/core/tasks-options.js'
 import { inject } from '../../../../src/testing/index.js'
@@ -66,7 +69,10 @@ for (const [name, open] of Object.entries(ENGINES)) {
       assert.equal(failure.error.cause?.code, 'ECONNREFUSED')
       assert.equal(failure.error.cause.message, `connect ${SECRET}`)
       assert.equal('config' in failure.error.cause, false)
-      assert.deepEqual(failure.earlier?.map(({ attempt, error }) => [attempt, error.message]), [[1, `run 1 of ${SECRET}`]])
+      assert.deepEqual(
+        failure.earlier?.map(({ attempt, error }) => [attempt, error.message]),
+        [[1, `run 1 of ${SECRET}`]],
+      )
       assert.deepEqual(failure.input, { note: SECRET })
       assert.deepEqual(failure.context, { token: SECRET })
       assert.equal((await tasks.list()).items[0]?.failure?.attempt, 2)
@@ -91,7 +97,11 @@ for (const [name, open] of Object.entries(ENGINES)) {
       const owner = ({ headers }: HttpRequest) => headers['x-user'] as string | undefined
       for (const format of [undefined, jobFormat]) {
         const own = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, ...format && { format } })
-        const site = router({ 'GET /tasks': own.list, 'GET|DELETE /tasks/{id}': own.status, 'POST /tasks/{id}/retry': own.retry })
+        const site = router({
+          'GET /tasks': own.list,
+          'GET|DELETE /tasks/{id}': own.status,
+          'POST /tasks/{id}/retry': own.retry,
+        })
         const ask = (method: string, path: string, headers: Record<string, string> = {}) => (
           inject(site, { method, path, headers: { 'x-user': 'ann', ...headers } })
         )
@@ -132,8 +142,21 @@ for (const [name, open] of Object.entries(ENGINES)) {
       const cyclic = new Error('cyclic')
       cyclic.cause = cyclic
       const thrown: unknown[] = [
-        nested(20), cyclic, long, undefined, null, 7n, Symbol('sign'), Object.create(null), { message: 1 },
-        new Proxy(new Error('x'), { get: () => { throw new Error('trap') } }), new AggregateError([new Error('a')], 'all'),
+        nested(20),
+        cyclic,
+        long,
+        undefined,
+        null,
+        7n,
+        Symbol('sign'),
+        Object.create(null),
+        { message: 1 },
+        new Proxy(new Error('x'), {
+          get: () => {
+            throw new Error('trap')
+          },
+        }),
+        new AggregateError([new Error('a')], 'all'),
         new Error('half \uD800 of a pair'),
       ]
       const list = thrown.values()

@@ -32,7 +32,14 @@ describe('Stop', () => {
 
   test('follows a source that offers onAbort without reading its signal', async () => {
     let abort: ((reason: unknown) => void) | undefined
-    const source = { get signal(): AbortSignal { return assert.fail('the signal was read') }, onAbort: (listener: typeof abort) => { abort = listener } }
+    const source = {
+      get signal(): AbortSignal {
+        return assert.fail('the signal was read')
+      },
+      onAbort: (listener: typeof abort) => {
+        abort = listener
+      },
+    }
     const stop = new Stop(source)
     abort?.('gone')
     assert.deepEqual([stop.aborted, stop.reason, stop.signal.reason], [true, 'gone', 'gone'])
@@ -41,7 +48,11 @@ describe('Stop', () => {
   test('aborts the run when its time is over, and gives up a second later', async () => {
     const stop = new Stop(new AbortController())
     const at = performance.now()
-    const aborted = new Promise<number>((resolve) => { stop.signal.addEventListener('abort', () => { resolve(performance.now() - at) }) })
+    const aborted = new Promise<number>((resolve) => {
+      stop.signal.addEventListener('abort', () => {
+        resolve(performance.now() - at)
+      })
+    })
     const over = outcome(stop, new Promise(() => undefined), 60)
     assert.ok(await within(aborted) > 55)
     assert.equal(stop.reason, TIMED_OUT)

@@ -12,10 +12,19 @@ import { ask, draft, people, Users, type Draft, type User } from '../../../kit/b
 import { ended, Spy, spyEngine } from '../../../kit/tasks.js'
 import { eventually } from '../../../../kit/wait.js'
 
-function setUp(t: TestContext, parts: ReturnType<typeof memory>, definitions: readonly AnyTaskDefinition[], maxFileBytesPerOwner: number) {
+function setUp(
+  t: TestContext,
+  parts: ReturnType<typeof memory>,
+  definitions: readonly AnyTaskDefinition[],
+  maxFileBytesPerOwner: number,
+) {
   const tasks = createTasks({ ...parts, definitions, maxFileBytesPerOwner, onError: () => undefined })
   t.after(() => tasks.close({ drainMs: 0 }))
-  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', anonymous: true, owner: ({ headers }) => headers['x-user'] as string | undefined })
+  const endpoints = taskEndpoints(tasks, {
+    statusPath: '/tasks/{id}',
+    anonymous: true,
+    owner: ({ headers }) => headers['x-user'] as string | undefined,
+  })
   const left = async (ids: readonly string[]) => {
     const all = await Promise.all(ids.map((id) => tasks.get(id)))
     return ids.filter((_, n) => all[n] !== undefined)
@@ -107,7 +116,12 @@ test('the files of a run stay if the response to its end is lost for good', asyn
       return { message: 'done' }
     },
   })
-  const tasks = createTasks({ ...parts, engine: spyEngine(parts.engine, spy), definitions: [report], onError: () => undefined })
+  const tasks = createTasks({
+    ...parts,
+    engine: spyEngine(parts.engine, spy),
+    definitions: [report],
+    onError: () => undefined,
+  })
   const { taskId } = await tasks.submit(report, {})
   spy.fault = (call) => (call === `change ${taskId}` && parts.blobs.usage().blobs > 0 ? 'after' : undefined)
   await tasks.close({ drainMs: 500 })
@@ -120,7 +134,11 @@ test('the files of a run stay if the response to its end is lost for good', asyn
 test('a value of `external` that is not a number of bytes counts nothing', async (t) => {
   for (const bytes of [1.5, NaN, -1, '7' as unknown as number]) {
     const parts = memory()
-    const work = defineTask({ name: 'work', run: () => ({}), external: { of: () => 'a', release: () => undefined, bytes: () => bytes } })
+    const work = defineTask({
+      name: 'work',
+      run: () => ({}),
+      external: { of: () => 'a', release: () => undefined, bytes: () => bytes },
+    })
     const { tasks, left } = setUp(t, parts, [work], 10)
     const ids: string[] = []
     for (let n = 0; n < 3; n++) {
