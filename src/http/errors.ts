@@ -8,6 +8,7 @@ import type { ErrorDetail } from '../wire/errors.js'
 export const ERROR_CODES = {
   bad_request: [400, 'The request is not valid.'],
   malformed_json: [400, 'The body is not valid JSON.'],
+  not_ndjson: [400, 'The body is not NDJSON: one JSON object on each line.'],
   unsafe_key: [400, 'The body has a key that is not allowed, such as __proto__.'],
   nested_too_deep: [400, 'The body is nested too deeply.'],
   missing_body: [400, 'The request needs a body.'],
@@ -68,6 +69,7 @@ export const ERROR_CODES = {
   range_not_satisfiable: [416, 'None of the requested ranges is within the content.'],
   expectation_failed: [417, 'The expectation cannot be met.'],
   unprocessable: [422, 'The request is well formed but cannot be processed.'],
+  too_many_bad_lines: [422, 'Too many lines are not valid.'],
   batch_failed: [422, 'None of the items could be applied.'],
   start_at_out_of_range: [422, 'The start is in the past, or more than a year ahead.'],
   unknown_input: [422, 'The task has not asked this.'],

@@ -99,6 +99,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/openapi: body': (options) => api.body({}, options),
   'longhaul/bulk: bulkCreate': (options) => api.bulkCreate(options),
   'longhaul/bulk: bulkItems': (options) => api.bulkItems(options),
+  'longhaul/ndjson: uploadItems': (options) => api.uploadItems(options),
   'longhaul/bulk: bulkUpdate': (options) => api.bulkUpdate(options),
   'longhaul/versions: byHeader': (options) => api.byHeader(options),
   'longhaul/versions: byMediaTypeParameter': (options) => api.byMediaTypeParameter(options),
