@@ -10,9 +10,11 @@ import { directTask, remoteTask, type SavedTask, type TaskHandle } from './task.
 /** Options of `submit`. */
 export interface SubmitOptions extends CallOptions {
   /**
-   * Idempotency-Key. Requests with the same key are the same work, so a lost request is repeated;
-   * by `bulk` and `upload` only if the server acknowledges keys. `false`: no key is sent, and only
-   * requests that were rejected before any work was done are repeated. Default: a random key.
+   * Idempotency-Key. Requests with the same key are the same work, so a lost request is repeated.
+   * `false`: no key is sent, and only requests that were rejected before any work was done are
+   * repeated. Default: a random key.
+   *
+   * `bulk` and `upload` repeat only if the server acknowledges keys.
    */
   readonly idempotencyKey?: string | false
   /** Seconds for which the server may wait for the result (RFC 7240 section 4.3). */

@@ -14,9 +14,10 @@ import { checkSource, type ContentSource, type FindContent } from './source.js'
 /** Options of `content`. */
 export interface ContentOptions {
   /**
-   * Content codings, best first, for `compressible` content of 1 KiB or more. Each has its own
-   * entity tag. A request with Range gets uncompressed content. `zstd` is left out where Node does
-   * not support it. Default: none.
+   * Content codings, best first, for `compressible` content of 1 KiB or more. A request with Range
+   * gets uncompressed content. Default: none.
+   *
+   * Each has its own entity tag. `zstd` is left out where Node does not support it.
    */
   readonly codings?: readonly ContentCoding[]
   /**

@@ -20,17 +20,19 @@ export interface IdempotentOptions<C = unknown> {
   /** The store of keys and responses. With a shared store, a key counts in every process. */
   readonly store: Store
   /**
-   * The caller that a key belongs to, who alone gets the response again. Required, because each choice is
-   * wrong for some servers:
+   * The caller that a key belongs to, who alone gets the response again. Required, because each
+   * choice is wrong for some servers:
    *
-   * - A function returns the caller's id: `caller: ({ context }) => context.user?.id`. For `undefined`, an
-   *   anonymous client, as `'anyone'`. Any other value than a non-empty string is a `TypeError`: the
-   *   client gets a 500.
-   * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has found. A
-   *   request with a key and without a principal gets a 401 `unauthorized`.
-   * - `'anyone'`: the subject if there is one, or else the credentials as they were sent: `Authorization`,
-   *   `Cookie`, `Proxy-Authorization` and `X-Api-Key`. A retry with other cookies is another request.
-   *   Clients without credentials are one caller.
+   * - A function returns the caller's id: `caller: ({ context }) => context.user?.id`. `undefined`
+   *   counts as `'anyone'`.
+   * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has
+   *   found. A request with a key and without a principal gets a 401 `unauthorized`.
+   * - `'anyone'`: the subject if there is one, or else the credentials as they were sent.
+   *
+   * The credentials are `Authorization`, `Cookie`, `Proxy-Authorization` and `X-Api-Key`. A retry
+   * with other cookies is another request. Clients without credentials are one caller. A function
+   * that returns anything but a non-empty string or `undefined` causes a `TypeError`: the client
+   * gets a 500.
    */
   readonly caller: OwnerOption<C>
   /** Methods for which keys are read. Default: POST, PUT, PATCH and DELETE. */

@@ -23,15 +23,17 @@ export type RecordSource<T> = Iterable<T | readonly T[]> | AsyncIterable<T | rea
 /** Options of `ndjsonDownload`. */
 export interface DownloadOptions<T = object, C = unknown> {
   /**
-   * Opens the source for one request. It is also called for HEAD, which closes the source unread,
-   * so the source should be lazy. Its error is the response.
+   * Opens the source for one request. Its error is the response.
+   *
+   * It is also called for HEAD, which closes the source unread, so the source should be lazy.
    */
   readonly records: (request: HttpRequest<C>) => MaybePromise<RecordSource<T>>
   /**
    * Schema of a record: a JSON Schema, or a Standard Schema that can return its JSON Schema. A
    * compiled serialiser then **leaves out properties that the schema does not name**, and changes
-   * no value: see `compileJson` of `longhaul/http`. It takes more CPU time than `JSON.stringify`.
-   * Default: `JSON.stringify`.
+   * no value. Default: `JSON.stringify`.
+   *
+   * It takes more CPU time than `JSON.stringify`: see `compileJson` of `longhaul/http`.
    */
   readonly schema?: Schema | JsonSchema
   /**

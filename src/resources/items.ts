@@ -34,8 +34,9 @@ export interface CollectionOptions<
   readonly schema: Schema<Draft>
   /**
    * Schema of a patch. The repository gets the validated value. Default: the record with the patch
-   * merged into it must satisfy `schema`; the repository gets the patched properties, `null` for a
-   * removed one.
+   * merged into it must satisfy `schema`.
+   *
+   * By default, the repository gets the patched properties, `null` for a removed one.
    */
   readonly changeSchema?: Schema<Change>
   /** Conversion between ids and paths. Default: a string, the property `id` of the record. */

@@ -20,8 +20,9 @@ const ANNOTATIONS = ['discriminator', 'example', 'externalDocs', 'xml']
 /** Options of `jsonSchema`. */
 export interface JsonSchemaOptions {
   /**
-   * Checks for the `format` keyword, by name: a pattern, a function, or `true` to accept any string.
-   * If set, all formats of the schema must be listed. Default: `format` checks nothing, as in 2020-12.
+   * Checks for the `format` keyword, by name: a pattern, a function, or `true` to accept any
+   * string. If set, it must list all formats of the schema. Default: `format` checks nothing, as in
+   * 2020-12.
    */
   readonly formats?: Readonly<Record<string, RegExp | ((text: string) => boolean) | true>>
   /** Sets missing properties to their `default`, **in the value that is checked**. Default: false. */

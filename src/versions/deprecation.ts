@@ -19,9 +19,8 @@ export interface DeprecationOptions {
   /** The replacement; sent as `Link: rel="successor-version"` (RFC 5829). */
   readonly successor?: string
   /**
-   * Format of `Deprecation`. `rfc9745` is the date of RFC 9745 section 2.1: an at sign and the
-   * seconds since 1970. `http-date` is the form of earlier drafts, which parsers of RFC 9745
-   * ignore. Default: 'rfc9745'.
+   * Format of `Deprecation`. `rfc9745` is an at sign and the seconds since 1970. `http-date` is the
+   * form of earlier drafts, which parsers of RFC 9745 ignore. Default: 'rfc9745'.
    */
   readonly format?: 'rfc9745' | 'http-date'
 }
