@@ -132,28 +132,31 @@ export async function decodedFrom(
 /** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
 export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   'name' | 'backoff' | 'pool' | 'priority' | 'retentionMs' | 'failedRetentionMs' | 'maxPerOwner'
-  | 'maxRunningPerOwner' | 'version'> {
+  | 'maxRunningPerOwner' | 'version' | 'onFailed'> {
   /** Stores the bodies that wait for their task. */
   readonly blobs: Blobs
   /**
-   * Time that the blobs of a task are kept. It must be longer than a task may wait for its run. A
-   * task for later, and a failed or cancelled one, renews them: they live as long as it needs them.
+   * Time that the blobs of a task are kept. It must be longer than a task may wait for its run.
    * Default: 604_800_000 (7 days).
+   *
+   * A task for later, and a failed or cancelled one, renews them: they live as long as it needs
+   * them.
    */
   readonly blobRetentionMs?: number
   /** Maximum time of one run. Default: 3_600_000 (1 hour). */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. A run that fails is followed by another one after a pause (`backoff`).
-   * By default these pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
-   * `HttpError` below 500 (except 408, 425 and 429), end the attempts. Default: 7.
+   * Maximum number of runs. A pause (`backoff`) is between two runs. Default: 7.
+   *
+   * By default the pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
+   * `HttpError` below 500 (except 408, 425 and 429), end the attempts.
    */
   readonly attempts?: number
 }
 
 export const SPOOLED_TASK = {
   name: 0, blobs: 0, blobRetentionMs: 0, timeoutMs: 0, attempts: 0, backoff: 0, pool: 0, priority: 0,
-  retentionMs: 0, failedRetentionMs: 0, maxPerOwner: 0, maxRunningPerOwner: 0, version: 0,
+  retentionMs: 0, failedRetentionMs: 0, maxPerOwner: 0, maxRunningPerOwner: 0, version: 0, onFailed: 0,
 } satisfies Record<keyof SpooledTaskOptions, 0>
 
 interface SpooledWork<I, R, P> {

@@ -721,8 +721,8 @@ describe('get, delete and wait', () => {
     const gate = deferred()
     const slow = defineTask({ name: 'slow', run: async () => { begun.resolve(); await gate.promise } })
     const { tasks, engine } = use(t, { definitions: [slow] })
-    assert.equal(await tasks.wait('unknown', { timeoutMs: 5000 }), undefined)
-    assert.equal(await tasks.wait('..', { timeoutMs: 5000 }), undefined)
+    assert.equal(await tasks.wait('unknown', { timeoutMs: 60_000 }), undefined)
+    assert.equal(await tasks.wait('..', { timeoutMs: 60_000 }), undefined)
     const { taskId: id } = await tasks.submit(slow, 1)
     await begun.promise
     assert.equal((await within(tasks.wait(id, { timeoutMs: 30 })))?.status, 'processing')
