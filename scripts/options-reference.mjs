@@ -36,6 +36,7 @@ const GUIDE = {
   'longhaul/fetch': 'embedding.md',
   'longhaul/fastify': 'embedding.md',
   'longhaul/koa': 'embedding.md',
+  'longhaul/csv': 'csv.md',
   'longhaul/stream-json': 'stream-json.md',
   'longhaul/cron': 'scheduling.md',
   'longhaul/s3': 'storage.md',

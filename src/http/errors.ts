@@ -8,6 +8,7 @@ import type { ErrorDetail } from '../wire/errors.js'
 export const ERROR_CODES = {
   bad_request: [400, 'The request is not valid.'],
   malformed_json: [400, 'The body is not valid JSON.'],
+  csv_header_invalid: [400, 'The header row is not valid.'],
   not_ndjson: [400, 'The body is not NDJSON: one JSON object on each line.'],
   unsafe_key: [400, 'The body has a key that is not allowed, such as __proto__.'],
   nested_too_deep: [400, 'The body is nested too deeply.'],

@@ -3,7 +3,7 @@ import type { StoredTask } from '../../engine/task.js'
 import { OPERATORS } from '../../http/requester.js'
 import { digestOf } from '../../idempotency/key.js'
 import type { FailedWork } from '../definition/failed-work.js'
-import { detailsOf, type Details, type Failure, type FollowUp } from '../record/details.js'
+import { detailsOf, type Details, type StoredTaskFailure, type FollowUp } from '../record/details.js'
 import { publishAccepted, taskChannel } from '../record/diagnostics.js'
 import { queueFull } from '../run/failure.js'
 import { newTask } from './accept-task.js'
@@ -11,7 +11,7 @@ import type { TaskCore } from './task-core.js'
 
 /** Returns the work that follows a failed run, which the write that fails the task stores with it. */
 export function followUpOf(
-  core: TaskCore, { task, input }: TaskRun, { failure: errors, context }: Details, failure: Failure,
+  core: TaskCore, { task, input }: TaskRun, { failure: errors, context }: Details, failure: StoredTaskFailure,
 ): FollowUp | undefined {
   const next = core.definition(task.name)?.onFailed
   if (next === undefined) return undefined
