@@ -14,6 +14,7 @@ import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/i
 import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs } from '../../../adapters/memory/index.js'
 import { attach, closeOnSignal, toMiddleware, toNode } from '../../../adapters/node/index.js'
+import { csv } from '../../../src/csv/index.js'
 import { streamJson } from '../../../adapters/stream-json/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
 import { migrate, postgres } from '../../../adapters/postgres/index.js'
@@ -219,6 +220,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   },
   'longhaul/cron: cron': (options) => cron('0 3 * * *', options),
   'longhaul/partial: partialResults': (options) => partialResults(options),
+  'longhaul/csv: csv': (options) => csv(options),
   'longhaul/stream-json: streamJson': (options) => streamJson(() => [], options),
   'longhaul/koa: toKoa': (options) => toKoa(handler, options),
   'longhaul/memory: memory': (options) => memory(options),
