@@ -54,9 +54,10 @@ export interface BullmqTaskOptions<
    */
   readonly jobRetentionMs?: number
   /**
-   * Returns the progress of the task; `undefined` leaves it as it is. Default: a number of the job is a
-   * percentage, an object `{ done, total?, message?, unit? }` is the progress itself, and other values
-   * are ignored.
+   * Returns the progress of the task; `undefined` leaves it as it is. Default: a number of the job
+   * is a percentage, an object `{ done, total?, message?, unit? }` is the progress itself.
+   *
+   * By default, other values are ignored.
    */
   readonly progress?: (jobProgress: unknown) => TaskProgress | undefined
   /**

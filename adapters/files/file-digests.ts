@@ -7,8 +7,9 @@ import { readFilePart, type FoundFile } from './read.js'
 /** Options of the digests of files. */
 export interface FileDigestOptions {
   /**
-   * Maximum size of a file whose digest is computed, in bytes. The first client that wants the
-   * digest waits for it, about a second for 1 GiB. Default: 268_435_456 (256 MiB).
+   * Maximum size of a file whose digest is computed, in bytes. Default: 268_435_456 (256 MiB).
+   *
+   * The first client that wants the digest waits for it, about a second for 1 GiB.
    */
   readonly maxFileBytes?: number
 }

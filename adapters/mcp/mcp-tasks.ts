@@ -26,11 +26,12 @@ export interface McpTasksOptions {
   /** The tools, made by `mcpTool`. Each definition is one tool. */
   readonly tools: readonly McpTool[]
   /**
-   * The owner of the tasks. A handle of another owner is an unknown task. A function returns the
-   * owner's id: `owner: (authInfo) => authInfo?.extra?.sub`. `'anyone'`: whoever knows the id of a
-   * task (128 random bits) may use it, as for a server on stdio.
+   * The owner of the tasks. A function returns the owner's id: `owner: (authInfo) =>
+   * authInfo?.extra?.sub`. `'anyone'`: whoever knows the id of a task (128 random bits) may use it,
+   * as for a server on stdio.
    *
-   * If the function returns `undefined`, the request gets an error.
+   * A handle of another owner is an unknown task. If the function returns `undefined`, the request
+   * gets an error.
    */
   readonly owner: 'anyone' | ((authInfo: McpAuthInfo | undefined) => unknown)
   /** Returns what `run` receives as `context`, as JSON. Default: none. */

@@ -31,8 +31,8 @@ export interface McpToolOptions<T extends AnyTaskDefinition = AnyTaskDefinition>
    */
   readonly toResult?: (result: ResultOf<T>) => McpToolResult
   /**
-   * Returns the answer that stands for a question that the user has declined, or closed without an
-   * answer. `undefined` cancels the task. Default: the task is cancelled.
+   * Returns the answer that stands for a question that the user has declined or closed. `undefined`
+   * cancels the task. Default: the task is cancelled.
    */
   readonly declined?: (key: string, action: 'decline' | 'cancel') => unknown
 }

@@ -13,8 +13,10 @@ export type { SqliteChanges, SqliteDatabase, SqliteStatement, SqliteValue } from
 /** Options of `sqlite`. */
 export interface SqliteOptions {
   /**
-   * Your database of node:sqlite, better-sqlite3, libsql or bun:sqlite, on a local disk. You close it
-   * yourself, after the tasks. `sqlite` sets its `journal_mode` to `wal`, and its `synchronous`.
+   * Your database of node:sqlite, better-sqlite3, libsql or bun:sqlite, on a local disk. You close
+   * it yourself, after the tasks.
+   *
+   * `sqlite` sets its `journal_mode` to `wal`, and its `synchronous`.
    */
   readonly database: SqliteDatabase
   /**
@@ -32,7 +34,9 @@ export interface SqliteOptions {
   readonly timeoutMs?: number
   /**
    * Time without a renewal after which another process takes a run, in milliseconds: from 100 to
-   * 86,400,000. A process renews its runs at a third of it. Default 15,000.
+   * 86,400,000. Default 15,000.
+   *
+   * A process renews its runs at a third of it.
    */
   readonly leaseMs?: number
   /**

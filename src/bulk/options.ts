@@ -70,8 +70,8 @@ export interface BulkOptions<T> {
   readonly schema?: Schema<T>
   /**
    * `true`: all items are written, or none; the repository needs `transaction`. `'if-possible'`:
-   * the same if the repository has it, unless the client sends `Prefer: handling=lenient` (RFC 7240
-   * section 4.4). `false`: each item is written separately.
+   * the same if the repository has it, unless the client sends `Prefer: handling=lenient`. `false`:
+   * each item is written separately.
    */
   readonly atomic?: boolean | 'if-possible'
   /** Maximum number of items in one `createMany` or `updateMany`. Default: 500. */
@@ -88,10 +88,12 @@ export interface BulkOptions<T> {
   /** Maximum size of the body as sent, in bytes; more gets a 413. Default: 33_554_432 (32 MiB). */
   readonly maxBodyBytes?: number
   /**
-   * Maximum size of the body of a synchronous request, in bytes, both as sent and decoded. The
-   * whole body is held in memory and checked before anything is written. With `background`, a
-   * larger body becomes a task, and the response is a 202 as for `Prefer: respond-async`. Otherwise
-   * it gets a 413. Default: 8_388_608 (8 MiB).
+   * Maximum size of the body of a synchronous request, in bytes, both as sent and decoded. With
+   * `background`, a larger body becomes a task. Otherwise it gets a 413. Default: 8_388_608 (8
+   * MiB).
+   *
+   * The whole body is held in memory and checked before anything is written. The response to a body
+   * that becomes a task is a 202, as for `Prefer: respond-async`.
    */
   readonly maxDirectBytes?: number
   /** Maximum size of the decoded body, in bytes. Default: `maxBodyBytes`. */
@@ -122,10 +124,10 @@ export interface BulkOptions<T> {
   readonly onError?: (error: unknown, place?: RecordErrorPlace) => unknown
   /**
    * Returns the `cursor` that was stored with the last batch of this task; `undefined` if there is
-   * none. A task that runs again continues after those items. Needs `background`, and a repository
-   * with `createMany` or `updateMany`, or an atomic batch. Default: the task continues after its
-   * last checkpoint, which is saved after each `batchSize` items.
+   * none. A task that runs again continues after those items. Default: after its last checkpoint,
+   * which is saved after each `batchSize` items.
    *
+   * Needs `background`, and a repository with `createMany` or `updateMany`, or an atomic batch.
    * With the default, items that were being written when the process died are written again.
    */
   readonly resume?: (task: ResumedTask) => MaybePromise<string | null | undefined>
@@ -151,8 +153,9 @@ export interface BulkOptions<T> {
 export interface BulkBackgroundOptions extends SpooledTaskOptions {
   /**
    * Maximum size of the list of items in the task's result, in bytes. A longer list is only at
-   * `{status}/items`. Must be 1024 or more below `maxResultBytes` of `createTasks`. Default:
-   * 262_144 (256 KiB).
+   * `{status}/items`. Default: 262_144 (256 KiB).
+   *
+   * Must be 1024 or more below `maxResultBytes` of `createTasks`.
    */
   readonly maxInlineBytes?: number
 }

@@ -55,16 +55,17 @@ export interface ExportTaskOptions<
 > extends Omit<TaskSettings, 'files' | 'attempts'>,
   Pick<TaskOptions<I, ExportResult, C, In, unknown, N>, 'name' | 'input' | 'check' | 'external' | 'schedule'> {
   /**
-   * Opens the source of the records, which is read only as fast as the files are written. With
-   * `partRecords`, a run that continues an earlier one needs the same records in the same order.
+   * Opens the source of the records, which is read only as fast as the files are written.
+   *
+   * With `partRecords`, a run that continues an earlier one needs the same records in the same
+   * order.
    */
   readonly records: (input: I, context: RecordsContext<C>) => MaybePromise<RecordSource<T>>
   /**
-   * Maximum number of runs. A run that fails is followed by another one after a pause (`backoff`),
-   * unless it throws an error marked by `permanent()`, or an `HttpError` below 500 (except 408, 425
-   * and 429). Default: 7.
+   * Maximum number of runs. A pause (`backoff`) is between two runs. Default: 7.
    *
-   * By default the pauses add up to 31 to 63 seconds.
+   * By default the pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
+   * `HttpError` below 500 (except 408, 425 and 429), end the attempts.
    */
   readonly attempts?: number
   /** Returns the number of records, for progress, if it is known. Default: not known. */
@@ -256,7 +257,7 @@ function checkColumns(where: string, columns: unknown): void {
       typeof text === 'string' && text.length <= MAX_COLUMN_LENGTH
     ))
     if (isValid && key !== '') return
-    throw new TypeError(`${where}: columns[${index}] must be the name of a member, or`
+    throw new TypeError(`${where}: columns[${index}] must be the name of a property, or`
       + ` { key, header }, with texts of at most ${MAX_COLUMN_LENGTH} characters`)
   })
 }

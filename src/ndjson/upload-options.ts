@@ -74,20 +74,20 @@ export interface UploadOptions<T = object> {
   readonly schema?: Schema<T>
   /**
    * Returns a key that no two lines of one upload may share. A later line with the key of an
-   * earlier valid one fails as `duplicate_item`. Requires `maxLines`, because the keys of all lines
-   * are in memory, with some 150 bytes each.
+   * earlier valid one fails as `duplicate_item`. Requires `maxLines`. Default: lines are not
+   * compared.
    *
-   * Lines with the key `undefined` are not compared. A task that continues reads the body from its
-   * start. Default: lines are not compared.
+   * The keys of all lines are in memory, with some 150 bytes each. Lines with the key `undefined`
+   * are not compared. A task that continues reads the body from its start.
    */
   readonly key?: (record: T) => string | undefined
   /**
    * Writes a batch of records. Returns nothing if all records were written, or else an outcome for
-   * each, in order: see `WriteOutcome`. An error that it throws ends the upload and is the
-   * response, with a report of the batches before it.
+   * each, in order: see `WriteOutcome`.
    *
-   * The next batch is read afterwards, so memory stays flat. Anything else that it returns is an
-   * error, as if it had been thrown.
+   * An error that it throws ends the upload and is the response, with a report of the batches
+   * before it. Anything else that it returns is such an error. The next batch is read afterwards,
+   * so memory stays flat.
    */
   readonly write: (
     records: T[], context: WriteContext,
@@ -102,8 +102,8 @@ export interface UploadOptions<T = object> {
   readonly moreMediaTypes?: readonly string[]
   /**
    * Returns the `cursor` that was stored with the last batch of this upload; `undefined` if there
-   * is none. A task that runs again continues after that batch. Default: it continues after the
-   * last batch whose position longhaul has saved.
+   * is none. A task that runs again continues after that batch. Default: after the last batch whose
+   * position longhaul has saved.
    *
    * With the default, one batch is written again after a crash.
    */
@@ -137,8 +137,9 @@ export interface UploadOptions<T = object> {
   readonly checkFirst?: boolean
   /**
    * Returns `true` for a request that only asks for the report: the lines are read, validated and
-   * compared, and `write` is not called. The response then has `dryRun: true`. Default: all requests
-   * write.
+   * compared, and `write` is not called. Default: all requests write.
+   *
+   * The response then has `dryRun: true`.
    */
   readonly dryRun?: (request: HttpRequest) => boolean
   /**

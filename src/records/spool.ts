@@ -146,11 +146,10 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   /** Maximum time of one run. Default: 3_600_000 (1 hour). */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. A run that fails is followed by another one after a pause (`backoff`),
-   * unless it throws an error marked by `permanent()`, or an `HttpError` below 500 (except 408, 425
-   * and 429). Default: 7.
+   * Maximum number of runs. A pause (`backoff`) is between two runs. Default: 7.
    *
-   * By default the pauses add up to 31 to 63 seconds.
+   * By default the pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
+   * `HttpError` below 500 (except 408, 425 and 429), end the attempts.
    */
   readonly attempts?: number
 }

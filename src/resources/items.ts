@@ -34,8 +34,9 @@ export interface CollectionOptions<
   readonly schema: Schema<Draft>
   /**
    * Schema of a patch. The repository gets the validated value. Default: the record with the patch
-   * merged into it must satisfy `schema`; the repository gets the patched properties, `null` for a
-   * removed one.
+   * merged into it must satisfy `schema`.
+   *
+   * By default, the repository gets the patched properties, `null` for a removed one.
    */
   readonly changeSchema?: Schema<Change>
   /** Conversion between ids and paths. Default: a string, the property `id` of the record. */
@@ -191,7 +192,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     if (repository.transaction === undefined) return await work(repository)
     await repository.transaction(work, call)
     if (ended !== undefined) return (ended).result
-    throw new TypeError('collection: transaction resolved although its work had not')
+    throw new TypeError('collection: transaction has resolved before its work; await work(…) in it')
   }
 
   /** Reads what a method returned for a record. Throws its failure. */

@@ -31,8 +31,9 @@ export interface ListOptions<Item extends object = object> {
   /** Maximum number of records in a page. A larger number is cut to it. Default 1000. */
   readonly maxBatchSize?: number
   /**
-   * Addressing of pages: by position, or by an opaque cursor of the repository. Clients can change
-   * a cursor, so a repository may have to sign it. Default `position`.
+   * Addressing of pages: by position, or by an opaque cursor of the repository. Default `position`.
+   *
+   * Clients can change a cursor, so a repository may have to sign it.
    */
   readonly paging?: 'position' | 'cursor'
   /** Schema of a record, for OpenAPI. */

@@ -42,8 +42,8 @@ export interface OwnedSubmitOptions {
   /** URL that gets a signed POST once the task has ended. Requires `callbacks` of `createTasks`. */
   readonly callbackUrl?: string | undefined
   /**
-   * An open transaction of yours, such as a client of `pg` after `BEGIN`. The task commits or rolls
-   * back with it. Requires the engine of `postgres()`, on the same database. Default: none.
+   * An open transaction of yours, such as a client of `pg` after `BEGIN`, with which the task
+   * commits. Requires the engine of `postgres()`, on the same database. Default: none.
    */
   readonly transaction?: Transaction | undefined
   /**

@@ -16,9 +16,10 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /** Keeps counters, uploads and responses of idempotency keys. Made by the same functions. */
   readonly store: Store
   /**
-   * Keeps the files that runs write. `memory()` and `postgres()` have blobs; with `redis()` pass
-   * `new FolderBlobs(folder, { shared: true })` of `longhaul/files`. Required if a definition has
-   * `files: true`. Default: none.
+   * Keeps the files that runs write. Required if a definition has `files: true`. Default: none.
+   *
+   * All engines but `redis()` come with blobs. There, pass `new FolderBlobs(folder, { shared: true
+   * })` of `longhaul/files`, or `S3Blobs`.
    */
   readonly blobs?: Blobs
   /** The kinds of work. Only these can be submitted. */
@@ -73,8 +74,10 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly maxFileBytesPerOwner?: number
   /**
    * Maximum number of requests that wait in this process: long polls, `respond-async, wait=N` and
-   * event streams. Beyond it, an event stream gets a 503 `service_unavailable`, and the others get
-   * their responses at once. Default 1000.
+   * event streams. Default 1000.
+   *
+   * Beyond it, an event stream gets a 503 `service_unavailable`, and the others get their responses
+   * at once.
    */
   readonly maxWaiters?: number
   /**
@@ -278,7 +281,7 @@ function toPools(
     throw fault(`worker names ${unknown}, which is not in pools (${[...pools.keys()].join(', ')})`)
   }
   if (!engine.shared) {
-    throw fault('a list of pools as worker needs an engine that several processes share, because others must run the other pools')
+    throw fault('worker is a list of pools, so other processes must run the other pools, and this engine is for one process')
   }
   return pools
 }

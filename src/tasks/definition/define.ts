@@ -31,8 +31,10 @@ export interface TaskSettings {
    */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. `permanent(error)` ends the attempts. An `HttpError`, or an error of
-   * NestJS, http-errors or Boom, below 500 (except 408, 425 and 429) ends them too.
+   * Maximum number of runs. `permanent(error)` ends the attempts, and so does an error for clients
+   * below 500 (except 408, 425 and 429).
+   *
+   * Errors for clients are an `HttpError`, or an error of NestJS, http-errors or Boom.
    * @default 1
    */
   readonly attempts?: number
@@ -45,7 +47,9 @@ export interface TaskSettings {
   readonly pool?: string
   /**
    * Order among the waiting tasks of its pool: 0 to 1,000,000. Tasks with a lower number start
-   * first. A task with a high number may wait as long as tasks with lower numbers arrive.
+   * first.
+   *
+   * A task with a high number may wait as long as tasks with lower numbers arrive.
    * @default 0
    */
   readonly priority?: number
@@ -76,16 +80,20 @@ export interface TaskSettings {
   /** `false` if only this process can do the work: `createTasks` then rejects shared engines. */
   readonly shared?: boolean
   /**
-   * `true` if `run` writes files. `createTasks` then needs `blobs`, and a synchronous request becomes
-   * a task: its response has the result, and `Location` names the task with the files.
+   * `true` if `run` writes files. `createTasks` then needs `blobs`.
+   *
+   * A synchronous request becomes a task: its response has the result, and `Location` names the
+   * task with the files.
    * @default false
    */
   readonly files?: boolean
   /** Maximum size of all files of one run, in bytes. Default: that of `createTasks`. */
   readonly maxFileBytes?: number
   /**
-   * Version of the work, 1 to 64 characters. Change it if the meaning of the checkpoint changes: a
-   * checkpoint of another version is dropped, and `onError` gets `checkpoint_dropped`. Default: none.
+   * Version of the work, 1 to 64 characters. A checkpoint of another version is dropped, and
+   * `onError` gets `checkpoint_dropped`. Default: none.
+   *
+   * Change it if the meaning of the checkpoint changes.
    */
   readonly version?: string
   /**

@@ -50,8 +50,9 @@ export interface TaskEndpointsOptions<C = unknown> {
   /**
    * The property of the body with the callback URL, such as `'callbackUrl'`, which the OpenAPI
    * document names; or a function that finds the URL: `(body) => body.hooks.done`. Requires
-   * `callbacks` of `createTasks`. A URL that cannot be called gets a 400, and so does one in a
-   * synchronous request. Default: no callbacks.
+   * `callbacks` of `createTasks`. Default: no callbacks.
+   *
+   * A URL that cannot be called gets a 400, and so does one in a synchronous request.
    */
   readonly callback?: string | FindCallback<C>
   /**
@@ -78,8 +79,9 @@ export interface TaskEndpointsOptions<C = unknown> {
   readonly maxWaitSeconds?: number
   /**
    * Maximum time of a synchronous response, in milliseconds. Then the client gets a 503
-   * `sync_timeout`, and the work is stopped; with an Idempotency-Key it continues, and a retry gets
-   * its result. Default 30 000.
+   * `sync_timeout`, and the work is stopped. Default 30 000.
+   *
+   * With an Idempotency-Key the work continues, and a retry gets its result.
    */
   readonly syncTimeoutMs?: number
   /** Maximum size of a body, in bytes. Default: `maxInputBytes` of the tasks. */
@@ -254,8 +256,10 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
   /** `prefer` (default): the client's `Prefer: respond-async` decides. `always`: a 202. */
   readonly respond?: 'prefer' | 'always'
   /**
-   * Input of a request without a body. Such a request from a page of another site (`Sec-Fetch-Site`,
-   * or else `Origin`) without a Content-Type gets 403 `cross_site`. Default: a body is required.
+   * Input of a request without a body. Default: a body is required.
+   *
+   * Such a request from a page of another site (`Sec-Fetch-Site`, or else `Origin`) without a
+   * Content-Type gets 403 `cross_site`.
    */
   readonly emptyBody?: unknown
   /** Finds the callback URL in the body. Default: `callback` of `taskEndpoints`. */
