@@ -36,6 +36,7 @@ const GUIDE = {
   'longhaul/fetch': 'embedding.md',
   'longhaul/fastify': 'embedding.md',
   'longhaul/koa': 'embedding.md',
+  'longhaul/csv': 'csv.md',
   'longhaul/stream-json': 'stream-json.md',
   'longhaul/cron': 'scheduling.md',
   'longhaul/s3': 'storage.md',
@@ -45,7 +46,8 @@ const GUIDE = {
   'longhaul/nestjs': 'nestjs.md',
   'longhaul/sqlite': 'sqlite.md',
   'longhaul/bullmq': 'bullmq.md',
-  'longhaul/mcp': 'mcp.md'
+  'longhaul/mcp': 'mcp.md',
+  'longhaul/console': 'console.md'
 }
 
 const HEAD = `# Options

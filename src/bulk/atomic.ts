@@ -48,7 +48,7 @@ export async function writeAtomic<T>(
       end = 'written'
     }, call)
     if (end !== 'written') {
-      throw new TypeError('transaction resolved although its work had not')
+      throw new TypeError('transaction has resolved before its work; await work(…) in it')
     }
   } catch (error) {
     if (end === 'failed') return

@@ -257,7 +257,7 @@ function checkColumns(where: string, columns: unknown): void {
       typeof text === 'string' && text.length <= MAX_COLUMN_LENGTH
     ))
     if (isValid && key !== '') return
-    throw new TypeError(`${where}: columns[${index}] must be the name of a member, or`
+    throw new TypeError(`${where}: columns[${index}] must be the name of a property, or`
       + ` { key, header }, with texts of at most ${MAX_COLUMN_LENGTH} characters`)
   })
 }

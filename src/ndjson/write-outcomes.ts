@@ -56,7 +56,7 @@ function ownOutcome(value: AnyObject, report: (error: unknown) => void): RecordO
     && (error['details'] === undefined || Array.isArray(error['details']))
   const isFailed = status === undefined || (isStatus && Number(status) >= 400 && Number(status) < 600)
   if (isFault && isFailed && (id === undefined || isId(id))) return value
-  throw new TypeError('write returned an error that is none; return { status, error: { code, message } }')
+  throw new TypeError('write returned an error without code and message; return { status, error: { code, message } }')
 }
 
 /** @throws {TypeError} JSON cannot carry the value. */

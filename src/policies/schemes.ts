@@ -178,7 +178,7 @@ export function tokens<P extends Principal>(
 ): (token: string) => P | undefined {
   const all = Object.entries(table)
   for (const [token, principal] of all) {
-    if (token === '') throw new TypeError('tokens: an empty string can be no token')
+    if (token === '') throw new TypeError('tokens: a token must not be an empty string')
     if (typeof principal?.subject !== 'string') {
       throw new TypeError("tokens: give each token a principal, as in { subject: 'ann' }")
     }

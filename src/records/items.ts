@@ -125,7 +125,7 @@ export function readOnly<T extends string>(
   if (only.length === 1 && found !== undefined) return found
   const allowed = values.map((each) => `"${each}"`).join(' or ')
   throw httpError('invalid_query', {
-    message: `The parameter only can be ${allowed}, once.`,
+    message: `The parameter "only" must be ${allowed}, and must occur once.`,
     details: [{ pointer: '/only', message: `must be ${allowed}` }],
   })
 }

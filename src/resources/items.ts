@@ -192,7 +192,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     if (repository.transaction === undefined) return await work(repository)
     await repository.transaction(work, call)
     if (ended !== undefined) return (ended).result
-    throw new TypeError('collection: transaction resolved although its work had not')
+    throw new TypeError('collection: transaction has resolved before its work; await work(…) in it')
   }
 
   /** Reads what a method returned for a record. Throws its failure. */

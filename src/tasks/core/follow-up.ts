@@ -48,7 +48,7 @@ export async function startFollowUp(core: TaskCore, task: StoredTask): Promise<v
   const { followUp, round = task.birth } = detailsOf(task)
   if (followUp === undefined) return
   const definition = core.definition(followUp.task)
-  if (definition === undefined) throw new Error(`This process knows no task named ${followUp.task}, the onFailed of ${task.name}`)
+  if (definition === undefined) throw new Error(`${task.name} has onFailed: ${followUp.task}, which is not among the definitions of this process`)
   // The same for each attempt, and new for each failure.
   const id = digestOf(JSON.stringify([followUp.task, task.id, round]))
   const submission = { definition, input: followUp.work, id, owner: OPERATORS, caller: undefined }

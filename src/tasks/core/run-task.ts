@@ -416,5 +416,5 @@ function otherTasks(core: TaskCore): OtherTasks {
 }
 
 function unknownTask(name: string): Error {
-  return httpError('unknown_task', { message: `This process knows no task named ${name}.` })
+  return httpError('unknown_task', { message: `The server does not know the work ${name} of this task any more.` })
 }

@@ -281,7 +281,7 @@ function toPools(
     throw fault(`worker names ${unknown}, which is not in pools (${[...pools.keys()].join(', ')})`)
   }
   if (!engine.shared) {
-    throw fault('a list of pools as worker needs an engine that several processes share, because others must run the other pools')
+    throw fault('worker is a list of pools, so other processes must run the other pools, and this engine is for one process')
   }
   return pools
 }

@@ -262,7 +262,7 @@ describe('a run may', () => {
     const { taskId: id } = await tasks.submit(stuck, 1)
     const next = await tasks.submit(echo, 1)
     const view = await ended(tasks, id)
-    assert.deepEqual(view.error, { code: 'task_timeout', message: 'The task took longer than it may.' })
+    assert.deepEqual(view.error, { code: 'task_timeout', message: 'The task exceeded its time limit.' })
     assert.equal(signals[0]?.aborted, true)
     assert.equal((await coreOf(tasks).read(id))?.details['errorStatus'], 504)
     assert.equal((await ended(tasks, next.taskId)).status, 'completed')
