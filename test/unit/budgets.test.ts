@@ -12,7 +12,7 @@ const BUDGETS = {
   'lines of code in src': 28_500,
   'lines of code in adapters': 13_600,
   'lines of code in conformance': 4_950,
-  'public names': 410,
+  'public names': 414,
   'rows of options': 498,
   'files of an accept': 52,
   'functions of an accept': 145,
