@@ -22,6 +22,7 @@ import { redis } from '../../../adapters/redis/index.js'
 import { sqlite } from '../../../adapters/sqlite/index.js'
 import { bullmqTask } from '../../../adapters/bullmq/index.js'
 import { mcpTasks, mcpTool } from '../../../adapters/mcp/index.js'
+import { consolePage, taskConsole } from '../../../adapters/console/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
 import { exportTask } from '../../../src/export/index.js'
@@ -93,6 +94,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/policies: bearer': (options) => api.bearer(options),
   'longhaul/bullmq: bullmqTask': (options) =>
     bullmqTask({ name: 'a', queue: jobQueue, events: jobQueue, ...(options as object) }),
+  'longhaul/console: consolePage': (options) => consolePage({ tasks: '/api/tasks', ...(options as object) }),
+  'longhaul/console: taskConsole': (options) => taskConsole(tasks, { owner: () => 'ann', ...(options as object) }),
   'longhaul/mcp: mcpTool': (options) => mcpTool(report, options),
   'longhaul/mcp: mcpTasks': (options) =>
     mcpTasks(tasks, { tools: [mcpTool(report)], owner: 'anyone', ...(options as object) }),
