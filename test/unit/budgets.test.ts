@@ -12,7 +12,7 @@ const BUDGETS = {
   'lines of code in src': 28_100,
   'lines of code in adapters': 13_300,
   'lines of code in conformance': 4_950,
-  'public names': 410,
+  'public names': 418,
   'rows of options': 486,
   'files of an accept': 52,
   'functions of an accept': 145,
