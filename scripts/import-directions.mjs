@@ -50,6 +50,7 @@ export const FOLDERS = {
   'records': [...VOCABULARY, 'openapi', 'content', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'bulk': [...VOCABULARY, 'openapi', 'json-array', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'ndjson': [...VOCABULARY, 'openapi', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
+  'csv': [...VOCABULARY, 'ndjson'],
   'export': [...VOCABULARY, 'ndjson', 'tasks/definition'],
   'partial': [...VOCABULARY, 'openapi', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'operators': [...VOCABULARY, 'openapi', 'idempotency', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/core', 'tasks/http'],

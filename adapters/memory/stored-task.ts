@@ -7,7 +7,7 @@ import {
 import { LinkedList, type Linked } from '../../src/runtime/collections.js'
 import { heapBytesOf, Json } from '../../src/runtime/json.js'
 import { SortedList } from './sorted-list.js'
-import type { OwnerShare } from './space.js'
+import type { CallerShare } from './space.js'
 import type { Listed } from './task-lists.js'
 
 /** Maximum memory of a small task in bytes, without its strings. */
@@ -76,7 +76,7 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   isUnsorted = false
 
   /** Share of its caller, while the task is final. */
-  share: OwnerShare<StoredNode> | undefined = undefined
+  share: CallerShare<StoredNode> | undefined = undefined
   previous: StoredNode | undefined = undefined
   next: StoredNode | undefined = undefined
 
@@ -283,7 +283,7 @@ class Line extends LinkedList<Due> implements Linked<Line> {
 class Level {
   /** Lines by caller. Empty lines are kept, because a `Map` that changes with each item is slow. */
   readonly lines = new Map<string | undefined, Line>()
-  /** Lines that are not empty. The first line has the next turn. */
+  /** Lines with waiting tasks. The first one has the next turn. */
   readonly turns = new LinkedList<Line>()
 
   constructor(readonly priority: number) {}

@@ -1,7 +1,7 @@
 import type { HttpRequest, Operation } from '../http/exchange.js'
-import type { Preferences } from '../http/fields/prefer.js'
+import type { Preferences } from '../http/headers/prefer.js'
 import type { ItemSelection } from '../records/report.js'
-import { errorResponses, fields, requestFields } from '../openapi/responses.js'
+import { errorResponses, responseHeaders, headerParameters } from '../openapi/responses.js'
 import {
   addResponseHeaders, body, operation, parameter, response, schemaObject, type Fragment,
 } from '../openapi/operation.js'
@@ -28,8 +28,8 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
     summary: kind === 'create' ? 'Create many records' : 'Change many records',
     description: descriptionOf(settings),
     parameters: [
-      onlyParameter, requestFields.prefer, ...background ? [requestFields.idempotencyKey] : [],
-      requestFields.contentDigest,
+      onlyParameter, headerParameters.prefer, ...background ? [headerParameters.idempotencyKey] : [],
+      headerParameters.contentDigest,
     ],
     requestBody: body(bodySchema(settings)),
     responses: {
@@ -42,7 +42,7 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
     },
   })
   // An error may contain a report, which obeys Prefer: return=minimal.
-  return addResponseHeaders(described, fields('Preference-Applied', ...replayed))
+  return addResponseHeaders(described, responseHeaders('Preference-Applied', ...replayed))
 }
 
 function descriptionOf<T>(settings: BulkSettings<T>): string {

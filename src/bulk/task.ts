@@ -6,8 +6,8 @@ import { batchesOf } from '../records/batch.js'
 import { positionOf, type RecordPosition } from '../records/position.js'
 import type { ItemSelection, Report } from '../records/report.js'
 import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
-import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
-import { writeRecords, type WritePlace } from '../records/write-loop.js'
+import { SpooledRun, type RecordTaskContext } from '../records/spooled-run.js'
+import { writeAll, type WritePlace } from '../records/write-loop.js'
 import type { Call } from '../repositories/repository.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { passing } from '../runtime/passing.js'
@@ -138,7 +138,7 @@ async function runBatch<T>(
   const progress = (report: Report): void => {
     task.progress(report.total, itemCount, messageOf(settings, report), 'items')
   }
-  const taskRun = await TaskRun.open({
+  const taskRun = await SpooledRun.open({
     where, spool, spooled, task, resume, isPlace: isArrayPosition, maxInlineBytes, progress,
     total: itemCount,
     report: { numbers: 'index', status, pointer, selection: 'all', maxBytes },
@@ -165,7 +165,7 @@ async function runBatch<T>(
 }
 
 async function writeBody<T>(
-  run: BulkRun<T>, body: BulkBody, itemCount: number, taskRun: TaskRun,
+  run: BulkRun<T>, body: BulkBody, itemCount: number, taskRun: SpooledRun,
 ): Promise<void> {
   const { settings, call } = run
   const { report, previous, from } = taskRun
@@ -188,7 +188,7 @@ async function writeBody<T>(
     const cursor = settings.writer.many && cursorOf(run, items, place)
     return writeItems(run, items, { ...call, cursor, previous: place.previous })
   }
-  for await (const _ of writeRecords({ report, write, call, continuation: taskRun }, batches));
+  await writeAll({ report, write, call, continuation: taskRun }, batches)
 }
 
 function cursorOf<T>(run: BulkRun<T>, items: readonly T[], { cursor }: WritePlace): Call['cursor'] {

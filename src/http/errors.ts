@@ -8,13 +8,14 @@ import type { ErrorDetail } from '../wire/errors.js'
 export const ERROR_CODES = {
   bad_request: [400, 'The request is not valid.'],
   malformed_json: [400, 'The body is not valid JSON.'],
+  csv_header_invalid: [400, 'The header row is not valid.'],
   not_ndjson: [400, 'The body is not NDJSON: one JSON object on each line.'],
   unsafe_key: [400, 'The body has a key that is not allowed, such as __proto__.'],
   nested_too_deep: [400, 'The body is nested too deeply.'],
   missing_body: [400, 'The request needs a body.'],
   malformed_coding: [400, 'The body is not valid in its content coding.'],
   incomplete_body: [400, 'The body ended before it was complete.'],
-  digest_mismatch: [400, 'The content does not have its digest.'],
+  digest_mismatch: [400, 'The content does not match its digest.'],
   invalid_input: [400, 'The input is not valid.'],
   empty_batch: [400, 'The batch has no items.'],
   inexact_value: [400, 'A value cannot be stored exactly as it was sent.'],
@@ -101,7 +102,7 @@ export const ERROR_CODES = {
   run_timeout: [503, 'The work took too long.'],
   sync_timeout: [503, 'The work took too long for a synchronous response.'],
   gateway_timeout: [504, 'An upstream server did not respond in time.'],
-  task_timeout: [504, 'The task took longer than it may.'],
+  task_timeout: [504, 'The task exceeded its time limit.'],
 } as const satisfies Record<string, readonly [number, string]>
 
 /** An error code of longhaul. */

@@ -1,4 +1,4 @@
-import { NDJSON_TYPE } from '../http/fields/ndjson-types.js'
+import { NDJSON_TYPE } from '../http/headers/ndjson-types.js'
 import { LF } from '../runtime/text.js'
 import type { UploadItem } from '../wire/report.js'
 import { SourceLines, type RejectedFormat, type UploadSource } from './upload-source.js'

@@ -1,6 +1,6 @@
 import type { DecodeOptions } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
+import { NDJSON_TYPES } from '../http/headers/ndjson-types.js'
 import {
   bytes, flag, func, readOptions, value, whole, type Filled, type OptionTable,
 } from '../runtime/options.js'
@@ -73,17 +73,21 @@ export interface UploadOptions<T = object> {
    */
   readonly schema?: Schema<T>
   /**
-   * Returns a key that no two lines of one upload may share. A later line with the key of an earlier
-   * valid one fails as `duplicate_item`. Lines with the key `undefined` are not compared. Requires
-   * `maxLines`, because the keys of all lines are in memory, with some 150 bytes each. A task that
-   * continues reads the body from its start. Default: lines are not compared.
+   * Returns a key that no two lines of one upload may share. A later line with the key of an
+   * earlier valid one fails as `duplicate_item`. Requires `maxLines`. Default: lines are not
+   * compared.
+   *
+   * The keys of all lines are in memory, with some 150 bytes each. Lines with the key `undefined`
+   * are not compared. A task that continues reads the body from its start.
    */
   readonly key?: (record: T) => string | undefined
   /**
-   * Writes a batch of records. The next batch is read afterwards, so memory stays flat. Returns
-   * nothing if all records were written, or else an outcome for each, in order: see `WriteOutcome`.
+   * Writes a batch of records. Returns nothing if all records were written, or else an outcome for
+   * each, in order: see `WriteOutcome`.
+   *
    * An error that it throws ends the upload and is the response, with a report of the batches
-   * before it. Anything else that it returns is such an error.
+   * before it. Anything else that it returns is such an error. The next batch is read afterwards,
+   * so memory stays flat.
    */
   readonly write: (
     records: T[], context: WriteContext,
@@ -98,9 +102,10 @@ export interface UploadOptions<T = object> {
   readonly moreMediaTypes?: readonly string[]
   /**
    * Returns the `cursor` that was stored with the last batch of this upload; `undefined` if there
-   * is none. Called when the task of an upload runs again; the upload then continues after that
-   * batch. Default: it continues after the last batch whose position longhaul has saved. After a
-   * crash one batch is then written again.
+   * is none. A task that runs again continues after that batch. Default: after the last batch whose
+   * position longhaul has saved.
+   *
+   * With the default, one batch is written again after a crash.
    */
   readonly resume?: (context: ResumeContext) => MaybePromise<string | null | undefined>
   /**
@@ -123,15 +128,18 @@ export interface UploadOptions<T = object> {
   readonly maxBadLines?: number
   /**
    * `true`: reads and validates the whole body before anything is written. If it has more than
-   * `maxBadLines` failed lines, nothing is written. Requires `maxBadLines` and `background`. Each
-   * upload is then a task, because only a stored body can be read twice. Errors of `write` are found
-   * later, and stop the upload as they do without this option. Default: false.
+   * `maxBadLines` failed lines, nothing is written. Requires `maxBadLines` and `background`.
+   * Default: false.
+   *
+   * Each upload is then a task, because only a stored body can be read twice. Errors of `write` are
+   * found later, and stop the upload as they do without this option.
    */
   readonly checkFirst?: boolean
   /**
    * Returns `true` for a request that only asks for the report: the lines are read, validated and
-   * compared, and `write` is not called. The response then has `dryRun: true`. Default: all requests
-   * write.
+   * compared, and `write` is not called. Default: all requests write.
+   *
+   * The response then has `dryRun: true`.
    */
   readonly dryRun?: (request: HttpRequest) => boolean
   /**
@@ -145,8 +153,9 @@ export interface UploadOptions<T = object> {
   readonly maxRatio?: number
   /**
    * Receives errors among the outcomes that `write` returns, unless they are for the client; at
-   * most ten in one request or attempt. In the background `place` is the attempt of the task.
-   * Default: a process warning.
+   * most ten in one request or attempt. Default: a process warning.
+   *
+   * In the background `place` is the attempt of the task.
    */
   readonly onError?: (error: unknown, place?: RecordErrorPlace) => unknown
   /**
@@ -163,16 +172,20 @@ export interface UploadOptions<T = object> {
  */
 export interface UploadBackgroundOptions extends SpooledTaskOptions {
   /**
-   * `true`: keeps the outcome of every line, so that `uploadItems` returns all of them once the task
-   * has ended, even if it was cancelled or has failed. They are in `blobs`, and count for
-   * `maxFileBytesPerOwner`. Requires `maxLines`, because their size grows with the body. Default: false.
+   * `true`: keeps the outcome of every line, so that `uploadItems` returns all of them once the
+   * task has ended, even if it was cancelled or has failed. Requires `maxLines`, because their size
+   * grows with the body. Default: false.
+   *
+   * They are in `blobs`, and count for `maxFileBytesPerOwner`.
    */
   readonly keepItems?: boolean
   /**
-   * `true`: the completed task has the failed lines as a result file, `rejected.ndjson`, to correct
-   * and send again. The lines are as they were sent. A `source` may write another file, such as
-   * `rejected.csv`. Without failed lines there is no file. Requires `maxLines`, and `blobs` of
+   * `true`: the completed task has the failed lines, as they were sent, in a result file
+   * `rejected.ndjson`, to correct and send again. Requires `maxLines`, and `blobs` of
    * `createTasks`. Default: false.
+   *
+   * A `source` may write another file, such as `rejected.csv`. Without failed lines there is no
+   * file.
    */
   readonly rejectedFile?: boolean
 }

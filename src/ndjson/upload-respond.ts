@@ -58,7 +58,7 @@ class LineSink implements ReportSink {
   }
 }
 
-export async function respondOnce(
+export async function respondForKey(
   upload: DirectUpload, request: HttpRequest<unknown>,
   once: NonNullable<RecordRequest<UploadAsked>['once']>,
 ): Promise<HttpResponse> {

@@ -189,6 +189,7 @@ export function messageOf({ total, succeeded, failed }: Report, isDry = false): 
   return `Read ${records}: ${succeeded} succeeded, ${failed} failed.`
 }
 
+/** Writes a whole upload, for a report at the end. */
 export async function readAll(writes: AsyncIterable<void>): Promise<void> {
   for await (const _ of writes);
 }

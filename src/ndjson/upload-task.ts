@@ -2,7 +2,7 @@ import type { RecordTask } from '../records/background.js'
 import { positionOf, type RecordPosition } from '../records/position.js'
 import { Report, type ReportSettings } from '../records/report.js'
 import { firstFailed, itemsOf } from '../records/stored-report.js'
-import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
+import { SpooledRun, type RecordTaskContext } from '../records/spooled-run.js'
 import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
 import type { UploadItem, UploadResult } from '../wire/report.js'
 import { rejectedFormat } from './rejected-lines.js'
@@ -57,7 +57,7 @@ class UploadRun<T> {
   async run(): Promise<UploadResult> {
     const { task, spooled, work: { settings, spool, keepItems, rejectedFile } } = this
     const keepsAll = keepItems || rejectedFile
-    const taskRun = await TaskRun.open({
+    const taskRun = await SpooledRun.open({
       where: 'ndjsonUpload', spool, spooled, task, resume: settings.resume, isPlace: isLinePlace,
       progress: (report) => { this.progress(report) },
       report: keepsAll ? keptReport(keepItems) : reportSettings(settings),
@@ -98,7 +98,7 @@ class UploadRun<T> {
   }
 
   /** Validates the whole body before anything is written. */
-  private async check({ report, stored }: TaskRun): Promise<void> {
+  private async check({ report, stored }: SpooledRun): Promise<void> {
     const { work: { settings } } = this
     const { maxBadLines } = settings
     const checked = new Report(stored, { ...report.settings, selection: 'failed', maxItems: maxBadLines + 1 })
@@ -115,7 +115,7 @@ class UploadRun<T> {
     stored.restart()
   }
 
-  private async write(taskRun: TaskRun): Promise<void> {
+  private async write(taskRun: SpooledRun): Promise<void> {
     const { isDry, work: { settings, name }, task: { attempt, taskId = 'direct' } } = this
     const { report, from } = taskRun
     const body = await this.open(settings.source ? 0 : readFrom({ settings, from }).byte, report)

@@ -37,10 +37,10 @@ function readOutcome(value: unknown, report: (error: unknown) => void): RecordOu
 
 const OUTCOME = new Set(['status', 'id', 'result', 'error'])
 
-type Fields = Readonly<Record<string, unknown>>
+type AnyObject = Readonly<Record<string, unknown>>
 
 /** Returns a `RecordOutcome`; `undefined` for an object that is none. */
-function ownOutcome(value: Fields, report: (error: unknown) => void): RecordOutcome | undefined {
+function ownOutcome(value: AnyObject, report: (error: unknown) => void): RecordOutcome | undefined {
   const { status, id, error } = value
   if (isRecord(value)) return undefined
   const isStatus = Number.isInteger(status)
@@ -56,7 +56,7 @@ function ownOutcome(value: Fields, report: (error: unknown) => void): RecordOutc
     && (error['details'] === undefined || Array.isArray(error['details']))
   const isFailed = status === undefined || (isStatus && Number(status) >= 400 && Number(status) < 600)
   if (isFault && isFailed && (id === undefined || isId(id))) return value
-  throw new TypeError('write returned an error that is none; return { status, error: { code, message } }')
+  throw new TypeError('write returned an error without code and message; return { status, error: { code, message } }')
 }
 
 /** @throws {TypeError} JSON cannot carry the value. */
@@ -73,7 +73,7 @@ function checkResult(result: unknown): void {
  * Returns true for a record that has its own `status`, such as 1, or a text in `error`. An error
  * status stays the status of an outcome, so that a failure in an unknown form is no success.
  */
-function isRecord(value: Fields): boolean {
+function isRecord(value: AnyObject): boolean {
   const { status, id, error } = value
   if (!isId(id) || (Number(status) >= 200 && Number(status) < 600)) return false
   if (error === undefined || error === null) return true

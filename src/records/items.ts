@@ -4,8 +4,8 @@ import type { ContentSource } from '../content/source.js'
 import { isFinalStatus } from '../engine/task.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest } from '../http/exchange.js'
-import { NDJSON_TYPE } from '../http/fields/ndjson-types.js'
-import { errorResponses, fields, requestFields } from '../openapi/responses.js'
+import { NDJSON_TYPE } from '../http/headers/ndjson-types.js'
+import { errorResponses, responseHeaders, headerParameters } from '../openapi/responses.js'
 import { operation, parameter, response } from '../openapi/operation.js'
 import { hasMethod, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { bytesBetween } from '../runtime/text.js'
@@ -43,11 +43,11 @@ export function recordItems<C>(
   const items = response('The items, one on each line', {
     schema: { type: 'string', description: `Each line: ${JSON.stringify(itemSchema(numbers))}` },
     mediaTypes: [NDJSON_TYPE],
-    headers: fields('ETag', 'Accept-Ranges'),
+    headers: responseHeaders('ETag', 'Accept-Ranges'),
   })
   return describe(serve, [operation('GET', {
     summary: 'Read the items of work that was done in the background',
-    parameters: [parameter('path', 'id'), onlyItems, requestFields.range],
+    parameters: [parameter('path', 'id'), onlyItems, headerParameters.range],
     responses: {
       200: items,
       206: { ...items, description: 'A part of the items' },
@@ -125,7 +125,7 @@ export function readOnly<T extends string>(
   if (only.length === 1 && found !== undefined) return found
   const allowed = values.map((each) => `"${each}"`).join(' or ')
   throw httpError('invalid_query', {
-    message: `The parameter only can be ${allowed}, once.`,
+    message: `The parameter "only" must be ${allowed}, and must occur once.`,
     details: [{ pointer: '/only', message: `must be ${allowed}` }],
   })
 }

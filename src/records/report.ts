@@ -2,7 +2,7 @@ import { cutText } from '../runtime/text.js'
 import type { ReportSummary } from '../wire/report.js'
 import type { Batch } from './batch.js'
 import {
-  NOT_APPLIED, UNKNOWN_OUTCOME, type FailedOutcome, type RecordFault, type RecordOutcome,
+  isUnknown, NOT_APPLIED, type FailedOutcome, type RecordFault, type RecordOutcome,
 } from './outcome.js'
 
 /** Records that a report lists. */
@@ -164,7 +164,7 @@ export class Report {
     const { selection, maxItems = Infinity, maxBytes, numbers } = this.settings
     const isListed = selection !== 'none' && this.failed < maxItems
     this.failed++
-    if (error === UNKNOWN_OUTCOME.error) this.unknown++
+    if (isUnknown({ error })) this.unknown++
     else if (status >= 500) this.masked++
     if (error !== NOT_APPLIED.error) this.firstError ??= { status, error }
     if (!isListed) return

@@ -136,17 +136,20 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   /** Stores the bodies that wait for their task. */
   readonly blobs: Blobs
   /**
-   * Time that the blobs of a task are kept. It must be longer than a task may wait for its run. A
-   * task for later, and a failed or cancelled one, renews them: they live as long as it needs them.
+   * Time that the blobs of a task are kept. It must be longer than a task may wait for its run.
    * Default: 604_800_000 (7 days).
+   *
+   * A task for later, and a failed or cancelled one, renews them: they live as long as it needs
+   * them.
    */
   readonly blobRetentionMs?: number
   /** Maximum time of one run. Default: 3_600_000 (1 hour). */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. A run that fails is followed by another one after a pause (`backoff`).
-   * By default these pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
-   * `HttpError` below 500 (except 408, 425 and 429), end the attempts. Default: 7.
+   * Maximum number of runs. A pause (`backoff`) is between two runs. Default: 7.
+   *
+   * By default the pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
+   * `HttpError` below 500 (except 408, 425 and 429), end the attempts.
    */
   readonly attempts?: number
 }

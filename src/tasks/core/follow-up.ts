@@ -3,7 +3,7 @@ import type { StoredTask } from '../../engine/task.js'
 import { OPERATORS } from '../../http/requester.js'
 import { digestOf } from '../../idempotency/key.js'
 import type { FailedWork } from '../definition/failed-work.js'
-import { detailsOf, type Details, type Failure, type FollowUp } from '../record/details.js'
+import { detailsOf, type Details, type StoredTaskFailure, type FollowUp } from '../record/details.js'
 import { publishAccepted, taskChannel } from '../record/diagnostics.js'
 import { queueFull } from '../run/failure.js'
 import { newTask } from './accept-task.js'
@@ -11,7 +11,7 @@ import type { TaskCore } from './task-core.js'
 
 /** Returns the work that follows a failed run, which the write that fails the task stores with it. */
 export function followUpOf(
-  core: TaskCore, { task, input }: TaskRun, { failure: errors, context }: Details, failure: Failure,
+  core: TaskCore, { task, input }: TaskRun, { failure: errors, context }: Details, failure: StoredTaskFailure,
 ): FollowUp | undefined {
   const next = core.definition(task.name)?.onFailed
   if (next === undefined) return undefined
@@ -48,7 +48,7 @@ export async function startFollowUp(core: TaskCore, task: StoredTask): Promise<v
   const { followUp, round = task.birth } = detailsOf(task)
   if (followUp === undefined) return
   const definition = core.definition(followUp.task)
-  if (definition === undefined) throw new Error(`This process knows no task named ${followUp.task}, the onFailed of ${task.name}`)
+  if (definition === undefined) throw new Error(`${task.name} has onFailed: ${followUp.task}, which is not among the definitions of this process`)
   // The same for each attempt, and new for each failure.
   const id = digestOf(JSON.stringify([followUp.task, task.id, round]))
   const submission = { definition, input: followUp.work, id, owner: OPERATORS, caller: undefined }

@@ -107,9 +107,10 @@ export class ConsoleKit {
   async submitAndWait(token: string, task: string, data: object, more: object = {}): Promise<string> {
     const id = await this.submit(token, task, data, more)
     const headers = { authorization: `Bearer ${token}`, prefer: 'wait=20' }
-    const answer = await fetch(`${this.url}/api/status/${id}`, { headers })
-    assert.notEqual(((await answer.json()) as { status: string }).status, 'processing')
-    return id
+    for (;;) {
+      const answer = await fetch(`${this.url}/api/status/${id}`, { headers })
+      if (((await answer.json()) as { status: string }).status !== 'processing') return id
+    }
   }
 
   /** Closes what the test has opened. */
@@ -171,6 +172,9 @@ export async function submitWait(page: Page, seconds: number): Promise<Locator> 
   const id = await page.locator('.task').first().getAttribute('data-id')
   return rowOf(page, id ?? '')
 }
+
+/** Agrees to the question that the page asks before it does something. */
+export const agree = (page: Page, verb: string): Promise<void> => page.getByRole('dialog').getByRole('button', { name: verb }).click()
 
 /** Returns the row of a task in the list. */
 export const rowOf = (page: Page, taskId: string): Locator => page.locator(`.task[data-id="${taskId}"]`)

@@ -33,6 +33,7 @@ import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
 import { postgres, type PostgresPool } from 'longhaul/postgres'
 import { redis, type RedisClient, type RedisOptions } from 'longhaul/redis'
+import { csv } from 'longhaul/csv'
 import { streamJson } from 'longhaul/stream-json'
 import { cron } from 'longhaul/cron'
 import { operatorEndpoints, retryTasks } from 'longhaul/operators'
@@ -41,6 +42,7 @@ import { partialResults } from 'longhaul/partial'
 import { sqlite } from 'longhaul/sqlite'
 import { bullmqTask } from 'longhaul/bullmq'
 import { mcpTasks, mcpTool } from 'longhaul/mcp'
+import { consolePage, taskConsole } from 'longhaul/console'
 import { taskMetrics, taskTracing } from 'longhaul/opentelemetry'
 import { inject, testClock, testContext } from 'longhaul/testing'
 
@@ -158,7 +160,7 @@ async function main(): Promise<void> {
   const onPostgres = (pool: PostgresPool): Store => postgres({ pool }).store
   const redisEngine = (options: RedisOptions): TaskEngine => redis(options).engine
   for (const each of [
-    onRedis, onPostgres, redisEngine, sqlite, bullmqTask, mcpTasks, mcpTool, S3Blobs,
+    onRedis, onPostgres, redisEngine, sqlite, bullmqTask, mcpTasks, mcpTool, consolePage, taskConsole, S3Blobs,
     storeConformance, engineConformance, blobsConformance, inject, testClock, testContext,
   ])
     assert.equal(typeof each, 'function')
@@ -296,6 +298,7 @@ async function vocabulary(): Promise<void> {
 
 /** A source of records for uploads; the pipeline is one of the application. */
 async function sources(): Promise<void> {
+  assert.deepEqual(csv().mediaTypes, ['text/csv'])
   const source = streamJson(() => [
     new Transform({
       readableObjectMode: true,

@@ -11,7 +11,7 @@ import { uploadTask } from '../../../src/ndjson/upload-task.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { testContext } from '../../../src/testing/index.js'
-import { parsePrefer } from '../../../src/http/fields/prefer.js'
+import { parsePrefer } from '../../../src/http/headers/prefer.js'
 import { fakeRequest } from '../kit/request.js'
 
 const ASKED = { coding: 'identity', resultType: 'application/json', isDry: false }

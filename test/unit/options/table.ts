@@ -14,6 +14,7 @@ import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/i
 import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs } from '../../../adapters/memory/index.js'
 import { attach, closeOnSignal, toMiddleware, toNode } from '../../../adapters/node/index.js'
+import { csv } from '../../../src/csv/index.js'
 import { streamJson } from '../../../adapters/stream-json/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
 import { migrate, postgres } from '../../../adapters/postgres/index.js'
@@ -21,6 +22,7 @@ import { redis } from '../../../adapters/redis/index.js'
 import { sqlite } from '../../../adapters/sqlite/index.js'
 import { bullmqTask } from '../../../adapters/bullmq/index.js'
 import { mcpTasks, mcpTool } from '../../../adapters/mcp/index.js'
+import { consolePage, taskConsole } from '../../../adapters/console/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
 import { exportTask } from '../../../src/export/index.js'
@@ -92,6 +94,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/policies: bearer': (options) => api.bearer(options),
   'longhaul/bullmq: bullmqTask': (options) =>
     bullmqTask({ name: 'a', queue: jobQueue, events: jobQueue, ...(options as object) }),
+  'longhaul/console: consolePage': (options) => consolePage({ tasks: '/api/tasks', ...(options as object) }),
+  'longhaul/console: taskConsole': (options) => taskConsole(tasks, { owner: () => 'ann', ...(options as object) }),
   'longhaul/mcp: mcpTool': (options) => mcpTool(report, options),
   'longhaul/mcp: mcpTasks': (options) =>
     mcpTasks(tasks, { tools: [mcpTool(report)], owner: 'anyone', ...(options as object) }),
@@ -218,6 +222,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   },
   'longhaul/cron: cron': (options) => cron('0 3 * * *', options),
   'longhaul/partial: partialResults': (options) => partialResults(options),
+  'longhaul/csv: csv': (options) => csv(options),
   'longhaul/stream-json: streamJson': (options) => streamJson(() => [], options),
   'longhaul/koa: toKoa': (options) => toKoa(handler, options),
   'longhaul/memory: memory': (options) => memory(options),
