@@ -110,7 +110,7 @@ describe('the front page', () => {
     assert.equal((await open('POST', '/')).status, 405)
   })
 
-  test('contains nothing that a client puts into the Host field', async () => {
+  test('contains nothing that a client puts into the Host header', async () => {
     assert.match(
       (await raw('/', { host: 'api.example:8080' })).text,
       / http:\/\/api\.example:8080\/api\/long-running-task</,
