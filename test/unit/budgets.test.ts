@@ -12,8 +12,8 @@ const BUDGETS = {
   'lines of code in src': 28_500,
   'lines of code in adapters': 13_600,
   'lines of code in conformance': 4_950,
-  'public names': 414,
-  'rows of options': 498,
+  'public names': 422,
+  'rows of options': 500,
   'files of an accept': 52,
   'functions of an accept': 145,
 }

@@ -59,7 +59,9 @@ export class TaskRow {
     this.#name = name
     this.#what = what
     this.#questions = new Questions(what, async (answers) => {
-      this.show((await this.#handle.answer(answers, this.#untilRemoved)).body)
+      await this.#handle.answer(answers, this.#untilRemoved)
+      // The watch shows the change. The response may be older than what it has shown.
+      if (this.#watching === undefined) this.#watchAnew()
     })
     this.#onForgotten = onForgotten
     this.#handle = handleOf(taskId)

@@ -5,7 +5,7 @@ import { ClientError, createClient, readNdjson, readPartialResults, verifyCallba
 import { blobsConformance, engineConformance, storeConformance } from '../../../conformance/index.js'
 import { taskMetrics, taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { cron } from '../../../adapters/cron/index.js'
-import { operatorEndpoints, retryTasks } from '../../../src/operators/index.js'
+import { cancelTasks, forgetTasks, operatorEndpoints, retryTasks } from '../../../src/operators/index.js'
 import { S3Blobs } from '../../../adapters/s3/index.js'
 import { partialResults } from '../../../src/partial/index.js'
 import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
@@ -147,6 +147,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: TaskEndpoints#submit': (options) => endpoints.submit(report, options),
   'longhaul/operators: operatorEndpoints': (options) => operatorEndpoints(tasks, options),
   'longhaul/operators: retryTasks': (options) => retryTasks(options),
+  'longhaul/operators: cancelTasks': (options) => cancelTasks(options),
+  'longhaul/operators: forgetTasks': (options) => forgetTasks(options),
   'longhaul: OwnedTasks#list': (options) => tasks.ownedBy('ann').list(options),
   'longhaul: OwnedTasks#submit': (options) => tasks.ownedBy('ann').submit(report, {}, options),
   'longhaul: OwnedTasks#wait': (options) => tasks.ownedBy('ann').wait('a', options),
