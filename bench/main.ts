@@ -7,28 +7,27 @@ import { dirname, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { picture, type Panel } from './frame/picture.js'
 import { panelsIn } from './frame/read-tables.js'
+import { summary } from './frame/summary.js'
 
 interface Scenario {
   readonly file: string
-  /** Heading of the picture. */
-  readonly title: string
   /** Left out of `--quick` unless it is named. */
   readonly slow?: boolean
 }
 
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
-  tasks: { file: 'tasks/main.ts', title: 'take a task in, show it' },
-  job: { file: 'job/main.ts', title: 'a whole job' },
-  policies: { file: 'policies/main.ts', title: 'authenticated, limited, versioned' },
-  redis: { file: 'redis/main.ts', title: 'with Redis' },
-  bullmq: { file: 'bullmq/main.ts', title: 'with BullMQ' },
-  postgres: { file: 'postgres/main.ts', title: 'with PostgreSQL' },
-  growth: { file: 'growth/main.ts', title: 'growth', slow: true },
-  bulk: { file: 'bulk/main.ts', title: 'bulk' },
-  ndjson: { file: 'ndjson/main.ts', title: 'NDJSON' },
-  content: { file: 'content/main.ts', title: 'content and ranges' },
-  fanout: { file: 'fanout/main.ts', title: 'watchers' },
-  hostile: { file: 'ndjson/hostile.ts', title: 'delay of the event loop', slow: true },
+  tasks: { file: 'tasks/main.ts' },
+  job: { file: 'job/main.ts' },
+  policies: { file: 'policies/main.ts' },
+  redis: { file: 'redis/main.ts' },
+  bullmq: { file: 'bullmq/main.ts' },
+  postgres: { file: 'postgres/main.ts' },
+  growth: { file: 'growth/main.ts', slow: true },
+  bulk: { file: 'bulk/main.ts' },
+  ndjson: { file: 'ndjson/main.ts' },
+  content: { file: 'content/main.ts' },
+  fanout: { file: 'fanout/main.ts' },
+  hostile: { file: 'ndjson/hostile.ts', slow: true },
 }
 
 const { values: { quick, out }, positionals } = parseArgs({
@@ -46,12 +45,12 @@ const failed: string[] = []
 
 const [{ model = 'unknown' } = {}] = cpus()
 const machine = `Node ${process.versions.node} on ${cpus().length} cores (${model}), ${new Date().toISOString().slice(0, 10)}${quick ? ', --quick' : ''}`
-const heading = 'CPU of the limit over CPU of each: longer is better, 1 is the limit'
+const heading = 'longhaul over what one would write otherwise: longer is better, 1 is as fast'
 const command = `npm run bench${quick || positionals.length > 0 ? ' --' : ''}${quick ? ' --quick' : ''}${positionals.map((name) => ` ${name}`).join('')}`
 // Only a whole run writes the picture of the project.
 const target = out ?? (positionals.length === 0 && !quick ? resolve(folder, '../docs/bench.svg') : resolve(folder, '../node_modules/.cache/longhaul-bench/bench.svg'))
 
-for (const [name, { file, title }] of chosen) {
+for (const [name, { file }] of chosen) {
   const since = Date.now()
   process.stdout.write(`\n== ${name}\n\n`)
   const report = await run(file)
@@ -60,7 +59,7 @@ for (const [name, { file, title }] of chosen) {
     continue
   }
   reports.push(`## ${name}\n\n${report.trim()}\n\n${Math.round((Date.now() - since) / 1000)} s`)
-  panels.push(...panelsIn(title, report))
+  panels.push(...panelsIn(name, report))
   // Writes after each scenario, because a run takes half an hour and may be stopped.
   await publish()
 }
@@ -74,7 +73,7 @@ if (failed.length > 0) {
 async function publish(): Promise<void> {
   const soFar = reports.length < chosen.length ? ` So far ${reports.length} of ${chosen.length} scenarios.` : ''
   await mkdir(dirname(target), { recursive: true })
-  await writeFile(target, picture(`${heading}. ${machine}`, panels))
+  await writeFile(target, picture(heading, machine, summary(panels)))
   await writeFile(target.replace(/\.svg$/, '.md'), `# Benchmarks\n\n${machine}, \`${command}\`. What is measured and where the time goes: bench/README.md.${soFar}\n\n${reports.join('\n\n')}\n`)
 }
 

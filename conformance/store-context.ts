@@ -13,14 +13,14 @@ export interface StoreFixture extends KeyedFixture {
 /** Options of `storeConformance`. */
 export interface StoreConformanceOptions extends SuiteOptions {
   /**
-   * Share of one owner in the stores of `factory`, in entries and bytes. Make it small: the suite
+   * Share of one caller in the stores of `factory`, in entries and bytes. Make it small: the suite
    * writes twice as much. 20 entries and 16,000 bytes are enough. Default: shares are not tested.
    */
-  readonly ownerShare?: OwnerShare
+  readonly callerShare?: CallerShare
 }
 
-/** Limits of the evictable entries of one owner. */
-export interface OwnerShare {
+/** Limits of the evictable entries of one caller. */
+export interface CallerShare {
   /** Number of entries. */
   readonly entries: number
   /** Bytes of these entries. */
@@ -30,7 +30,7 @@ export interface OwnerShare {
 /** Helpers of one test. */
 export class StoreContext extends KeyedContext<Store> {
   readonly store: Store
-  readonly share: OwnerShare
+  readonly share: CallerShare
 
   constructor(
     fixture: StoreFixture,
@@ -38,7 +38,7 @@ export class StoreContext extends KeyedContext<Store> {
   ) {
     super(fixture, fixture.store, fixture.second, options)
     this.store = fixture.store
-    this.share = options.ownerShare ?? { entries: 0, bytes: 0 }
+    this.share = options.callerShare ?? { entries: 0, bytes: 0 }
   }
 
   /** Creates an entry at a free key and returns its revision. */

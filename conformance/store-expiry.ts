@@ -85,13 +85,13 @@ export const expiry: Cases<StoreContext> = {
   },
 }
 
-/** Tests of the share of one owner. Each test has its own owners. */
-export const owners: Cases<StoreContext> = {
-  'an owner above its share loses its own oldest entries, and other owners lose none': async (context) => {
-    const [ann, bob] = ownersOf(context)
+/** Tests of the share of one caller. Each test has its own callers. */
+export const callers: Cases<StoreContext> = {
+  'a caller above its share loses its own oldest entries, and other callers lose none': async (context) => {
+    const [ann, bob] = callersOf(context)
     const kept = { ...context.later, evictable: true }
     for (const name of ['bob-1', 'bob-2']) {
-      await context.created(context.key(name), 'x', { ...kept, owner: bob })
+      await context.created(context.key(name), 'x', { ...kept, caller: bob })
     }
     await context.created(context.key('nobody'), 'x', kept)
     const keys = await flood(context, 2 * context.share.entries, 'x')
@@ -121,18 +121,18 @@ export const owners: Cases<StoreContext> = {
     const keys = await flood(context, 16, value)
     await context.eventually(
       async () => await live(context, keys) * value.length <= share.bytes,
-      'the owner keeps more bytes than its share',
+      'the caller keeps more bytes than its share',
     )
     assert.equal(await context.value(last(keys)), value, 'the newest entry was removed')
     assert.equal(await context.value(keys[0] as string), undefined, 'the oldest entry stayed')
   },
 
-  'an entry that is not evictable stays, however many entries its owner has': async (context) => {
-    const [owner] = ownersOf(context)
+  'an entry that is not evictable stays, however many entries its caller has': async (context) => {
+    const [caller] = callersOf(context)
     const { later } = context
-    await context.created(context.key('pinned'), 'x', { ...later, owner })
+    await context.created(context.key('pinned'), 'x', { ...later, caller })
     const revision = await context.created(context.key('again'), 'x', {
-      ...later, evictable: true, owner,
+      ...later, evictable: true, caller,
     })
     await context.replaced(context.key('again'), 'y', revision, {})
     const keys = await flood(context, 2 * context.share.entries, 'x')
@@ -142,8 +142,8 @@ export const owners: Cases<StoreContext> = {
   },
 
   'an entry that is written often counts once': async (context) => {
-    const [owner] = ownersOf(context)
-    const kept = { ...context.later, evictable: true, owner }
+    const [caller] = callersOf(context)
+    const kept = { ...context.later, evictable: true, caller }
     await context.created(context.key('first'), 'x', kept)
     let revision = await context.created(context.key('often'), '0', kept)
     for (let n = 1; n <= 2 * context.share.entries; n++) {
@@ -154,8 +154,8 @@ export const owners: Cases<StoreContext> = {
   },
 
   'an entry that was deleted counts no longer': async (context) => {
-    const [owner] = ownersOf(context)
-    const kept = { ...context.later, evictable: true, owner }
+    const [caller] = callersOf(context)
+    const kept = { ...context.later, evictable: true, caller }
     await context.created(context.key('first'), 'x', kept)
     for (let n = 1; n <= 2 * context.share.entries; n++) {
       const key = context.key(`deleted-${n}`)
@@ -168,30 +168,30 @@ export const owners: Cases<StoreContext> = {
   },
 }
 
-function ownersOf(context: StoreContext): readonly [string, string] {
+function callersOf(context: StoreContext): readonly [string, string] {
   return [context.key('ann'), context.key('bob')]
 }
 
-/** Writes `count` entries of the first owner, one after the other. Returns their keys. */
+/** Writes `count` entries of the first caller, one after the other. Returns their keys. */
 async function flood(
   context: StoreContext, count: number, value: string,
   { name = 'flood', ttlMs = context.later.ttlMs }: { name?: string, ttlMs?: number } = {},
 ): Promise<string[]> {
-  const [owner] = ownersOf(context)
+  const [caller] = callersOf(context)
   const keys: string[] = []
   for (let n = 0; n < count; n++) {
     const key = context.key(`${name}-${String(n).padStart(6, '0')}`)
-    await context.created(key, value, { ttlMs, evictable: true, owner })
+    await context.created(key, value, { ttlMs, evictable: true, caller })
     keys.push(key)
   }
   return keys
 }
 
-/** Waits until the owner has no more of these entries than its share. */
+/** Waits until the caller has no more of these entries than its share. */
 function shrinks(context: StoreContext, keys: readonly string[]): Promise<void> {
   return context.eventually(
     async () => await live(context, keys) <= context.share.entries,
-    'the owner keeps more entries than its share',
+    'the caller keeps more entries than its share',
   )
 }
 

@@ -2,7 +2,7 @@ import { duration, readOptions, text, value, type OptionTable } from '../src/run
 import { register, type Runner } from './runner.js'
 import { StoreContext, type StoreConformanceOptions, type StoreFixture } from './store-context.js'
 import { entries, strings } from './store-entries.js'
-import { expiry, owners } from './store-expiry.js'
+import { expiry, callers } from './store-expiry.js'
 import { counters, races } from './store-races.js'
 import { closing, watching } from './store-watch.js'
 
@@ -10,7 +10,7 @@ const OPTIONS = {
   title: text(),
   toleranceMs: duration({ default: 50 }),
   timeoutMs: duration({ default: 5000 }),
-  ownerShare: value('{ entries, bytes }', (share) => typeof share === 'object'),
+  callerShare: value('{ entries, bytes }', (share) => typeof share === 'object'),
 } satisfies OptionTable<StoreConformanceOptions>
 
 /**
@@ -32,7 +32,7 @@ export function storeConformance(
   const checked = { title: 'Store conformance', ...readOptions('storeConformance', options, OPTIONS) }
   const groups = {
     entries, strings, races, expiry, counters, watch: watching, close: closing,
-    ...checked.ownerShare && { owners },
+    ...checked.callerShare && { callers },
   }
   register(runner, checked, groups, async () => new StoreContext(await factory(), checked))
 }

@@ -26,7 +26,7 @@ export function deferred<T = void>(): Deferred<T> {
 
 /** Calls `check` every few milliseconds until it returns true. Fails with `what` after `ms`. */
 export async function eventually(
-  check: () => MaybePromise<boolean>, ms = 5000, what = check.toString(),
+  check: () => MaybePromise<boolean>, ms = 30_000, what = check.toString(),
 ): Promise<void> {
   const end = performance.now() + ms
   while (!(await check())) {
@@ -37,7 +37,7 @@ export async function eventually(
 
 /** Returns the outcome of `promise`. Fails with `what` after `ms`. */
 export async function within<T>(
-  promise: MaybePromise<T>, ms = 5000, what = 'It settles',
+  promise: MaybePromise<T>, ms = 30_000, what = 'It settles',
 ): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_resolve, reject) => {

@@ -80,8 +80,8 @@ export function azureFormat({ origin = '', via = 'operation-location' }: AzureFo
   if (via === 'operation-location') {
     return {
       ...MONITOR,
-      acceptedFields: (statusPath) => ({ 'operation-location': origin + statusPath }),
-      describe: { acceptedFields: { 'Operation-Location': header('Where the status monitor is') } },
+      acceptedHeaders: (statusPath) => ({ 'operation-location': origin + statusPath }),
+      describe: { acceptedHeaders: { 'Operation-Location': header('Where the status monitor is') } },
     }
   }
   return {

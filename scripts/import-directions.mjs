@@ -47,9 +47,10 @@ export const FOLDERS = {
   'versions': [...VOCABULARY, 'openapi'],
   // A receiver of callbacks is a client of the tasks, and a server itself.
   'callbacks': [...VOCABULARY, 'client', 'tasks/definition', 'tasks/record', 'tasks/core'],
-  'records': [...VOCABULARY, 'openapi', 'tasks/definition', 'tasks/http'],
-  'bulk': [...VOCABULARY, 'openapi', 'content', 'json-array', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
+  'records': [...VOCABULARY, 'openapi', 'content', 'tasks/definition', 'tasks/record', 'tasks/http'],
+  'bulk': [...VOCABULARY, 'openapi', 'json-array', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'ndjson': [...VOCABULARY, 'openapi', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
+  'csv': [...VOCABULARY, 'ndjson'],
   'export': [...VOCABULARY, 'ndjson', 'tasks/definition'],
   'partial': [...VOCABULARY, 'openapi', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'operators': [...VOCABULARY, 'openapi', 'idempotency', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/core', 'tasks/http'],

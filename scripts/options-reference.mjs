@@ -36,6 +36,7 @@ const GUIDE = {
   'longhaul/fetch': 'embedding.md',
   'longhaul/fastify': 'embedding.md',
   'longhaul/koa': 'embedding.md',
+  'longhaul/csv': 'csv.md',
   'longhaul/stream-json': 'stream-json.md',
   'longhaul/cron': 'scheduling.md',
   'longhaul/s3': 'storage.md',
@@ -132,7 +133,9 @@ function row(option, checker) {
   if (!declaration || !/\/(src|adapters|conformance)\//.test(declaration.getSourceFile().fileName)) return undefined
   const { meaning, byDefault } = docsOf(option, checker)
   const optional = (option.flags & ts.SymbolFlags.Optional) !== 0
-  const cells = [`\`${option.name}\``, `\`${typeText(option, declaration, checker)}\``, optional ? byDefault || '–' : 'required', meaning]
+  // The head of the page says the units of these names.
+  const text = /(?:Ms|Bytes)$/.test(option.name) ? meaning.replaceAll(/,? in (?:milliseconds|bytes)(?=[,.:;])/g, '') : meaning
+  const cells = [`\`${option.name}\``, `\`${typeText(option, declaration, checker)}\``, optional ? byDefault || '–' : 'required', text]
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`
 }
 

@@ -21,6 +21,7 @@ const PARTS = [
   ['resumableUpload', 'longhaul/uploads', 'ipaddr.js'],
   ['content', 'longhaul/content'],
   ['ndjsonUpload, ndjsonDownload', 'longhaul/ndjson', 'fast-json-stringify', 'ipaddr.js', 'secure-json-parse'],
+  ['*', 'longhaul/csv', 'secure-json-parse'],
   ['bulkCreate, bulkUpdate', 'longhaul/bulk', 'ipaddr.js', 'secure-json-parse'],
   ['collection', 'longhaul/resources', 'ipaddr.js', 'secure-json-parse'],
   ['versions', 'longhaul/versions', 'semver'],

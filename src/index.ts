@@ -22,6 +22,7 @@ export {
 export type {
   AnswerOf, Ask, Checkpoint, Question, TaskContext, TaskFiles,
 } from './tasks/definition/run-context.js'
+export type { FailedWork, StoredError } from './tasks/definition/failed-work.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
 export type { PoolCounts, TasksHealth } from './tasks/core/task-core.js'
 export type { ListOptions, TaskPage } from './tasks/lists.js'
@@ -38,7 +39,7 @@ export type {
   ScheduledTask, Task, TaskCallback, TaskInput,
 } from './tasks/record/view.js'
 export type { LogLine } from './tasks/record/run-log.js'
-export type { FailureDetails, RunFailure, StoredError } from './tasks/record/stored-failure.js'
+export type { FailureDetails, RunFailure } from './tasks/record/stored-failure.js'
 export type { JsonForm, JsonSafe } from './tasks/definition/json-values.js'
 export type { SubmitOptions } from './tasks/core/accept-task.js'
 export { permanent } from './tasks/run/failure.js'

@@ -48,20 +48,22 @@ export interface BullmqTaskOptions<
   readonly jobOptions?: JobOptionsOf<Q>
   /**
    * Time for which BullMQ keeps the job once it has ended, in milliseconds. Make it longer than all
-   * processes that run these tasks may be down, because only the job has the result until then.
-   * Default: 86_400_000 (one day).
+   * processes that run these tasks may be down. Default: 86_400_000 (one day).
+   *
+   * Until one of these processes has read the result, only the job has it.
    */
   readonly jobRetentionMs?: number
   /**
-   * Returns the progress of the task; `undefined` leaves it as it is. Default: a number of the job is a
-   * percentage, an object `{ done, total?, message?, unit? }` is the progress itself, and other values
-   * are ignored.
+   * Returns the progress of the task; `undefined` leaves it as it is. Default: a number of the job
+   * is a percentage, an object `{ done, total?, message?, unit? }` is the progress itself.
+   *
+   * By default, other values are ignored.
    */
   readonly progress?: (jobProgress: unknown) => TaskProgress | undefined
   /**
-   * Called with the id of the job if the task was cancelled, or timed out, while a worker has the job.
-   * Tell the worker, so that it calls `worker.cancelJob(jobId)`: no other process can end the job.
-   * Default: the job continues, and its result is dropped.
+   * Called with the id of the job if the task was cancelled, or timed out, while a worker has the
+   * job. Tell the worker, so that it calls `worker.cancelJob(jobId)`. Default: the job continues,
+   * and its result is dropped.
    */
   readonly cancelActive?: (jobId: string) => unknown
 }
@@ -77,7 +79,7 @@ const isQueue = (given: unknown): boolean => (
 const OPTIONS = {
   name: ofTask, input: ofTask, check: ofTask, output: ofTask, schedule: ofTask, timeoutMs: ofTask,
   attempts: ofTask, backoff: ofTask, pool: ofTask, priority: ofTask, retentionMs: ofTask, failedRetentionMs: ofTask,
-  maxPerOwner: ofTask, maxRunningPerOwner: ofTask, shared: ofTask,
+  maxPerOwner: ofTask, maxRunningPerOwner: ofTask, shared: ofTask, onFailed: ofTask,
   queue: value('a Queue of bullmq 4 or later', isQueue, { required: true }),
   events: value('a QueueEvents of bullmq 4 or later', hasMethod('on'), { required: true }),
   jobName: text(), data: func(), jobOptions: value('an object', (given) => typeof given === 'object'),

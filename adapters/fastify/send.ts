@@ -7,7 +7,7 @@ import { copyHeadersToError } from '../../src/http/respond.js'
 import { checkHeader, hasNoContent, isList, together } from '../node/head.js'
 import { isGone } from '../node/host.js'
 import {
-  cut, cutAfterTurn, dropRest, leavesBody, linger, mustClose, send as sendDirectly, type Call,
+  cut, cutAfterTurn, dropRest, leavesBody, linger, mustClose, send as sendDirectly, type AnyRequest,
   type Rescue,
 } from '../node/send.js'
 import { countUnread } from '../node/unread.js'
@@ -29,7 +29,7 @@ export function replyOf(raw: RawRequest): FastifyReply {
  * Sends a response with `reply.send`, so that `onSend` hooks see it, unless the connection has to
  * be closed because the client still sends a large body. Never throws.
  */
-export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
+export function send(call: AnyRequest, response: HttpResponse, rescue: Rescue): void {
   const { req, res } = call
   const reply = replyOf(req)
   const { body } = response
@@ -63,7 +63,7 @@ function asItIs(this: FastifyReply, text: string): string {
   return text
 }
 
-function sendWhole(reply: FastifyReply, call: Call, response: HttpResponse): void {
+function sendWhole(reply: FastifyReply, call: AnyRequest, response: HttpResponse): void {
   const { body, status } = response
   const isBare = status === 204 || status === 304
   const whole = isBare || isStreamed(body) ? undefined : body
@@ -77,7 +77,7 @@ function sendWhole(reply: FastifyReply, call: Call, response: HttpResponse): voi
   dropRest(call)
 }
 
-function sendFailure(call: Call, response: HttpResponse, error: unknown, rescue: Rescue): void {
+function sendFailure(call: AnyRequest, response: HttpResponse, error: unknown, rescue: Rescue): void {
   const reply = replyOf(call.req)
   copyHeadersToError(error, response)
   void rescue(error).then((failure) => {
@@ -86,7 +86,7 @@ function sendFailure(call: Call, response: HttpResponse, error: unknown, rescue:
 }
 
 async function sendStream(
-  call: Call, response: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue,
+  call: AnyRequest, response: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue,
 ): Promise<void> {
   const { req, res } = call
   let source: OutgoingBody | undefined
@@ -110,7 +110,7 @@ async function sendStream(
 
 /** Yields the body of a streamed response. If it fails, cuts the connection. */
 async function* chunksOf(
-  source: OutgoingBody, call: Call, rescue: Rescue, isLate: boolean,
+  source: OutgoingBody, call: AnyRequest, rescue: Rescue, isLate: boolean,
 ): AsyncGenerator<Chunk, void, undefined> {
   try {
     // An empty chunk makes node:http send the status and headers.

@@ -1,7 +1,7 @@
 import { BaseRequest, pathUnder, splitTarget } from '../../src/http/request.js'
 import { BindingBody, cutShort, READ_TWICE } from '../../src/http/body/source.js'
 import type { HttpRequest, RequestHeaders } from '../../src/http/exchange.js'
-import type { ContentDigest } from '../../src/http/fields/digests.js'
+import type { ContentDigest } from '../../src/http/headers/digests.js'
 import { gather } from '../../src/runtime/text.js'
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({})
@@ -136,10 +136,10 @@ export class FetchBody extends BindingBody {
 
   private digest(): ContentDigest | undefined {
     const { headers } = this.request
-    const field = headers.get('content-digest')
-    if (field === null) return undefined
+    const header = headers.get('content-digest')
+    if (header === null) return undefined
     return this.digestOf({
-      'content-digest': field,
+      'content-digest': header,
       'content-encoding': headers.get('content-encoding') ?? undefined,
       'content-length': headers.get('content-length') ?? undefined,
     })

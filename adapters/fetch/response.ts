@@ -1,7 +1,7 @@
 import { OutgoingBody } from '../../src/http/body/outgoing.js'
 import { closeUnread, isStreamed } from '../../src/http/body/source.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../src/http/exchange.js'
-import { isFieldValue } from '../../src/http/fields/reader.js'
+import { isHeaderValue } from '../../src/http/headers/reader.js'
 
 const encoder = new TextEncoder()
 
@@ -26,15 +26,15 @@ export async function toResponse(
       init(status, headers, fetchHeaders(headers, length, isDropped)),
     )
   }
-  const fields = fetchHeaders(headers, undefined, NULL_BODY.has(status))
+  const sent = fetchHeaders(headers, undefined, NULL_BODY.has(status))
   if (bare || request.signal.aborted) {
     closeUnread(body)
-    return new Response(null, { status, headers: fields })
+    return new Response(null, { status, headers: sent })
   }
   const source = new OutgoingBody(body, headers)
   try {
     await source.begin()
-    return new Response(streamOf(source, request.signal, rescue), init(status, headers, fields))
+    return new Response(streamOf(source, request.signal, rescue), init(status, headers, sent))
   } catch (error) {
     source.close()
     throw error
@@ -60,7 +60,7 @@ function fetchHeaders(
   for (const [name, values] of Object.entries(headers)) {
     if (dropsLength && name === 'content-length') continue
     for (const line of typeof values === 'string' ? [values] : values) {
-      if (!isFieldValue(line)) {
+      if (!isHeaderValue(line)) {
         throw new TypeError(`The response header ${name} has characters that no header may have`)
       }
       lines.push([name, line])

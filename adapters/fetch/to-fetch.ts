@@ -13,8 +13,10 @@ export interface FetchOptions<C = unknown> {
   /** Creates `request.context` when it is first read. Default: `{}`. */
   readonly context?: (request: Request) => C
   /**
-   * Start of the path under which the handler is mounted, as clients see it, such as `/api`. It is
-   * added to a path from which a router or a proxy has removed it. Default: `''`.
+   * Start of the path under which the handler is mounted, as clients see it, such as `/api`.
+   * Default: `''`.
+   *
+   * It is added to a path from which a router or a proxy has removed it.
    */
   readonly mountPath?: string
 }

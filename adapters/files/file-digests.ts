@@ -1,14 +1,15 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { DIGEST_ALGORITHMS, type DigestAlgorithm } from '../../src/http/fields/digests.js'
+import { DIGEST_ALGORITHMS, type DigestAlgorithm } from '../../src/http/headers/digests.js'
 import { readOptions, whole, type OptionTable } from '../../src/runtime/options.js'
 import { readFilePart, type FoundFile } from './read.js'
 
 /** Options of the digests of files. */
 export interface FileDigestOptions {
   /**
-   * Maximum size of a file whose digest is computed, in bytes. The first client that wants the
-   * digest waits for it, about a second for 1 GiB. Default: 268_435_456 (256 MiB).
+   * Maximum size of a file whose digest is computed, in bytes. Default: 268_435_456 (256 MiB).
+   *
+   * The first client that wants the digest waits for it, about a second for 1 GiB.
    */
   readonly maxFileBytes?: number
 }
@@ -25,8 +26,8 @@ export class FileDigests {
   private readonly kept: LRUCache<string, string>
   private readonly running = new Map<string, Promise<string | undefined>>()
 
-  constructor(caller: string, options: FileDigestOptions, private readonly limits = LIMITS) {
-    this.options = readOptions(`${caller}: digests`, options, DIGESTS)
+  constructor(where: string, options: FileDigestOptions, private readonly limits = LIMITS) {
+    this.options = readOptions(`${where}: digests`, options, DIGESTS)
     this.kept = new LRUCache({ max: limits.maxEntries })
   }
 

@@ -24,8 +24,7 @@ export interface FileFacts {
 export interface FileOptions {
   /**
    * Returns the strong entity tag, with its quotes. If several machines serve copies of the same
-   * files, derive it from what the copies share, such as a checksum. Default: a hash of device,
-   * inode, size and times.
+   * files, derive it from what the copies share. Default: a hash of device, inode, size and times.
    */
   readonly etag?: (file: FileFacts) => Promise<string> | string
   /**

@@ -1,4 +1,5 @@
 import { isFinalStatus, type StoredTask } from '../../src/engine/task.js'
+import { isJsonObject } from '../../src/http/body/json.js'
 import { isHttpError } from '../../src/http/errors.js'
 import { readFailure } from '../../src/http/failure.js'
 import { countedAsOwner, countedWithoutOwner } from '../../src/http/requester.js'
@@ -11,14 +12,14 @@ import { detailsOf, isIn, type Details } from '../../src/tasks/record/details.js
 import type { TaskProgress } from '../../src/wire/task.js'
 import { pausesWait, waitFor } from '../../src/tasks/record/subscriptions.js'
 import {
-  CODES, declaresTasks, invalidParams, isFields, McpError, missingExtension, unknownTask, type Fields,
+  CODES, declaresTasks, invalidParams, McpError, missingExtension, unknownTask, type JsonObject,
 } from './protocol.js'
 import { answerIn, inputRequests, openQuestions } from './questions.js'
 import { completeResult, detailedTask, failureText, outcomeOf, shownTask } from './shown-task.js'
 import { toolError, type McpTool } from './tool.js'
 
 /** One request of a client. */
-export interface Caller {
+export interface RequestingClient {
   readonly owner: string | undefined
   /** Value that `run` receives as `context`. */
   readonly context: unknown
@@ -30,7 +31,7 @@ export interface Caller {
 
 /** Maximum number of attempts to store answers while others answer too. */
 const MAX_TRIES = 5
-const ACKNOWLEDGED: Fields = { resultType: 'complete' }
+const ACKNOWLEDGED: JsonObject = { resultType: 'complete' }
 
 /** The methods of MCP that are about tasks. Each takes the params of a request and returns its result. */
 export class ToolCalls {
@@ -48,12 +49,12 @@ export class ToolCalls {
    * another one the call waits for the result. If the task asks meanwhile, the result is the question, and
    * the client calls again with the answer (multi round-trip requests).
    */
-  async call(tool: McpTool, params: Fields, caller: Caller): Promise<Fields> {
+  async call(tool: McpTool, params: JsonObject, client: RequestingClient): Promise<JsonObject> {
     const { requestState, inputResponses = {} } = params
     let task: StoredTask
     if (requestState === undefined) {
       try {
-        task = await this.#submit(tool, params, caller)
+        task = await this.#submit(tool, params, client)
       } catch (error) {
         const failure = readFailure(error)
         if (failure.status >= 500) throw error
@@ -61,36 +62,36 @@ export class ToolCalls {
         return completeResult(toolError(failureText(failure)))
       }
     } else {
-      ({ task } = await this.#find(requestState, caller))
+      ({ task } = await this.#find(requestState, client))
       if (task.name !== tool.definition.name) throw unknownTask()
-      await this.#answer(task.id, inputResponses, caller)
+      await this.#answer(task.id, inputResponses, client)
     }
     if (declaresTasks(params)) return { resultType: 'task', ...shownTask(task, this.pollIntervalMs) }
-    return this.#shown(tool, await this.#ended(task, caller), caller)
+    return this.#shown(tool, await this.#ended(task, client), client)
   }
 
   /** `tasks/get` */
-  async get(params: Fields, caller: Caller): Promise<Fields> {
-    const { task, tool } = await this.#find(taskIdOf(params), caller)
+  async get(params: JsonObject, client: RequestingClient): Promise<JsonObject> {
+    const { task, tool } = await this.#find(taskIdOf(params), client)
     return { resultType: 'complete', ...detailedTask(tool, task, this.pollIntervalMs) }
   }
 
   /** `tasks/update`: answers questions. Responses to what is not asked (any more) are ignored. */
-  async update(params: Fields, caller: Caller): Promise<Fields> {
-    const { task } = await this.#find(taskIdOf(params), caller)
-    await this.#answer(task.id, params['inputResponses'], caller)
+  async update(params: JsonObject, client: RequestingClient): Promise<JsonObject> {
+    const { task } = await this.#find(taskIdOf(params), client)
+    await this.#answer(task.id, params['inputResponses'], client)
     return ACKNOWLEDGED
   }
 
   /** `tasks/cancel`. A task that has ended stays as it is. */
-  async cancel(params: Fields, caller: Caller): Promise<Fields> {
-    const { task } = await this.#find(taskIdOf(params), caller)
-    await cancelTask(this.core, task.id, caller)
+  async cancel(params: JsonObject, client: RequestingClient): Promise<JsonObject> {
+    const { task } = await this.#find(taskIdOf(params), client)
+    await cancelTask(this.core, task.id, client)
     return ACKNOWLEDGED
   }
 
-  async #submit(tool: McpTool, params: Fields, caller: Caller): Promise<StoredTask> {
-    const { owner, context } = caller
+  async #submit(tool: McpTool, params: JsonObject, client: RequestingClient): Promise<StoredTask> {
+    const { owner, context } = client
     const { task } = await submitTask(this.core, tool.definition, params['arguments'] ?? {}, {
       owner, context, isRequest: true,
       caller: owner === undefined ? countedWithoutOwner(undefined) : countedAsOwner(owner),
@@ -98,24 +99,24 @@ export class ToolCalls {
     return task
   }
 
-  async #find(id: unknown, caller: Caller): Promise<{ readonly task: StoredTask, readonly tool: McpTool }> {
+  async #find(id: unknown, client: RequestingClient): Promise<{ readonly task: StoredTask, readonly tool: McpTool }> {
     const task = typeof id === 'string' ? await this.core.read(id) : undefined
     const tool = task && this.#tools.get(task.name)
-    if (!task || !tool || !isIn(caller, task)) throw unknownTask()
+    if (!task || !tool || !isIn(client, task)) throw unknownTask()
     return { task, tool }
   }
 
   /** Waits until the task is final, or asks. A client that does not wait any longer cancels it. */
-  async #ended({ id, version }: StoredTask, caller: Caller): Promise<StoredTask> {
-    const { signal, onProgress } = caller
+  async #ended({ id, version }: StoredTask, client: RequestingClient): Promise<StoredTask> {
+    const { signal, onProgress } = client
     let seen = version
     for (;;) {
       const until = (now: StoredTask) => pausesWait(now) || now.version > seen
-      const task = await waitFor(this.core.subscriptions, id, caller, { timeoutMs: Infinity, signal, until })
+      const task = await waitFor(this.core.subscriptions, id, client, { timeoutMs: Infinity, signal, until })
       if (task === undefined) throw unknownTask()
       if (pausesWait(task)) return task
       if (signal?.aborted === true) {
-        await cancelTask(this.core, id, caller)
+        await cancelTask(this.core, id, client)
         throw new McpError(CODES.internal, 'The request was cancelled')
       }
       seen = task.version
@@ -124,10 +125,10 @@ export class ToolCalls {
     }
   }
 
-  async #shown(tool: McpTool, task: StoredTask, caller: Caller): Promise<Fields> {
+  async #shown(tool: McpTool, task: StoredTask, client: RequestingClient): Promise<JsonObject> {
     if (!isFinalStatus(task.status)) {
       // Without this, the task would wait for somebody who cannot answer.
-      if (!caller.mayAsk) await cancelTask(this.core, task.id, caller)
+      if (!client.mayAsk) await cancelTask(this.core, task.id, client)
       return {
         resultType: 'input_required', inputRequests: inputRequests(openQuestions(task)), requestState: task.id,
       }
@@ -135,21 +136,21 @@ export class ToolCalls {
     const outcome = outcomeOf(tool, task)
     if (outcome !== undefined && 'result' in outcome) return outcome.result
     const { message = 'The task was cancelled.', data } = outcome?.error ?? {}
-    throw new McpError(CODES.internal, String(message), data as Fields | undefined)
+    throw new McpError(CODES.internal, String(message), data as JsonObject | undefined)
   }
 
-  async #answer(id: string, responses: unknown, caller: Caller): Promise<void> {
-    if (!isFields(responses)) throw invalidParams('inputResponses must be an object')
+  async #answer(id: string, responses: unknown, client: RequestingClient): Promise<void> {
+    if (!isJsonObject(responses)) throw invalidParams('inputResponses must be an object')
     for (let tries = 1; ; tries++) {
-      const { task, tool } = await this.#find(id, caller)
+      const { task, tool } = await this.#find(id, client)
       const answers = answersIn(tool, task, responses)
       if (answers === 'declined') {
-        await cancelTask(this.core, id, caller)
+        await cancelTask(this.core, id, client)
         return
       }
       if (Object.keys(answers).length === 0) return
       try {
-        await answerTask(this.core, id, caller, answers)
+        await answerTask(this.core, id, client, answers)
         return
       } catch (error) {
         // Another response was faster. It may have answered some of the questions.
@@ -160,14 +161,14 @@ export class ToolCalls {
 }
 
 /** Returns the answers to open questions; `'declined'` if the user wants none of it. */
-function answersIn(tool: McpTool, task: StoredTask, responses: Fields): Fields | 'declined' {
+function answersIn(tool: McpTool, task: StoredTask, responses: JsonObject): JsonObject | 'declined' {
   const open = openQuestions(task)
   const answers: Record<string, unknown> = {}
   for (const [key, response] of Object.entries(responses)) {
     const question = Object.hasOwn(open, key) ? open[key] : undefined
     if (question === undefined) continue
-    const action = isFields(response) ? response['action'] : undefined
-    if (isFields(response) && action === 'accept') answers[key] = answerIn(question, response)
+    const action = isJsonObject(response) ? response['action'] : undefined
+    if (isJsonObject(response) && action === 'accept') answers[key] = answerIn(question, response)
     else if (action === 'decline' || action === 'cancel') answers[key] = tool.declined(key, action)
     else throw invalidParams(`The response to ${key} needs the action accept, decline or cancel`)
     if (answers[key] === undefined) {
@@ -178,7 +179,7 @@ function answersIn(tool: McpTool, task: StoredTask, responses: Fields): Fields |
   return answers
 }
 
-function taskIdOf(params: Fields): unknown {
+function taskIdOf(params: JsonObject): unknown {
   if (!declaresTasks(params)) throw missingExtension()
   return params['taskId']
 }

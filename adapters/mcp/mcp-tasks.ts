@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../src/http/body/json.js'
 import { readFailure } from '../../src/http/failure.js'
 import { checkOwnerId } from '../../src/http/requester.js'
 import { func, readOptions, value, whole, type OptionTable } from '../../src/runtime/options.js'
@@ -5,10 +6,8 @@ import { telling, warn } from '../../src/runtime/warning.js'
 import type { TaskProgress } from '../../src/wire/task.js'
 import type { TaskCore } from '../../src/tasks/core/task-core.js'
 import { coreOf, type Tasks } from '../../src/tasks/tasks.js'
-import { ToolCalls, type Caller } from './calls.js'
-import {
-  CODES, declaresForms, isFields, McpError, missingExtension, type Fields,
-} from './protocol.js'
+import { ToolCalls, type RequestingClient } from './calls.js'
+import { CODES, declaresForms, McpError, missingExtension, type JsonObject } from './protocol.js'
 import { registerOn, type McpServerLike, type SdkRequest } from './sdk-server.js'
 import { failureText } from './shown-task.js'
 import type { McpTool, McpToolListing } from './tool.js'
@@ -27,9 +26,12 @@ export interface McpTasksOptions {
   /** The tools, made by `mcpTool`. Each definition is one tool. */
   readonly tools: readonly McpTool[]
   /**
-   * The owner of the tasks. A handle of another owner is an unknown task. A function returns the owner's
-   * id: `owner: (authInfo) => authInfo?.extra?.sub`; for `undefined` the request gets an error. `'anyone'`:
-   * whoever knows the id of a task (128 random bits) may use it, as for a server on stdio.
+   * The owner of the tasks. A function returns the owner's id: `owner: (authInfo) =>
+   * authInfo?.extra?.sub`. `'anyone'`: whoever knows the id of a task (128 random bits) may use it,
+   * as for a server on stdio.
+   *
+   * A handle of another owner is an unknown task. If the function returns `undefined`, the request
+   * gets an error.
    */
   readonly owner: 'anyone' | ((authInfo: McpAuthInfo | undefined) => unknown)
   /** Returns what `run` receives as `context`, as JSON. Default: none. */
@@ -117,25 +119,25 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
   const byName = new Map(tools.map((tool) => [tool.listed.name, tool]))
   const calls = new ToolCalls(core, tools, pollIntervalMs)
 
-  const callerOf = (request: McpRequest, mayAsk: boolean): Caller => toCaller(settings, request, mayAsk)
+  const clientOf = (request: McpRequest, mayAsk: boolean): RequestingClient => toClient(settings, request, mayAsk)
   const failed = (error: unknown): McpError => toMcpError(error, onError)
   const methods = methodsOf(calls)
-  const methodOf = ({ method, params }: Fields) => {
-    if (method === 'tools/call' && isFields(params)) {
+  const methodOf = ({ method, params }: JsonObject) => {
+    if (method === 'tools/call' && isJsonObject(params)) {
       const tool = byName.get(String(params['name']))
-      return tool && (async (given: Fields, caller: Caller) => {
-        const result = await calls.call(tool, given, caller)
-        if (result['resultType'] === 'input_required' && !caller.mayAsk) throw missingExtension()
+      return tool && (async (given: JsonObject, client: RequestingClient) => {
+        const result = await calls.call(tool, given, client)
+        if (result['resultType'] === 'input_required' && !client.mayAsk) throw missingExtension()
         return result
       })
     }
     return Object.hasOwn(methods, String(method)) ? methods[method as keyof typeof methods] : undefined
   }
-  const sdkMethod = (run: (params: Fields, caller: Caller) => Promise<Fields>) => async (
+  const sdkMethod = (run: (params: JsonObject, client: RequestingClient) => Promise<JsonObject>) => async (
     { params, authInfo, ...request }: SdkRequest,
-  ): Promise<Fields> => {
+  ): Promise<JsonObject> => {
     try {
-      return await run(params, callerOf({ ...request, authInfo: authInfo as McpAuthInfo }, request.mayAsk))
+      return await run(params, clientOf({ ...request, authInfo: authInfo as McpAuthInfo }, request.mayAsk))
     } catch (error) {
       throw failed(error)
     }
@@ -145,13 +147,13 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
     tools: tools.map(({ listed }) => listed),
     capabilities: { extensions: { 'io.modelcontextprotocol/tasks': {} } },
     async handle(message, request = {}) {
-      if (!isFields(message)) return undefined
+      if (!isJsonObject(message)) return undefined
       const { id, params } = message
       const run = typeof id === 'string' || typeof id === 'number' ? methodOf(message) : undefined
       if (run === undefined) return undefined
-      const given = isFields(params) ? params : {}
+      const given = isJsonObject(params) ? params : {}
       try {
-        const result = await run(given, callerOf(request, declaresForms(given)))
+        const result = await run(given, clientOf(request, declaresForms(given)))
         return { jsonrpc: '2.0', id: id as string | number, result }
       } catch (error) {
         const { code, message: text, data } = failed(error)
@@ -163,7 +165,7 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
         tools: this.tools,
         call: (name, request) => {
           const tool = byName.get(name) as McpTool
-          return sdkMethod((params, caller) => calls.call(tool, params, caller))(request)
+          return sdkMethod((params, client) => calls.call(tool, params, client))(request)
         },
         methods: Object.fromEntries(Object.entries(methods).map(([name, run]) => [name, sdkMethod(run)])),
       })
@@ -171,10 +173,10 @@ export function mcpTasks(tasks: Tasks, options: McpTasksOptions): McpTasks {
   }
 }
 
-function toCaller(
+function toClient(
   { owner, context }: Pick<McpTasksOptions, 'owner' | 'context'>, { authInfo, signal, onProgress }: McpRequest,
   mayAsk: boolean,
-): Caller {
+): RequestingClient {
   return {
     owner: owner === 'anyone' ? undefined : ownerOf(owner(authInfo)),
     context: context?.(authInfo), signal, onProgress, mayAsk,
@@ -198,7 +200,7 @@ function ownerOf(id: unknown): string {
 }
 
 function isTools(given: unknown): boolean {
-  return Array.isArray(given) && given.length > 0 && given.every((each) => isFields(each) && isFields(each['listed']))
+  return Array.isArray(given) && given.length > 0 && given.every((each) => isJsonObject(each) && isJsonObject(each['listed']))
 }
 
 function checkTools(core: TaskCore, tools: readonly McpTool[]): void {

@@ -1,3 +1,5 @@
+import { isJsonObject } from '../../src/http/body/json.js'
+
 /** Identifier of the Tasks extension of the Model Context Protocol (SEP-2663). */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 const CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
@@ -6,13 +8,13 @@ const CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
 export const CODES = { invalidParams: -32_602, internal: -32_603, missingCapability: -32_021 } as const
 
 /** An object of which nothing is known. */
-export type Fields = Readonly<Record<string, unknown>>
+export type JsonObject = Readonly<Record<string, unknown>>
 
 /** A JSON-RPC error. The official SDK sends `code`, `message` and `data` of what a handler throws. */
 export class McpError extends Error {
   override readonly name = 'McpError'
 
-  constructor(readonly code: number, message: string, readonly data?: Fields) {
+  constructor(readonly code: number, message: string, readonly data?: JsonObject) {
     super(message)
   }
 }
@@ -32,27 +34,23 @@ export function missingExtension(): McpError {
   })
 }
 
-export function isFields(given: unknown): given is Fields {
-  return typeof given === 'object' && given !== null && !Array.isArray(given)
-}
-
 /** Returns an object in an object; `undefined` if it is none. */
-export function inner(given: unknown, name: string): Fields | undefined {
-  const found = isFields(given) && Object.hasOwn(given, name) ? given[name] : undefined
-  return isFields(found) ? found : undefined
+export function inner(given: unknown, name: string): JsonObject | undefined {
+  const found = isJsonObject(given) && Object.hasOwn(given, name) ? given[name] : undefined
+  return isJsonObject(found) ? found : undefined
 }
 
 /** Returns whether this request declares the extension. What an earlier one declared does not count. */
-export function declaresTasks(params: Fields): boolean {
+export function declaresTasks(params: JsonObject): boolean {
   return inner(inner(capabilitiesOf(params), 'extensions'), TASKS_EXTENSION) !== undefined
 }
 
 /** Returns whether this request declares that its client shows forms, which is the default mode. */
-export function declaresForms(params: Fields): boolean {
+export function declaresForms(params: JsonObject): boolean {
   const elicitation = inner(capabilitiesOf(params), 'elicitation')
   return elicitation !== undefined && (!('url' in elicitation) || 'form' in elicitation)
 }
 
-function capabilitiesOf(params: Fields): Fields | undefined {
+function capabilitiesOf(params: JsonObject): JsonObject | undefined {
   return inner(inner(params, '_meta'), CLIENT_CAPABILITIES)
 }

@@ -1,7 +1,8 @@
 import type { StoredTask } from '../../src/engine/task.js'
+import { isJsonObject } from '../../src/http/body/json.js'
 import { detailsOf, type Details } from '../../src/tasks/record/details.js'
-import { isOpen, type InputDetails, type Inputs } from '../../src/tasks/record/inputs.js'
-import { inner, isFields, type Fields } from './protocol.js'
+import { openInputs, type InputDetails, type Inputs } from '../../src/tasks/record/inputs.js'
+import { inner, type JsonObject } from './protocol.js'
 
 /** Formats of strings that a form of MCP knows. */
 const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time']
@@ -12,12 +13,11 @@ const ANSWER = 'answer'
 /** Returns the questions that the task waits for. */
 export function openQuestions(task: StoredTask): Inputs {
   const { inputs = {} }: Details = detailsOf(task)
-  if (task.status !== 'input_required') return {}
-  return Object.fromEntries(Object.entries(inputs).filter(([, input]) => isOpen(input)))
+  return task.status === 'input_required' ? openInputs(inputs) : {}
 }
 
 /** Returns the questions as requests of the server to the client: forms (elicitation). */
-export function inputRequests(questions: Inputs): Record<string, Fields> {
+export function inputRequests(questions: Inputs): Record<string, JsonObject> {
   return Object.fromEntries(Object.entries(questions).map(([key, { message, schema }]) => [key, {
     method: 'elicitation/create',
     params: { mode: 'form', message, requestedSchema: formOf(schema).schema },
@@ -25,20 +25,20 @@ export function inputRequests(questions: Inputs): Record<string, Fields> {
 }
 
 /** Returns the answer to a question in the accepted response of a client. */
-export function answerIn({ schema }: InputDetails, response: Fields): unknown {
+export function answerIn({ schema }: InputDetails, response: JsonObject): unknown {
   return formOf(schema).read(inner(response, 'content') ?? {})
 }
 
 interface Form {
-  readonly schema: Fields
-  readonly read: (content: Fields) => unknown
+  readonly schema: JsonObject
+  readonly read: (content: JsonObject) => unknown
 }
 
 /**
  * Returns the form for an answer. MCP knows flat objects of simple values. A simple value is the only
  * property of a form. Anything else is a string with the JSON of the answer.
  */
-function formOf(schema: Fields | undefined): Form {
+function formOf(schema: JsonObject | undefined): Form {
   const fields = fieldsOf(schema)
   if (fields !== undefined) return { schema: { type: 'object', ...fields }, read: (content) => content }
   const field = fieldOf(schema)
@@ -52,7 +52,7 @@ function formOf(schema: Fields | undefined): Form {
 }
 
 /** Returns the fields for an object; `undefined` if a form cannot show it. */
-function fieldsOf(schema: Fields | undefined): Fields | undefined {
+function fieldsOf(schema: JsonObject | undefined): JsonObject | undefined {
   const given = inner(schema, 'properties')
   if (schema?.['type'] !== 'object' || given === undefined) return undefined
   const shown = Object.entries(given).map(([name, property]) => [name, fieldOf(property)] as const)
@@ -63,8 +63,8 @@ function fieldsOf(schema: Fields | undefined): Fields | undefined {
 }
 
 /** Returns the schema of one field of a form; `undefined` if a form cannot show it. */
-function fieldOf(property: unknown): Fields | undefined {
-  if (!isFields(property)) return undefined
+function fieldOf(property: unknown): JsonObject | undefined {
+  if (!isJsonObject(property)) return undefined
   const { type, format, pattern: _, ...others } = property
   if (Array.isArray(property['enum']) && type === undefined) {
     return property['enum'].every((each) => typeof each === 'string') ? { type: 'string', ...others } : undefined

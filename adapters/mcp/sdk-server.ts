@@ -1,5 +1,6 @@
+import { isJsonObject } from '../../src/http/body/json.js'
 import type { McpToolListing } from './tool.js'
-import { declaresForms, isFields, TASKS_EXTENSION, type Fields } from './protocol.js'
+import { declaresForms, TASKS_EXTENSION, type JsonObject } from './protocol.js'
 import type { TaskProgress } from '../../src/wire/task.js'
 
 /** The methods of an `McpServer` of `@modelcontextprotocol/server` 2 that `register` calls. */
@@ -20,18 +21,18 @@ interface SdkContext {
   readonly mcpReq: {
     readonly signal: AbortSignal
     /** Absent for protocols before 2026-07-28. */
-    readonly envelope?: Fields
-    readonly inputResponses?: Fields
+    readonly envelope?: JsonObject
+    readonly inputResponses?: JsonObject
     readonly requestState: () => unknown
     readonly _meta?: { readonly progressToken?: string | number }
-    readonly notify: (notification: Fields) => Promise<void>
+    readonly notify: (notification: JsonObject) => Promise<void>
   }
   readonly http?: { readonly authInfo?: unknown }
 }
 
 /** One request, as the functions of this folder take it. */
 export interface SdkRequest {
-  readonly params: Fields
+  readonly params: JsonObject
   readonly authInfo: unknown
   readonly signal: AbortSignal
   readonly mayAsk: boolean
@@ -40,8 +41,8 @@ export interface SdkRequest {
 
 interface Methods {
   readonly tools: readonly McpToolListing[]
-  readonly call: (tool: string, request: SdkRequest) => Promise<Fields>
-  readonly methods: Readonly<Record<string, (request: SdkRequest) => Promise<Fields>>>
+  readonly call: (tool: string, request: SdkRequest) => Promise<JsonObject>
+  readonly methods: Readonly<Record<string, (request: SdkRequest) => Promise<JsonObject>>>
 }
 
 /** Registers the tools and the methods of the extension. Calls public methods of the SDK only. */
@@ -63,7 +64,7 @@ export function registerOn(server: McpServerLike, { tools, call, methods }: Meth
 }
 
 /** A Standard Schema that describes its values and leaves their check to the task. */
-function passing(schema: Fields): Fields {
+function passing(schema: JsonObject): JsonObject {
   const described = () => schema
   return {
     '~standard': {
@@ -77,8 +78,8 @@ function passing(schema: Fields): Fields {
 function sdkRequest(given: unknown, { mcpReq, http }: SdkContext): SdkRequest {
   const { envelope, inputResponses, signal, _meta } = mcpReq
   const requestState = mcpReq.requestState()
-  const params: Fields = {
-    ...isFields(given) && given, _meta: envelope,
+  const params: JsonObject = {
+    ...isJsonObject(given) && given, _meta: envelope,
     ...inputResponses !== undefined && { inputResponses }, ...requestState !== undefined && { requestState },
   }
   const progressToken = _meta?.progressToken

@@ -3,7 +3,7 @@ import { pollAfter } from '../../src/tasks/http/formats.js'
 import { detailsOf, type Details } from '../../src/tasks/record/details.js'
 import { resultText, toTaskError } from '../../src/tasks/record/view.js'
 import type { HttpError } from '../../src/http/errors.js'
-import { CODES, type Fields } from './protocol.js'
+import { CODES, type JsonObject } from './protocol.js'
 import { inputRequests, openQuestions } from './questions.js'
 import { toolError, type McpTool, type McpToolResult } from './tool.js'
 
@@ -13,10 +13,10 @@ const STATUS = {
 } as const satisfies Record<StoredTask['status'], string>
 
 /** The end of a call of a tool. */
-export type Outcome = { readonly result: Fields } | { readonly error: Fields } | undefined
+export type Outcome = { readonly result: JsonObject } | { readonly error: JsonObject } | undefined
 
 /** Returns the task as `tasks/get` shows it: the state, and the questions, the result or the error. */
-export function detailedTask(tool: McpTool, task: StoredTask, pollIntervalMs: number | undefined): Fields {
+export function detailedTask(tool: McpTool, task: StoredTask, pollIntervalMs: number | undefined): JsonObject {
   const base = shownTask(task, pollIntervalMs)
   if (task.status === 'input_required') return { ...base, inputRequests: inputRequests(openQuestions(task)) }
   const outcome = outcomeOf(tool, task)
@@ -25,7 +25,7 @@ export function detailedTask(tool: McpTool, task: StoredTask, pollIntervalMs: nu
 }
 
 /** Returns the state of a task, which is also the handle that a call returns. */
-export function shownTask(task: StoredTask, pollIntervalMs = Number(pollAfter(task)) * 1000): Fields {
+export function shownTask(task: StoredTask, pollIntervalMs = Number(pollAfter(task)) * 1000): JsonObject {
   const { id, status, createdAt, runStartedAt = createdAt, finishedAt = runStartedAt, expiresAt } = task
   const message = messageOf(task)
   return {
@@ -51,7 +51,7 @@ export function outcomeOf(tool: McpTool, task: StoredTask): Outcome {
   return { error: { code: CODES.internal, message: failure.message, data: { code: failure.code } } }
 }
 
-export function completeResult(result: McpToolResult): Fields {
+export function completeResult(result: McpToolResult): JsonObject {
   return { resultType: 'complete', ...result }
 }
 

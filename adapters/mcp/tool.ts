@@ -1,12 +1,13 @@
+import { isJsonObject } from '../../src/http/body/json.js'
 import { func, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
 import { toJsonSchema } from '../../src/schema/schema.js'
 import type { AnyTaskDefinition, ResultOf } from '../../src/tasks/definition/define.js'
-import { isFields, type Fields } from './protocol.js'
+import type { JsonObject } from './protocol.js'
 
 /** The result of a tool call, as MCP sends it. */
 export interface McpToolResult {
   /** Blocks for the model, such as `{ type: 'text', text }`. */
-  readonly content: readonly Fields[]
+  readonly content: readonly JsonObject[]
   /** The same as a value. */
   readonly structuredContent?: unknown
   /** `true`: the tool has failed, and the model is told why. */
@@ -30,8 +31,8 @@ export interface McpToolOptions<T extends AnyTaskDefinition = AnyTaskDefinition>
    */
   readonly toResult?: (result: ResultOf<T>) => McpToolResult
   /**
-   * Returns the answer that stands for a question that the user has declined, or closed without an
-   * answer. `undefined` cancels the task. Default: the task is cancelled.
+   * Returns the answer that stands for a question that the user has declined or closed. `undefined`
+   * cancels the task. Default: the task is cancelled.
    */
   readonly declined?: (key: string, action: 'decline' | 'cancel') => unknown
 }
@@ -59,7 +60,7 @@ export interface McpToolListing {
 
 const OPTIONS = {
   name: text({ pattern: /^[A-Za-z0-9._-]{1,128}$/, expects: '1 to 128 of A-Z a-z 0-9 . _ -' }),
-  title: text(), description: text(), annotations: value('an object', isFields),
+  title: text(), description: text(), annotations: value('an object', isJsonObject),
   toResult: func(), declined: func(),
 } satisfies OptionTable<McpToolOptions>
 
@@ -90,7 +91,7 @@ export function mcpTool<T extends AnyTaskDefinition>(definition: T, options: Mcp
 
 function shownResult(result: unknown): McpToolResult {
   const shown = typeof result === 'string' ? result : JSON.stringify(result)
-  return { content: textOf(shown), ...isFields(result) && { structuredContent: result } }
+  return { content: textOf(shown), ...isJsonObject(result) && { structuredContent: result } }
 }
 
 /** Returns the result of a call that has failed, for the model. */
@@ -98,6 +99,6 @@ export function toolError(message: string): McpToolResult {
   return { content: textOf(message), isError: true }
 }
 
-function textOf(shown: string): readonly Fields[] {
+function textOf(shown: string): readonly JsonObject[] {
   return [{ type: 'text', text: shown }]
 }

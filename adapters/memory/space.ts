@@ -19,32 +19,32 @@ export interface SpaceLimits {
 interface Entry<E extends Entry<E>> extends Linked<E> {
   readonly bytes: number
   readonly files?: FileShare | undefined
-  /** Share of the owner that counts the entry while the entry is evictable. */
-  share: OwnerShare<E> | undefined
+  /** Share of the caller that counts the entry while the entry is evictable. */
+  share: CallerShare<E> | undefined
 }
 
-/** The evictable entries of one owner, or those without an owner. */
-export class OwnerShare<E extends Entry<E>> implements Linked<OwnerShare<E>> {
+/** The evictable entries of one caller, or those without a caller. */
+export class CallerShare<E extends Entry<E>> implements Linked<CallerShare<E>> {
   /** The entries, the least recently used first. */
   readonly free = new LinkedList<E>()
   bytes = 0
   fileBytes = 0
   /** Class of `bytes`, or -1 while nothing counts. */
   size = -1
-  previous: OwnerShare<E> | undefined = undefined
-  next: OwnerShare<E> | undefined = undefined
+  previous: CallerShare<E> | undefined = undefined
+  next: CallerShare<E> | undefined = undefined
 
-  constructor(readonly owner: string | undefined) {}
+  constructor(readonly caller: string | undefined) {}
 
   /** Memory of the share itself in bytes. */
   get ownBytes(): number {
-    return this.owner === undefined ? 0 : OVERHEAD + textBytes(this.owner)
+    return this.caller === undefined ? 0 : OVERHEAD + textBytes(this.caller)
   }
 }
 
 /**
  * Counts entries, which are pinned or evictable. Above the limits, removes evictable entries: the
- * oldest of the owner with most bytes. An owner above the limits of one owner loses its own entries.
+ * oldest of the caller with most bytes. A caller above the limits of one caller loses its own entries.
  */
 export class Space<E extends Entry<E>> {
   pinned = 0
@@ -52,10 +52,10 @@ export class Space<E extends Entry<E>> {
   #evictable = 0
   /** Bytes of the evictable entries and memory of the shares themselves. */
   #evictableBytes = 0
-  readonly #byOwner = new Map<string, OwnerShare<E>>()
-  readonly #unowned = new OwnerShare<E>(undefined)
+  readonly #byCaller = new Map<string, CallerShare<E>>()
+  readonly #uncounted = new CallerShare<E>(undefined)
   /** All shares by size, so that the largest one is found at once. */
-  readonly #bySize = Array.from({ length: CLASSES }, () => new LinkedList<OwnerShare<E>>())
+  readonly #bySize = Array.from({ length: CLASSES }, () => new LinkedList<CallerShare<E>>())
   readonly #limits: { readonly [P in keyof SpaceLimits]-?: number }
 
   constructor(limits: SpaceLimits, private readonly evict: (entry: E) => void) {
@@ -74,12 +74,12 @@ export class Space<E extends Entry<E>> {
     this.pinnedBytes += entry.bytes
   }
 
-  /** Adds an evictable entry. Removes older ones of its owner. */
-  release(entry: E, owner: string | undefined): void {
-    const share = entry.share = owner === undefined ? this.#unowned
-      : this.#byOwner.get(owner) ?? new OwnerShare<E>(ownText(owner))
-    if (share.free.size === 0 && share.owner !== undefined) {
-      this.#byOwner.set(share.owner, share)
+  /** Adds an evictable entry. Removes older ones of its caller. */
+  release(entry: E, caller: string | undefined): void {
+    const share = entry.share = caller === undefined ? this.#uncounted
+      : this.#byCaller.get(caller) ?? new CallerShare<E>(ownText(caller))
+    if (share.free.size === 0 && share.caller !== undefined) {
+      this.#byCaller.set(share.caller, share)
       this.#evictableBytes += share.ownBytes
     }
     share.free.push(entry)
@@ -98,8 +98,8 @@ export class Space<E extends Entry<E>> {
     entry.share = undefined
     share.free.remove(entry)
     this.#count(share, -1, entry)
-    if (share.free.size > 0 || share.owner === undefined) return
-    this.#byOwner.delete(share.owner)
+    if (share.free.size > 0 || share.caller === undefined) return
+    this.#byCaller.delete(share.caller)
     this.#evictableBytes -= share.ownBytes
   }
 
@@ -113,10 +113,10 @@ export class Space<E extends Entry<E>> {
     }
   }
 
-  /** Returns the entry that an owner above its limits loses next, never `kept`. */
-  #surplus({ owner, free, bytes, fileBytes }: OwnerShare<E>, kept: E): E | undefined {
+  /** Returns the entry that a caller above its limits loses next, never `kept`. */
+  #surplus({ caller, free, bytes, fileBytes }: CallerShare<E>, kept: E): E | undefined {
     const { maxEntriesPerOwner, maxBytesPerOwner } = this.#limits
-    if (owner === undefined || free.first === kept) return undefined
+    if (caller === undefined || free.first === kept) return undefined
     if (free.size > maxEntriesPerOwner || bytes > maxBytesPerOwner) return free.first
     if (fileBytes <= (kept.files?.max ?? Infinity)) return undefined
     for (const entry of free) if (entry !== kept && (entry.files?.bytes ?? 0) > 0) return entry
@@ -131,7 +131,7 @@ export class Space<E extends Entry<E>> {
     return undefined
   }
 
-  #count(share: OwnerShare<E>, sign: 1 | -1, { bytes, files }: E): void {
+  #count(share: CallerShare<E>, sign: 1 | -1, { bytes, files }: E): void {
     this.#evictable += sign
     this.#evictableBytes += sign * bytes
     share.bytes += sign * bytes

@@ -11,7 +11,7 @@ import {
 import { heapShare } from '../../src/runtime/shared-limit.js'
 import { MAP_LIMIT } from './engine.js'
 import { ExpiryScanner, walk } from './expiry-scanner.js'
-import { Space, type OwnerShare, type SpaceLimits } from './space.js'
+import { Space, type CallerShare, type SpaceLimits } from './space.js'
 import { ownText, textBytes } from './text.js'
 
 /** Number of steps that a write to a full store searches for expired entries, about 10 µs. */
@@ -60,7 +60,7 @@ const MEMORY_STORE = {
  * Store in the memory of this process. Every method works synchronously, and returns its outcome without a
  * promise, or a rejected promise.
  *
- * If a write needs space, evictable entries are removed: the least recently used one of the owner that has
+ * If a write needs space, evictable entries are removed: the least recently used one of the caller that has
  * most bytes, to a factor of two. If the other entries fill the store, the write rejects with a
  * `StoreUnavailableError` with the reason `full`, and so does one watch too many. If there are too many
  * counters, the one that was unused for longest is reset. The memory of an expired entry is released within
@@ -108,7 +108,7 @@ export class MemoryStore implements Store {
 
   create(key: string, value: string, options: WriteOptions): MaybePromise<Created | Existing> {
     if (this.#closed) return closed()
-    const fault = entryFault(key, value, options.owner)
+    const fault = entryFault(key, value, options.caller)
     if (fault) return Promise.reject(fault)
     const there = this.#live(key)
     if (there !== undefined) return { created: false, entry: entryOf(there) }
@@ -120,7 +120,7 @@ export class MemoryStore implements Store {
     key: string, value: string, revision: Revision, options: ReplaceOptions,
   ): MaybePromise<Replaced | Conflict> {
     if (this.#closed) return closed()
-    const fault = entryFault(key, value, options.owner)
+    const fault = entryFault(key, value, options.caller)
     if (fault) return Promise.reject(fault)
     const there = this.#live(key)
     if (there === undefined) return { replaced: false, entry: undefined }
@@ -199,7 +199,7 @@ export class MemoryStore implements Store {
       if (before) this.#space.remove(before)
       this.#space.makeSpace(1, entry.bytes)
       this.#byKey.set(entry.key, entry)
-      if (options.evictable) this.#space.release(entry, options.owner)
+      if (options.evictable) this.#space.release(entry, options.caller)
       else this.#space.pin(entry)
       this.#watches.notify(key)
     } else if (before) this.#drop(before)
@@ -240,7 +240,7 @@ class StoredEntry implements Linked<StoredEntry> {
   readonly value: string
   /** Bytes that count towards `maxBytes`. */
   readonly bytes: number
-  share: OwnerShare<StoredEntry> | undefined = undefined
+  share: CallerShare<StoredEntry> | undefined = undefined
   previous: StoredEntry | undefined = undefined
   next: StoredEntry | undefined = undefined
 

@@ -7,7 +7,7 @@ import {
 import { LinkedList, type Linked } from '../../src/runtime/collections.js'
 import { heapBytesOf, Json } from '../../src/runtime/json.js'
 import { SortedList } from './sorted-list.js'
-import type { OwnerShare } from './space.js'
+import type { CallerShare } from './space.js'
 import type { Listed } from './task-lists.js'
 
 /** Maximum memory of a small task in bytes, without its strings. */
@@ -76,7 +76,7 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   isUnsorted = false
 
   /** Share of its caller, while the task is final. */
-  share: OwnerShare<StoredNode> | undefined = undefined
+  share: CallerShare<StoredNode> | undefined = undefined
   previous: StoredNode | undefined = undefined
   next: StoredNode | undefined = undefined
 

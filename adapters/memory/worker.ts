@@ -58,9 +58,9 @@ export class Worker {
   /** Number of starts, runs and callbacks that have not ended. */
   #pending = 0
   /** Number of all starts and callbacks so far. */
-  #dues = 0
+  #dueCount = 0
   /** Called at the next end of something. */
-  #ends: (() => void)[] = []
+  #endListeners: (() => void)[] = []
   readonly #paused = new Set<string>()
   readonly #limits = new Map<string, PoolLimits>()
   /** Pools with a timer for the time at which `startsPer` lets the next run begin. */
@@ -68,9 +68,9 @@ export class Worker {
   /** Tasks whose files wait for their removal. */
   readonly #unremoved: StoredTask[] = []
   #removals = 0
-  #turn: NodeJS.Immediate | undefined
+  #nextTurn: NodeJS.Immediate | undefined
   /** Number of turns begun. */
-  #turns = 0
+  #turnCount = 0
   /** Time that is left for further runs in this turn, in milliseconds. */
   #timeLeft = 0
   /** Time of the last look at the clock of the process, and the time that the run before had taken. */
@@ -193,7 +193,7 @@ export class Worker {
   }
 
   #add(node: StoredNode, queue: Queue, at: number, now: number): Due {
-    const due = new Due(node, queue, at, this.#dues++)
+    const due = new Due(node, queue, at, this.#dueCount++)
     this.#pending++
     if (at <= now) {
       this.#makeReady(due)
@@ -206,7 +206,7 @@ export class Worker {
 
   #makeReady(due: Due): void {
     const { node, queue } = due
-    due.turn = this.#turns
+    due.turn = this.#turnCount
     queue.push(due, queue.pool === undefined ? 0 : node.priority)
     if (this.#options === undefined) return
     node.hold ??= this.host.clock.hold?.()
@@ -236,10 +236,10 @@ export class Worker {
   }
 
   #scheduleTurn(): void {
-    if (this.#turn !== undefined || this.#isAborted) return
-    this.#turn = setImmediate(() => {
-      this.#turn = undefined
-      this.#turns++
+    if (this.#nextTurn !== undefined || this.#isAborted) return
+    this.#nextTurn = setImmediate(() => {
+      this.#nextTurn = undefined
+      this.#turnCount++
       const now = systemClock.now()
       this.#timeLeft = Math.min(Math.max(now - this.#countedAt, MIN_TURN_MS), MAX_TURN_MS)
       this.#countedAt = now
@@ -322,7 +322,7 @@ export class Worker {
 
   /** Returns true if the next item became ready before this turn. Removes expired tasks. */
   #isNext(queue: Queue): boolean {
-    for (let { first } = queue; first && first.turn < this.#turns; { first } = queue) {
+    for (let { first } = queue; first && first.turn < this.#turnCount; { first } = queue) {
       if (this.#isAborted) return false
       if (this.host.isLive(first.node)) return true
     }
@@ -403,7 +403,7 @@ export class Worker {
 
   #end(): void {
     this.#pending--
-    if (this.#ends.length > 0) for (const resolve of this.#ends.splice(0)) resolve()
+    if (this.#endListeners.length > 0) for (const resolve of this.#endListeners.splice(0)) resolve()
   }
 
   async #shutDown(drainMs: number): Promise<void> {
@@ -417,8 +417,8 @@ export class Worker {
     if (this.#handlers) await settles(this.#until(isDone), drainMs)
     this.#isAborted = true
     this.#timer?.cancel()
-    if (this.#turn !== undefined) clearImmediate(this.#turn)
-    this.#turn = undefined
+    if (this.#nextTurn !== undefined) clearImmediate(this.#nextTurn)
+    this.#nextTurn = undefined
     const reason = new WorkerClosingError()
     const left = [...this.host.all()].filter((node) => isLeft(node))
     for (const { running } of left) running?.abort(reason)
@@ -429,11 +429,11 @@ export class Worker {
   }
 
   /**
-   * Waits until `isDone`. Each caller has its own promise, because Workers cannot share one between
+   * Waits until `isDone`. Each call has its own promise, because Workers cannot share one between
    * requests.
    */
   async #until(isDone: () => boolean): Promise<void> {
-    while (!isDone()) await new Promise<void>((resolve) => { this.#ends.push(resolve) })
+    while (!isDone()) await new Promise<void>((resolve) => { this.#endListeners.push(resolve) })
   }
 
   #queues(): Queue[] {

@@ -7,7 +7,7 @@ import { httpError, type HttpError } from '../../src/http/errors.js'
 import {
   compose, type Handler, type HttpRequest, type HttpResponse, type Policy, type RequestHeaders,
 } from '../../src/http/exchange.js'
-import { isFieldValue } from '../../src/http/fields/reader.js'
+import { isHeaderValue } from '../../src/http/headers/reader.js'
 import { plainRequest, type ContextArguments } from '../../src/http/request.js'
 import { after, type MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { readOptions, value, type OptionTable } from '../../src/runtime/options.js'
@@ -292,7 +292,7 @@ function wireText({ status, headers, body }: HttpResponse): string {
   const all = { connection: 'close', ...headers, 'content-length': length }
   for (const [name, values] of Object.entries(all)) {
     for (const line of [values].flat()) {
-      if (isFieldValue(line)) lines.push(`${name}: ${line}`)
+      if (isHeaderValue(line)) lines.push(`${name}: ${line}`)
     }
   }
   return `${lines.join('\r\n')}\r\n\r\n${text}`

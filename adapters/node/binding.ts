@@ -20,8 +20,9 @@ export interface NodeOptions<C = unknown> {
   readonly context?: (req: HostRequest) => C
   /**
    * Start of the path under which the handler is mounted, as clients see it, such as `/api`, for
-   * `Location` and links. Set it behind a proxy that removes a prefix, and in frameworks that do
-   * not report it. Default: what Express or Connect has removed, or `''`.
+   * `Location` and links. Default: what Express or Connect has removed, or `''`.
+   *
+   * Set it behind a proxy that removes a prefix, and in frameworks that do not report it.
    */
   readonly mountPath?: string | ((req: HostRequest) => string)
 }

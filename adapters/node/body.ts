@@ -1,6 +1,6 @@
 import { IncomingMessage, type ServerResponse } from 'node:http'
 import { BindingBody, cutShort, READ_TWICE } from '../../src/http/body/source.js'
-import { ContentDigest } from '../../src/http/fields/digests.js'
+import { ContentDigest } from '../../src/http/headers/digests.js'
 import { Gathered } from '../../src/runtime/text.js'
 import type { HostRequest, HostResponse } from './host.js'
 

@@ -4,7 +4,7 @@ import {
 } from 'node:http'
 import type { HttpResponse, ResponseHeaders } from '../../src/http/exchange.js'
 import type { HostRequest, HostResponse } from './host.js'
-import { isFieldValue, joinLists } from '../../src/http/fields/reader.js'
+import { isHeaderValue, joinLists } from '../../src/http/headers/reader.js'
 
 const node: Pick<ServerResponse, 'writeHead'> = ServerResponse.prototype
 
@@ -134,7 +134,7 @@ export function sendInformation(
   }
   if (req.httpVersionMinor === 0 || typeof out._writeRaw !== 'function') return
   const lines = Object.entries(headers).flatMap(([name, value]) => (
-    [value].flat().filter(isFieldValue).map((text) => `${name}: ${text}\r\n`)
+    [value].flat().filter(isHeaderValue).map((text) => `${name}: ${text}\r\n`)
   ))
   out._writeRaw(`HTTP/1.1 ${status} ${PHRASES[status] ?? ''}\r\n${lines.join('')}\r\n`, 'latin1')
 }

@@ -41,7 +41,7 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   /** True if the whole response was written, even if the connection has not sent it yet. */
   answered = false
   /** Subject of the principal that `authenticate` has found. */
-  caller: string | undefined
+  subject: string | undefined
   private readonly facts: CallFacts<C> | undefined
   private readonly makeContext: (req: HostRequest) => C
   private madeHeaders: RequestHeaders | undefined

@@ -10,14 +10,14 @@ import { countUnread } from './unread.js'
 import { setGlobalTimeout } from '../../src/runtime/timers.js'
 
 export type Rescue = (error: unknown) => Promise<HttpResponse>
-export type Call = NodeRequest<unknown>
-export type Send = (call: Call, response: HttpResponse, rescue: Rescue) => void
+export type AnyRequest = NodeRequest<unknown>
+export type Send = (call: AnyRequest, response: HttpResponse, rescue: Rescue) => void
 
 /**
  * Sends a response. Drops it if the client has disconnected or your framework has responded. Never
  * throws: if it fails, the client gets an error response, or the connection is cut.
  */
-export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
+export function send(call: AnyRequest, response: HttpResponse, rescue: Rescue): void {
   const { req, res } = call
   const { body } = response
   if (res.headersSent || isGone(req, res)) {
@@ -39,7 +39,7 @@ export function send(call: Call, response: HttpResponse, rescue: Rescue): void {
   }
 }
 
-function sendWhole(call: Call, response: HttpResponse): void {
+function sendWhole(call: AnyRequest, response: HttpResponse): void {
   const { req, res } = call
   const { body, status } = response
   const bare = hasNoContent(req, status)
@@ -97,7 +97,7 @@ function endWith(res: HostResponse, text: string, encoding: BufferEncoding): voi
  * Sends an error instead of a response, or cuts the connection if the headers are sent. Never
  * rejects.
  */
-async function sendFailure(call: Call, error: unknown, rescue: Rescue): Promise<void> {
+async function sendFailure(call: AnyRequest, error: unknown, rescue: Rescue): Promise<void> {
   const { req, res } = call
   const begun = res.headersSent
   const response = await rescue(error)
@@ -117,19 +117,19 @@ async function sendFailure(call: Call, error: unknown, rescue: Rescue): Promise<
  * Cuts a connection, so that the response does not look complete. HTTP/1.0 marks its end by
  * closing, so it needs a reset. HTTP/2 needs an error.
  */
-export function cut({ req, res }: Call): void {
+export function cut({ req, res }: AnyRequest): void {
   if (req.httpVersionMajor === 1 && req.httpVersionMinor === 0) req.socket.resetAndDestroy()
   res.destroy(req.httpVersionMajor > 1 ? new Error('The response was cut') : undefined)
 }
 
 /** Cuts a begun response. Node holds back what was written in this turn: its end may say why. */
-export async function cutAfterTurn(call: Call): Promise<void> {
+export async function cutAfterTurn(call: AnyRequest): Promise<void> {
   await new Promise(setImmediate)
   cut(call)
 }
 
 async function sendStream(
-  call: Call, response: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue,
+  call: AnyRequest, response: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue,
 ): Promise<void> {
   const { res } = call
   let gone = false
@@ -185,7 +185,7 @@ async function sendStream(
  * Ends a chunked response. Its last chunk is sent before the rest of the request is read, unless
  * Node would close the connection after it.
  */
-function finish(call: Call): void {
+function finish(call: AnyRequest): void {
   const { req, res } = call
   if (!leavesBody(call)) {
     dropRest(call)
@@ -215,7 +215,7 @@ const LINGER_BYTES = 256 * 1024 * 1024
  * Returns true if the connection has to be closed after a whole response. A client that was too
  * slow is not waited for (RFC 9110 section 15.5.9).
  */
-export function mustClose(call: Call, status: number): boolean {
+export function mustClose(call: AnyRequest, status: number): boolean {
   return !call.req.complete && (status === 408 || leavesBody(call))
 }
 
@@ -223,7 +223,7 @@ export function mustClose(call: Call, status: number): boolean {
  * Returns true if so much of the request is unread that the connection has to be closed after the
  * response (RFC 9112 section 9.3).
  */
-export function leavesBody({ req, body }: Call): boolean {
+export function leavesBody({ req, body }: AnyRequest): boolean {
   if (body.isBroken) return true
   if (req.complete || body.reading || req.httpVersionMajor > 1) return false
   const { headers } = req
@@ -233,7 +233,7 @@ export function leavesBody({ req, body }: Call): boolean {
 }
 
 /** Drops the rest of a small body. Node does so only if nobody began to read it. */
-export function dropRest({ req, body }: Call): void {
+export function dropRest({ req, body }: AnyRequest): void {
   if (body.begun && !body.reading && !req.readableEnded) req.resume()
 }
 

@@ -45,7 +45,7 @@ export function toMiddleware<C = unknown>(
 ): NodeHandler<C> {
   readOptions('toMiddleware', given[0] ?? {}, NODE_OPTIONS)
   const policies = typeof policy === 'function' ? [policy] : [...policy]
-  if (policies.length === 0) throw new TypeError('toMiddleware: name at least one policy')
+  if (policies.length === 0) throw new TypeError('toMiddleware: pass at least one policy')
   compose<C>(...policies, () => undefined)
   for (const { place } of policies) {
     if (place?.wholeRun === 'cuts') {

@@ -73,7 +73,7 @@ export function countUnread(
   call: NodeRequest<unknown>, bytes: number, sent: string | Uint8Array | undefined,
 ): () => void {
   const { socket } = call.req
-  const name = call.caller === undefined ? countedAs(call) : countedAsOwner(call.caller)
+  const name = call.subject === undefined ? countedAs(call) : countedAsOwner(call.subject)
   const caller = callers.get(name) ?? new Caller()
   callers.set(name, caller)
   const content = { bytes, shared: sharedMemory(sent) }

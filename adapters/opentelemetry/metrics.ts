@@ -29,9 +29,9 @@ const BOUNDARIES = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1
  *
  * | Metric | Content |
  * |---|---|
- * | `longhaul.task.events` | steps of tasks, by name, event (that of `TaskEvent`, or the final state) and error code |
+ * | `longhaul.task.events` | steps of tasks, by name, event (that of `TaskEvent`, or the final status) and error code |
  * | `longhaul.task.wait` | seconds from the acceptance to the first run, by name |
- * | `longhaul.task.duration` | seconds from the first run to the end, by name and state |
+ * | `longhaul.task.duration` | seconds from the first run to the end, by name and status |
  * | `longhaul.callback.duration` | seconds of attempts at callbacks, by outcome |
  * | `longhaul.store.duration` | seconds of calls of Redis or PostgreSQL, by operation and outcome |
  * | `longhaul.pool.tasks` | tasks of all processes by pool and state: running, waiting, delayed. Each process reports the same number |
@@ -51,13 +51,13 @@ export function taskMetrics(options: TaskMetricsOptions = {}): () => void {
   const stores = meter.createHistogram('longhaul.store.duration', seconds)
 
   const onTask = (message: unknown): void => {
-    const { event, name, state, attempt, code, createdAt, startedAt, finishedAt } = message as TaskEvent
+    const { event, name, status, attempt, code, createdAt, startedAt, finishedAt } = message as TaskEvent
     const isFinished = event === 'finished'
-    events.add(1, { task: name, event: isFinished ? state : event, ...code !== undefined && { code } })
+    events.add(1, { task: name, event: isFinished ? status : event, ...code !== undefined && { code } })
     if (startedAt === undefined) return
     if (event === 'started' && attempt === 1) waits.record((startedAt - createdAt) / 1000, { task: name })
     if (isFinished && finishedAt !== undefined) {
-      durations.record((finishedAt - startedAt) / 1000, { task: name, state })
+      durations.record((finishedAt - startedAt) / 1000, { task: name, state: status })
     }
   }
   const onCallback = (message: unknown): void => {

@@ -1,5 +1,5 @@
 import type { Attributes, Context, Span, Tracer } from '@opentelemetry/api'
-import { isFieldValue } from '../../src/http/fields/reader.js'
+import { isHeaderValue } from '../../src/http/headers/reader.js'
 import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import type { TracedStep, TraceHeaders, Tracing } from '../../src/tasks/definition/tracing.js'
@@ -130,7 +130,7 @@ function activeHeaders(): TraceHeaders {
   const headers: Record<string, string> = {}
   guarded(() => { propagation.inject(context.active(), headers) })
   return Object.fromEntries(Object.entries(headers).filter(([name, text]) => (
-    TRACE_HEADER.test(name) && typeof text === 'string' && text.length <= MAX_HEADER_LENGTH && isFieldValue(text)
+    TRACE_HEADER.test(name) && typeof text === 'string' && text.length <= MAX_HEADER_LENGTH && isHeaderValue(text)
   )).slice(0, MAX_HEADERS))
 }
 

@@ -34,8 +34,9 @@ export interface DatabaseOptions {
   readonly timeoutMs?: number
   /**
    * Prepares each statement once for each connection, which halves the CPU time of the server. Not
-   * behind a pooler in transaction mode, unless it supports prepared statements, as PgBouncer does
-   * from 1.21 with `max_prepared_statements`. Default `false`.
+   * behind a pooler in transaction mode, unless it supports prepared statements. Default `false`.
+   *
+   * PgBouncer supports them from 1.21 with `max_prepared_statements`.
    */
   readonly preparedStatements?: boolean
 }

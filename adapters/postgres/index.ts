@@ -13,7 +13,9 @@ export type { PostgresPool } from './connections.js'
 export interface PostgresOptions extends DatabaseOptions {
   /**
    * Time without a renewal after which another process takes a run, in milliseconds: from 100 to
-   * 86,400,000. A process renews its runs at a third of it. Default 15,000.
+   * 86,400,000. Default 15,000.
+   *
+   * A process renews its runs at a third of it.
    */
   readonly leaseMs?: number
   /**

@@ -21,7 +21,7 @@ const MAX_WRITE_LENGTH = 1_048_576
 const OVERHEAD = 200
 
 const LIVE = 'expires_at > clock_timestamp()'
-/** SQL of the time at which an entry counts for an owner (`$5`); NULL if it counts for none. */
+/** SQL of the time at which an entry counts for a caller (`$5`); NULL if it counts for none. */
 const COUNTED_AT = 'CASE WHEN $5::text IS NOT NULL THEN clock_timestamp() END'
 /** SQL that is true of an expired row, with the order of its index. */
 export const EXPIRED = `sweep_slot <= floor(extract(epoch FROM now()) / 600)::integer
@@ -37,7 +37,7 @@ interface Replacement {
   readonly value: string
   readonly revision: Revision
   readonly old: Revision
-  readonly owner: string | null
+  readonly caller: string | null
   readonly lifetime: number | null
 }
 
@@ -84,15 +84,15 @@ export class PostgresStore implements Store {
   create(key: string, value: string, options: WriteOptions): Promise<Created | Existing> {
     const { ttlMs } = options
     return this.call('create', async () => {
-      check(key, value, options.owner)
+      check(key, value, options.caller)
       const revision = newId()
-      const owner = ownerOf(options)
-      const values = [key, value, revision, toLifetime(ttlMs), owner]
+      const caller = callerOf(options)
+      const values = [key, value, revision, toLifetime(ttlMs), caller]
       for (;;) {
         const rows = await this.database.repeated(this.sql.create, values)
         const entry = rows.length > 0 ? undefined : await this.read(key)
         if (rows.length > 0 || entry?.revision === revision) {
-          this.noteWrite(key, value, owner)
+          this.noteWrite(key, value, caller)
           return { created: true, revision }
         }
         if (entry) return { created: false, entry }
@@ -106,17 +106,17 @@ export class PostgresStore implements Store {
   ): Promise<Replaced | Conflict> {
     const { ttlMs } = options
     return this.call('replace', async () => {
-      check(key, value, options.owner)
+      check(key, value, options.caller)
       checkText(old)
       const revision = newId()
-      const owner = ownerOf(options)
+      const caller = callerOf(options)
       const lifetime = ttlMs === undefined ? null : toLifetime(ttlMs)
-      const replacement = { key, value, revision, old, owner, lifetime }
+      const replacement = { key, value, revision, old, caller, lifetime }
       if (!await this.write(replacement)) {
         const entry = await this.read(key)
         if (entry?.revision !== revision) return { replaced: false, entry }
       }
-      this.noteWrite(key, value, owner)
+      this.noteWrite(key, value, caller)
       return { replaced: true, revision }
     })
   }
@@ -169,30 +169,30 @@ export class PostgresStore implements Store {
    * another revision, so a statement of its own decides.
    */
   private async write(replacement: Replacement): Promise<boolean> {
-    const { key, value, revision, old, owner, lifetime } = replacement
+    const { key, value, revision, old, caller, lifetime } = replacement
     const length = Math.max(value.length, MAX_WRITE_LENGTH / MAX_KEYS)
     if (await this.replacements.add(key, replacement, length)) return true
     const rows = await this.database.repeated(
-      this.sql.replace, [key, value, revision, old, owner, lifetime],
+      this.sql.replace, [key, value, revision, old, caller, lifetime],
     )
     return rows.length > 0
   }
 
-  private noteWrite(key: string, value: string, owner: string | null): void {
+  private noteWrite(key: string, value: string, caller: string | null): void {
     this.notices.send(key)
-    if (owner !== null) this.checkShare(owner, Buffer.byteLength(value) + OVERHEAD, this.limits)
+    if (caller !== null) this.checkShare(caller, Buffer.byteLength(value) + OVERHEAD, this.limits)
   }
 }
 
-function check(key: string, value?: string, owner?: string): void {
-  const fault = entryFault(key, value, owner)
+function check(key: string, value?: string, caller?: string): void {
+  const fault = entryFault(key, value, caller)
   if (fault) throw fault
 }
 
 const UNSAFE = 'A counter and its changes must be safe integers'
 
-function ownerOf({ evictable = false, owner }: ReplaceOptions): string | null {
-  return evictable ? owner ?? null : null
+function callerOf({ evictable = false, caller }: ReplaceOptions): string | null {
+  return evictable ? caller ?? null : null
 }
 
 function statements(entries: string, counters: string) {
@@ -213,13 +213,13 @@ WHERE NOT old.${LIVE} RETURNING 1`,
 WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
     replaceAll: `WITH new AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::json) AS new (
-    key text, value text, revision text, old text, owner text, lifetime float8
+    key text, value text, revision text, old text, caller text, lifetime float8
   )
 ), free AS MATERIALIZED (
   SELECT key FROM ${entries} WHERE key = ANY(ARRAY(SELECT key FROM new)) ORDER BY key FOR UPDATE SKIP LOCKED
 )
-UPDATE ${entries} AS entry SET value = new.value, revision = new.revision, owner = new.owner,
-  counted_at = CASE WHEN new.owner IS NOT NULL THEN clock_timestamp() END,
+UPDATE ${entries} AS entry SET value = new.value, revision = new.revision, owner = new.caller,
+  counted_at = CASE WHEN new.caller IS NOT NULL THEN clock_timestamp() END,
   expires_at = coalesce(${expiry('new.lifetime')}, expires_at),
   sweep_slot = coalesce(${slot(expiry('new.lifetime'))}, sweep_slot)
 FROM new JOIN free USING (key)
@@ -236,7 +236,7 @@ ON CONFLICT (key) DO UPDATE SET
 WHERE NOT old.${LIVE}
   OR abs(old.value::numeric + excluded.value) <= ${String(Number.MAX_SAFE_INTEGER)}
 RETURNING value::float8, extract(epoch FROM expires_at - clock_timestamp())::float8 * 1000 AS ms`,
-    /** Removes the entries of an owner that were written first. */
+    /** Removes the entries of a caller that were written first. */
     surplus: `DELETE FROM ${entries} WHERE owner = $1 AND key = ANY(ARRAY(
   SELECT key FROM ${entries} WHERE owner = $1 AND key = ANY(ARRAY(
     SELECT key FROM (

@@ -46,15 +46,19 @@ export interface RedisOptions {
   /** Your ioredis client (5 or 6): single, Cluster or Sentinel. You close it yourself. */
   readonly client: RedisClient
   /**
-   * Prefix of all keys and channels: 1 to 64 of `A-Z a-z 0-9 . _ -`. In keys it is the hash tag, so that
-   * a Cluster keeps them on one node. Each application on one Redis needs its own. Default `longhaul`.
+   * Prefix of all keys and channels: 1 to 64 of `A-Z a-z 0-9 . _ -`. Each application on one Redis
+   * needs its own prefix. Default `longhaul`.
+   *
+   * In keys it is the hash tag, so that a Cluster keeps them on one node.
    */
   readonly namespace?: string
   /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
   readonly timeoutMs?: number
   /**
    * Time without a renewal after which another process takes a run, in milliseconds: from 100 to
-   * 86,400,000. A process renews its runs at a third of it. Default 15,000.
+   * 86,400,000. Default 15,000.
+   *
+   * A process renews its runs at a third of it.
    */
   readonly leaseMs?: number
   /**

@@ -94,12 +94,12 @@ export class RedisStore implements Store {
 
   /** Writes an entry. `read` gets the new revision, or else the current entry. */
   private write<T>(
-    verb: 'create' | 'replace', { key, value, expected, options: { ttlMs, evictable, owner } }: NewEntry,
+    verb: 'create' | 'replace', { key, value, expected, options: { ttlMs, evictable, caller } }: NewEntry,
     read: (revision: Revision | undefined, entry: Entry | undefined) => T,
   ): Promise<T> {
-    const fault = entryFault(key, value, owner)
+    const fault = entryFault(key, value, caller)
     if (fault) return Promise.reject(fault)
-    const revision = owner !== undefined && evictable === true ? `${newId()}:${shareOf(owner)}` : newId()
+    const revision = caller !== undefined && evictable === true ? `${newId()}:${shareOf(caller)}` : newId()
     const text = `${revision}\n${value}`
     return this.call(verb, () => (
       this.sendWrite(key, expected, text, ...ttlMs === undefined ? [] : [toPx(ttlMs)])
@@ -128,7 +128,7 @@ export class RedisStore implements Store {
   }
 
   /**
-   * Counts an entry for the owner that its revision names, and removes the owner's surplus. In a Cluster the
+   * Counts an entry for the caller that its revision names, and removes the caller's surplus. In a Cluster the
    * count is in another slot than the entry. If a call fails, the entry counts until it would have expired.
    *
    * @param value - absent if the entry was deleted
@@ -164,9 +164,9 @@ interface NewEntry {
   readonly options: ReplaceOptions
 }
 
-/** Returns the name of the share of an owner. */
-function shareOf(owner: string): string {
-  return createHash('sha256').update(owner).digest('base64url')
+/** Returns the name of the share of a caller. */
+function shareOf(caller: string): string {
+  return createHash('sha256').update(caller).digest('base64url')
 }
 
 const UNSAFE = 'A counter and its changes must be safe integers'
@@ -233,7 +233,7 @@ return {text, redis.call('PTTL', KEYS[1])}
 `)
 
 /**
- * Counts an entry for its owner. Returns pairs of an entry to remove, the oldest first, and its revision.
+ * Counts an entry for its caller. Returns pairs of an entry to remove, the oldest first, and its revision.
  * KEYS[1] sorted set: entries by the time of their count in microseconds; KEYS[2] sorted set: entries by
  * their expiry in milliseconds; KEYS[3] hash: `<bytes> <revision>` of each entry, and the sum of the bytes
  * in the field ''; KEYS[4] never exists, see `Connection.send`. ARGV: 1 entry, 2 revision, 3 bytes, or ''

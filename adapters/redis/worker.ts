@@ -156,7 +156,7 @@ export class Worker {
     reply.then(([due, outcomes]) => {
       this.noteDue(due)
       for (const [n, { resolve, reject }] of changes.entries()) {
-        const outcome = outcomes[n] as Outcome | Failure
+        const outcome = outcomes[n] as Outcome | ErrorReply
         if (outcome[0] === 'error') reject(Object.assign(new Error(outcome[1]), { name: 'ReplyError' }))
         else resolve(outcome)
       }
@@ -225,7 +225,6 @@ export class Worker {
   private async look(work: LeasedWork): Promise<void> {
     const { places } = work.options
     const pools = [...this.pools.values()]
-    const known = new Set(this.runs.keys())
     const ended = new Set(this.ended)
     const query = JSON.stringify({
       worker: this.id, callbacks: work.freeCallbacks, removals: work.freeRemovals,
@@ -245,7 +244,7 @@ export class Worker {
       const [id = '', birth = '', lease = ''] = name.split('\0')
       const key = keyOf({ id, birth }, lease)
       ended.delete(key)
-      if (known.has(key) || this.runs.has(key) || this.ended.has(key) || this.pending.has(lease)) continue
+      if (this.runs.has(key) || this.ended.has(key) || this.pending.has(lease)) continue
       // A run that still waits for its place goes to whoever has one.
       for (const pool of pools) pool.begun = pool.begun.filter((run) => runName(run) !== name)
       this.change({ id, birth }, { lease }, { status: 'queued', isGivenBack: true }).catch(() => undefined)
@@ -263,9 +262,9 @@ function keyOf({ id, birth }: TaskRef, lease: string): string {
 }
 
 type Outcome = readonly ['changed', Row] | readonly ['conflict', Row?] | readonly ['caller_full', null?]
-type Failure = readonly ['error', message: string]
+type ErrorReply = readonly ['error', message: string]
 type TurnReply = readonly [
-  due: Numeric | null, outcomes: readonly (Outcome | Failure)[], runs: readonly (readonly RunRow[])[],
+  due: Numeric | null, outcomes: readonly (Outcome | ErrorReply)[], runs: readonly (readonly RunRow[])[],
 ]
 type LookReply = readonly [
   due: Numeric | null, callbacks: readonly Row[], removals: readonly Row[], own: readonly string[],

@@ -20,20 +20,27 @@ export interface S3BlobsOptions {
   /** Milliseconds between two sweeps for expired blobs, 1000 or more. Default: one hour. */
   readonly sweepMs?: number
   /**
-   * Maximum time for a response, and between two chunks of it, in milliseconds. A request that writes content has one
-   * second more for each 64 kB. After that, the call rejects with a `StoreUnavailableError`. Default: 5000.
+   * Maximum time for a response, and between two chunks of it, in milliseconds. Default: 5000.
+   *
+   * A request that writes content has one second more for each 64 kB. After that, the call rejects
+   * with a `StoreUnavailableError`.
    */
   readonly timeoutMs?: number
   /**
-   * Size of the parts of an upload in bytes: at least 5_242_880 (5 MiB), at most 5_368_709_120. A write has one part in
-   * memory. A blob has at most 10,000 parts; a `put` of a larger one rejects with a `StoreUnavailableError` with the
-   * reason `full`. Default: 8_388_608 (8 MiB), for blobs of up to 78 GiB.
+   * Size of the parts of an upload in bytes: at least 5_242_880 (5 MiB), at most 5_368_709_120.
+   * Default: 8_388_608 (8 MiB), for blobs of up to 78 GiB.
+   *
+   * A write has one part in memory. A blob has at most 10,000 parts; a `put` of a larger one
+   * rejects with a `StoreUnavailableError` with the reason `full`.
    */
   readonly partBytes?: number
   /**
-   * `getSignedUrl` of `@aws-sdk/s3-request-presigner`. With it, downloads of finished files are redirected (307) to a
-   * signed URL of the bucket, which works for five minutes. Your own function may sign for another address, or for up to
-   * 15 minutes. Pass it in all processes, because it changes entity tags. Default: longhaul sends the bytes.
+   * `getSignedUrl` of `@aws-sdk/s3-request-presigner`. With it, downloads of finished files are
+   * redirected (307) to a signed URL of the bucket, which works for five minutes. Default: longhaul
+   * sends the bytes.
+   *
+   * Your own function may sign for another address, or for up to 15 minutes. Pass it in all
+   * processes, because it changes entity tags.
    */
   readonly getSignedUrl?: GetSignedUrl
 }

@@ -49,7 +49,7 @@ export interface Upload {
 type Send = S3Client['send']
 type Command = Parameters<Send>[0]
 /** `requestTimeout`: maximum time of the call in milliseconds. */
-type Limits = Parameters<Send>[1] & { readonly abortSignal?: AbortSignal | undefined }
+type SendLimits = Parameters<Send>[1] & { readonly abortSignal?: AbortSignal | undefined }
 
 interface ObjectsOptions {
   readonly client: S3Client
@@ -219,7 +219,7 @@ export class S3Objects {
     const { requestChecksumCalculation }: Partial<S3Client['config']> = this.client.config
     const hasChecksums = await requestChecksumCalculation?.() === 'WHEN_SUPPORTED'
     const command = new CreateMultipartUploadCommand({ ...this.at(name), ...(hasChecksums && { ChecksumAlgorithm: 'CRC32' }) })
-    const { UploadId = '' } = await this.send(command, { abortSignal } as Limits)
+    const { UploadId = '' } = await this.send(command, { abortSignal } as SendLimits)
     return { name, id: UploadId, parts: [] }
   }
 
@@ -237,13 +237,13 @@ export class S3Objects {
   private async completeUpload({ name, id, parts }: PartsUpload, abortSignal: AbortSignal | undefined): Promise<string> {
     const { ETag = '' } = await this.send(
       new CompleteMultipartUploadCommand({ ...this.at(name), UploadId: id, MultipartUpload: { Parts: parts } }),
-      { abortSignal, requestTimeout: COMPLETE_MS } as Limits,
+      { abortSignal, requestTimeout: COMPLETE_MS } as SendLimits,
     )
     return ETag
   }
 
-  private limitsOf({ byteLength }: Uint8Array, abortSignal: AbortSignal | undefined): Limits {
-    return { abortSignal, requestTimeout: this.timeoutMs + byteLength / MIN_RATE } as Limits
+  private limitsOf({ byteLength }: Uint8Array, abortSignal: AbortSignal | undefined): SendLimits {
+    return { abortSignal, requestTimeout: this.timeoutMs + byteLength / MIN_RATE } as SendLimits
   }
 
   /** Adds the bytes from `start` to `end` to `chunks`. The time limit applies to the response, and to each chunk. */
@@ -270,7 +270,7 @@ export class S3Objects {
   }
 
   /** Sends a command, within `timeoutMs` or another limit. */
-  private send: Send = (async (command: Command, { abortSignal, requestTimeout = this.timeoutMs }: Limits = {}) => {
+  private send: Send = (async (command: Command, { abortSignal, requestTimeout = this.timeoutMs }: SendLimits = {}) => {
     try {
       return await limited(requestTimeout, abortSignal, (signal) => this.request(command, { abortSignal: signal }))
     } catch (error) {
@@ -280,7 +280,7 @@ export class S3Objects {
   }) as Send
 
   /** Sends a command, and notes the time of the response. */
-  private request: Send = (async (command: Command, options: Limits) => {
+  private request: Send = (async (command: Command, options: SendLimits) => {
     command.middlewareStack.add((next) => async (args) => {
       const outcome = await next(args)
       const { headers } = outcome.response as { readonly headers?: Readonly<Record<string, string>> }

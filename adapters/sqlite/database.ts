@@ -20,7 +20,7 @@ const MAX_EXPIRED = 200
 const MAX_WAITING = 100_000
 
 /** A call that waits for the next transaction. */
-interface Call {
+interface WaitingCall {
   /** Runs in the transaction, again if that was rolled back. */
   readonly work: () => unknown
   readonly resolve: (outcome: never) => void
@@ -52,7 +52,7 @@ export interface DatabaseOptions {
  * for a lock in it: if another process writes, the calls wait here and are tried again.
  */
 export class Database {
-  private calls: Call[] = []
+  private calls: WaitingCall[] = []
   private readonly statements = new Map<string, SqliteStatement>()
   private lastStep: LastStep | undefined
   /** Effects of the transaction, once it is committed or rolled back. */
@@ -267,7 +267,7 @@ export class Database {
    *
    * @param isLast - also runs the last step
    */
-  private transact(calls: readonly Call[], isLast: boolean): void {
+  private transact(calls: readonly WaitingCall[], isLast: boolean): void {
     const outcomes: unknown[] = []
     this.effects = []
     this.lastWrites = []
@@ -294,7 +294,7 @@ export class Database {
   }
 
   /** Makes each call in a transaction of its own, because an error belongs to one of them. */
-  private transactEach(calls: readonly Call[]): void {
+  private transactEach(calls: readonly WaitingCall[]): void {
     for (const call of calls) {
       try {
         this.transact([call], false)
@@ -312,7 +312,7 @@ export class Database {
   }
 
   /** Tries again soon. Calls whose time is over fail. */
-  private waitForLock(calls: readonly Call[], error: unknown): void {
+  private waitForLock(calls: readonly WaitingCall[], error: unknown): void {
     const now = performance.now()
     for (const call of calls) {
       if (call.until < now) call.reject(toStoreError(error))
@@ -321,7 +321,7 @@ export class Database {
     if (this.calls.length > 0 || this.lastStep?.isWanted()) this.schedule(AGAIN_MS)
   }
 
-  private fail(calls: readonly Call[], error: unknown): void {
+  private fail(calls: readonly WaitingCall[], error: unknown): void {
     const failure = toStoreError(error)
     for (const { reject } of calls) reject(failure)
     if (calls.length === 0) this.lastStep?.failed(failure)

@@ -13,14 +13,17 @@ export type { SqliteChanges, SqliteDatabase, SqliteStatement, SqliteValue } from
 /** Options of `sqlite`. */
 export interface SqliteOptions {
   /**
-   * Your database of node:sqlite, better-sqlite3, libsql or bun:sqlite, on a local disk. You close it
-   * yourself, after the tasks. `sqlite` sets its `journal_mode` to `wal`, and its `synchronous`.
+   * Your database of node:sqlite, better-sqlite3, libsql or bun:sqlite, on a local disk. You close
+   * it yourself, after the tasks.
+   *
+   * `sqlite` sets its `journal_mode` to `wal`, and its `synchronous`.
    */
   readonly database: SqliteDatabase
   /**
    * Durability of commits. `full`: acknowledged data survive a power failure. `normal`: they
-   * survive the end of the process, but a power failure may lose the last tasks. `normal` makes
-   * several times as many writes. Default `full`.
+   * survive the end of the process, but a power failure may lose the last tasks. Default `full`.
+   *
+   * `normal` makes several times as many writes.
    */
   readonly synchronous?: 'full' | 'normal'
   /** Folder of the blobs. Default: the name of the file, with `-blobs` at its end. */
@@ -31,7 +34,9 @@ export interface SqliteOptions {
   readonly timeoutMs?: number
   /**
    * Time without a renewal after which another process takes a run, in milliseconds: from 100 to
-   * 86,400,000. A process renews its runs at a third of it. Default 15,000.
+   * 86,400,000. Default 15,000.
+   *
+   * A process renews its runs at a third of it.
    */
   readonly leaseMs?: number
   /**

@@ -44,7 +44,7 @@ export class SqliteStore implements Store {
   }
 
   create(key: string, value: string, options: WriteOptions): Promise<Created | Existing> {
-    return this.call('create', true, entryFault(key, value, options.owner), () => {
+    return this.call('create', true, entryFault(key, value, options.caller), () => {
       const entry = toEntry(this.live(key))
       if (entry) return { created: false, entry }
       const revision = this.write(key, value, this.expiry(options.ttlMs), options)
@@ -55,7 +55,7 @@ export class SqliteStore implements Store {
   replace(
     key: string, value: string, revision: Revision, options: ReplaceOptions,
   ): Promise<Replaced | Conflict> {
-    return this.call('replace', true, entryFault(key, value, options.owner), () => {
+    return this.call('replace', true, entryFault(key, value, options.caller), () => {
       const row = this.live(key)
       if (row?.revision !== revision) return { replaced: false, entry: toEntry(row) }
       const { ttlMs } = options
@@ -129,13 +129,13 @@ export class SqliteStore implements Store {
 
   /** Writes an entry, which replaces an existing entry with its key. */
   private write(
-    key: string, value: string, expiresAt: number, { evictable = false, owner }: ReplaceOptions,
+    key: string, value: string, expiresAt: number, { evictable = false, caller }: ReplaceOptions,
   ): Revision {
     const { database } = this
     const [old] = database.all<EntryRow>('SELECT * FROM longhaul_entries WHERE key = ?', key)
     if (old) this.remove(old)
     const revision = newId()
-    const counted = evictable ? owner ?? '' : ''
+    const counted = evictable ? caller ?? '' : ''
     const bytes = Buffer.byteLength(value) + OVERHEAD
     database.run(
       `INSERT INTO longhaul_entries (key, value, revision, expiresAt, owner, bytes)
@@ -146,15 +146,15 @@ VALUES (?, ?, ?, ?, ?, ?)`, key, value, revision, expiresAt, counted, bytes,
     return revision
   }
 
-  /** Counts an entry for its owner. An owner above its share loses its oldest other entries. */
-  private takeSpace(key: string, owner: string, bytes: number): void {
+  /** Counts an entry for its caller. A caller above its share loses its oldest other entries. */
+  private takeSpace(key: string, caller: string, bytes: number): void {
     const { database, limits: { maxEntries, maxBytes } } = this
-    const share = this.shares.add('e', owner, { count: 1, bytes })
+    const share = this.shares.add('e', caller, { count: 1, bytes })
     for (let n = 0; n < MAX_REMOVED; n++) {
       if (share.count <= maxEntries && share.bytes <= maxBytes) return
       const [oldest] = database.all<EntryRow>(
         `SELECT * FROM longhaul_entries WHERE owner = ? AND owner <> '' AND key <> ?
-ORDER BY rowid LIMIT 1`, owner, key,
+ORDER BY rowid LIMIT 1`, caller, key,
       )
       if (!oldest) return
       this.remove(oldest)

@@ -9,14 +9,17 @@ interface StreamJsonOptions {
   readonly mediaTypes?: readonly string[]
   /**
    * Returns the record of an item that the pipeline emits. Default: the `value` of the item. With
-   * `streamObject`, `({ key, value }) => ({ ...value, id: key })` keeps the key. An error that it
-   * throws ends the upload: an `HttpError` as it is, any other one as a masked 500.
+   * `streamObject`, `({ key, value }) => ({ ...value, id: key })` keeps the key.
+   *
+   * An error that it throws ends the upload: an `HttpError` as it is, any other one as a masked
+   * 500.
    */
   readonly record?: (item: { readonly key: string | number, readonly value: never }) => unknown
   /**
-   * Maximum number of bytes of the body from one record to the next, and so the size of a record in
-   * memory. A body with a longer record, or with more bytes that the pipeline skips, gets a 413.
+   * Maximum number of bytes of the body from one record to the next. A body with more gets a 413.
    * Default: 16_777_216 (16 MiB).
+   *
+   * So it is also the size of a record in memory. Bytes that the pipeline skips count.
    */
   readonly maxRecordBytes?: number
 }

@@ -35,9 +35,13 @@ const SLOW_CLOCK_SOURCE = `
 /** Option of Node for a slow clock. */
 export const SLOW_CLOCK = `--import=data:text/javascript,${encodeURIComponent(SLOW_CLOCK_SOURCE)}`
 
-/** One thread does all work, so that compilation and garbage collection count. */
+/**
+ * One thread does all work, so that compilation and garbage collection count. The memory reducer of V8 takes a process
+ * that valgrind and other load slow down for an idle one. It would collect all garbage in each window, and drop code
+ * that V8 then compiles again.
+ */
 const NODE = [
-  '--single-threaded', '--hash-seed=1', '--random-seed=1', '--stack-size=4000',
+  '--single-threaded', '--hash-seed=1', '--random-seed=1', '--stack-size=4000', '--no-memory-reducer',
   SLOW_CLOCK,
 ]
 

@@ -1,10 +1,10 @@
-import { isOwn, type Panel } from './picture.js'
+import type { Panel } from './picture.js'
 
 const RATIO = /^(\d+\.\d\d)(?: \(\d+\.\d\d–\d+\.\d\d\))?$/
 
 /**
  * Reads the ratios in the tables of a report: a panel for each column of ratios, with a bar for each row. So a scenario writes
- * only the report.
+ * only the report. The title of a panel is the name of the scenario and that of the column.
  */
 export function panelsIn(scenario: string, report: string): Panel[] {
   const panels: Panel[] = []
@@ -20,7 +20,7 @@ export function panelsIn(scenario: string, report: string): Panel[] {
         const ratio = RATIO.exec(row[at] ?? '')?.[1]
         return ratio === undefined ? [] : [{ name: row[0] ?? '', ratio: Number(ratio) }]
       })
-      if (bars.length > 1 && bars.some(({ name }) => isOwn(name))) panels.push({ title: [scenario, title].filter((part) => part !== '').join(': '), bars })
+      if (bars.length > 1) panels.push({ title: [scenario, title].filter((part) => part !== '').join(': '), bars })
     })
   }
   return panels

@@ -15,11 +15,11 @@ export function observe(registry: Registry): void {
   const runs = registry.add(new Histogram('longhaul_task_seconds', 'From the first run to the end.', SECONDS))
   const waits = registry.add(new Histogram('longhaul_task_wait_seconds', 'From acceptance to the first run.', SECONDS))
   subscribe('longhaul:task', (message) => {
-    const { event, name, state, attempt, code, createdAt, startedAt, finishedAt } = message as TaskEvent
-    tasks.inc({ task: name, event: event === 'finished' ? state : event, ...(code === undefined ? {} : { code }) })
+    const { event, name, status, attempt, code, createdAt, startedAt, finishedAt } = message as TaskEvent
+    tasks.inc({ task: name, event: event === 'finished' ? status : event, ...(code === undefined ? {} : { code }) })
     if (startedAt === undefined) return
     if (event === 'started' && attempt === 1) waits.observe({ task: name }, (startedAt - createdAt) / 1000)
-    if (finishedAt !== undefined) runs.observe({ task: name, state }, (finishedAt - startedAt) / 1000)
+    if (finishedAt !== undefined) runs.observe({ task: name, state: status }, (finishedAt - startedAt) / 1000)
   })
 
   const callbacks = registry.add(new Histogram('longhaul_callback_seconds', 'Attempts of callbacks.', SECONDS))

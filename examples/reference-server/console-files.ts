@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { describe, errorResponses, fields, operation, parameter, response } from 'longhaul/openapi'
+import { describe, errorResponses, responseHeaders, operation, parameter, response } from 'longhaul/openapi'
 import { compose, type Handler, type Policy } from 'longhaul'
 import { content, type ContentSource } from 'longhaul/content'
 import { folderSource } from 'longhaul/files'
@@ -43,12 +43,12 @@ export function textSource(text: string, type: string): ContentSource {
 
 /** The OpenAPI description of a page or file of the console. */
 export function fileOperation(summary: string, mediaTypes: readonly string[], parameters?: Parameters<typeof operation>[1]['parameters']) {
-  const told = fields('ETag', 'Last-Modified', 'Accept-Ranges')
+  const told = responseHeaders('ETag', 'Last-Modified', 'Accept-Ranges')
   return operation('GET', {
     summary, ...parameters && { parameters },
     responses: {
       200: response('All of it', { headers: told, schema: { type: 'string' }, mediaTypes: [...mediaTypes] }),
-      206: response('The part asked for', { headers: { ...told, ...fields('Content-Range') }, schema: {}, mediaTypes: [...mediaTypes, 'multipart/byteranges'] }),
+      206: response('The part asked for', { headers: { ...told, ...responseHeaders('Content-Range') }, schema: {}, mediaTypes: [...mediaTypes, 'multipart/byteranges'] }),
       304: response('Not changed. The headers are those of the response 200'),
       ...errorResponses('not_acceptable', 'precondition_failed', 'range_not_satisfiable', ...parameters ? ['not_found'] as const : []),
     },

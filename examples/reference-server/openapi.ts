@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { describe, errorResponses, fields, openapi, operation, response } from 'longhaul/openapi'
+import { describe, errorResponses, responseHeaders, openapi, operation, response } from 'longhaul/openapi'
 import { jsonText, type Handler } from 'longhaul'
 import { negotiate, notAcceptable } from 'longhaul/http'
 import type { Context } from './auth.js'
@@ -23,12 +23,12 @@ export class ApiDocument {
 
   readonly handler: Handler<Context> = describe<Context>(({ headers }) => {
     if (negotiate(headers['accept'], TYPES) === undefined) throw notAcceptable(TYPES)
-    const fields = { 'etag': this.#etag, 'cache-control': 'no-cache' }
-    return headers['if-none-match'] === this.#etag ? { status: 304, headers: fields } : jsonText(200, this.#text, fields)
+    const sent = { 'etag': this.#etag, 'cache-control': 'no-cache' }
+    return headers['if-none-match'] === this.#etag ? { status: 304, headers: sent } : jsonText(200, this.#text, sent)
   }, [operation('GET', {
     summary: 'This document',
     responses: {
-      200: response('An OpenAPI 3.1 document', { headers: fields('ETag'), schema: { type: 'object', required: ['openapi'], properties: { openapi: { type: 'string' } } } }),
+      200: response('An OpenAPI 3.1 document', { headers: responseHeaders('ETag'), schema: { type: 'object', required: ['openapi'], properties: { openapi: { type: 'string' } } } }),
       304: response('Not changed. The headers are those of the response 200'),
       ...errorResponses('not_acceptable'),
     },

@@ -5,11 +5,11 @@ import type { Report } from '../records/report.js'
 import { isAborted, throwIfAborted } from '../records/write-loop.js'
 import { blocksOf, type BulkBody } from './body.js'
 import { findDuplicates, judgeItems } from './judge.js'
-import type { Transaction, Writer } from './options.js'
+import type { RunInTransaction, Writer } from './options.js'
 import { isRepeated, writeInside, type BulkCall, type BulkRun } from './write.js'
 
 interface AtomicBody<T> {
-  readonly transaction: Transaction<T>
+  readonly transaction: RunInTransaction<T>
   readonly body: BulkBody
   readonly itemCount: number
   /** Passed to the transaction. Default: that of the run. */
@@ -48,7 +48,7 @@ export async function writeAtomic<T>(
       end = 'written'
     }, call)
     if (end !== 'written') {
-      throw new TypeError('transaction resolved although its work had not')
+      throw new TypeError('transaction has resolved before its work; await work(…) in it')
     }
   } catch (error) {
     if (end === 'failed') return

@@ -22,9 +22,10 @@ export interface BulkCreateOptions<Item extends RecordObject, Draft extends obje
   readonly atomic?: boolean | 'if-possible'
   /**
    * Returns a key that no two items of one batch may share. Later items with the same key are
-   * rejected as `duplicate_item`, before anything is written. Items with the key `undefined` are
-   * not compared, nor are items of a body above `streamAboveBytes` in a task. Default: no
-   * comparison.
+   * rejected as `duplicate_item`, before anything is written. Default: no comparison.
+   *
+   * Items with the key `undefined` are not compared, nor are items of a body above
+   * `streamAboveBytes` in a task.
    */
   readonly key?: (item: Draft) => string | undefined
   /** Returns the id of a record, for the report. Default: its property `id`. */

@@ -8,7 +8,7 @@ import {
 import { batchesOf } from '../records/batch.js'
 import { TextSink } from '../records/http.js'
 import { Report } from '../records/report.js'
-import { isAborted, writeRecords } from '../records/write-loop.js'
+import { isAborted, writeAll } from '../records/write-loop.js'
 import type { ReportSummary } from '../wire/report.js'
 import { writeAtomic } from './atomic.js'
 import { blocksOf, checkHead } from './body.js'
@@ -115,10 +115,7 @@ async function write<T>(
   const batches = batchesOf<T, object>(blocksOf(body), {
     batchSize, concurrency, judge: judgeItems(run), compare: findDuplicates(settings),
   })
-  const writes = writeRecords({
-    report, call, write: (items: T[]) => writeItems(run, items, call),
-  }, batches)
-  for await (const _ of writes);
+  await writeAll({ report, call, write: (items: T[]) => writeItems(run, items, call) }, batches)
 }
 
 function failureOf<T>(

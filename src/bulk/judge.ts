@@ -1,7 +1,8 @@
 import type { ErrorDetail } from '../wire/errors.js'
 import { inexactParsed, inexactReason } from '../http/body/exact-json.js'
 import { isJsonObject, isTooDeep, MAX_JSON_DEPTH } from '../http/body/json.js'
-import type { Judge } from '../records/batch.js'
+import type { BatchSettings, Judge } from '../records/batch.js'
+import { findDuplicates as findDuplicateKeys } from '../records/duplicates.js'
 import { failed, NOT_WRITTEN, type FailedOutcome } from '../records/outcome.js'
 import { judge, type Validation } from '../schema/schema.js'
 import type { BulkSettings } from './options.js'
@@ -43,22 +44,10 @@ function invalid(details: readonly ErrorDetail[]): FailedOutcome {
   return failed('invalid_input', 'The item is not valid.', details)
 }
 
-export function findDuplicates<T>(
-  { key }: BulkSettings<T>,
-): ((item: T, number: number) => FailedOutcome | undefined) | undefined {
-  if (key === undefined) return undefined
-  const seen = new Map<string, number>()
-  return (item, number) => {
-    const its = key(item)
-    if (its === undefined) return undefined
-    const first = seen.get(its)
-    if (first === undefined) {
-      seen.set(its, number)
-      return undefined
-    }
-    const message = `Item ${first - 1} of this batch has the same key, so this item was not written.`
-    return failed('duplicate_item', message)
-  }
+export function findDuplicates<T>({ key }: BulkSettings<T>): BatchSettings<T>['compare'] {
+  return key && findDuplicateKeys(key, (number) => (
+    `Item ${number - 1} of this batch has the same key, so this item was not written.`
+  ))
 }
 
 /** Returns true if a value is not nested too deeply, and its numbers are certainly as sent. */

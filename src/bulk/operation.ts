@@ -1,18 +1,18 @@
 import type { HttpRequest, Operation } from '../http/exchange.js'
-import { httpError } from '../http/errors.js'
-import type { Preferences } from '../http/fields/prefer.js'
+import type { Preferences } from '../http/headers/prefer.js'
 import type { ItemSelection } from '../records/report.js'
-import { errorResponses, fields, requestFields } from '../openapi/responses.js'
+import { errorResponses, responseHeaders, headerParameters } from '../openapi/responses.js'
 import {
   addResponseHeaders, body, operation, parameter, response, schemaObject, type Fragment,
 } from '../openapi/operation.js'
 import { isArrayIndex } from '../schema/pointer.js'
 import { accepted } from '../tasks/http/operations.js'
 import { reportSchema } from '../records/http.js'
+import { readOnly } from '../records/items.js'
 import { mayBePartial } from './handling.js'
 import type { BulkSettings } from './options.js'
 
-export const onlyParameter = parameter('query', 'only', {
+const onlyParameter = parameter('query', 'only', {
   description: 'Lists only the items that failed', schema: { enum: ['failed'] },
 })
 
@@ -28,8 +28,8 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
     summary: kind === 'create' ? 'Create many records' : 'Change many records',
     description: descriptionOf(settings),
     parameters: [
-      onlyParameter, requestFields.prefer, ...background ? [requestFields.idempotencyKey] : [],
-      requestFields.contentDigest,
+      onlyParameter, headerParameters.prefer, ...background ? [headerParameters.idempotencyKey] : [],
+      headerParameters.contentDigest,
     ],
     requestBody: body(bodySchema(settings)),
     responses: {
@@ -42,7 +42,7 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
     },
   })
   // An error may contain a report, which obeys Prefer: return=minimal.
-  return addResponseHeaders(described, fields('Preference-Applied', ...replayed))
+  return addResponseHeaders(described, responseHeaders('Preference-Applied', ...replayed))
 }
 
 function descriptionOf<T>(settings: BulkSettings<T>): string {
@@ -105,12 +105,6 @@ export function selectedItems(
   return failed ? 'failed' : 'all'
 }
 
-export function isOnlyFailed({ query }: HttpRequest<unknown>): boolean {
-  const only = query.getAll('only')
-  if (only.length === 0) return false
-  if (only.length === 1 && only[0] === 'failed') return true
-  throw httpError('invalid_query', {
-    message: 'The parameter only can be "failed", once.',
-    details: [{ pointer: '/only', message: 'must be "failed"' }],
-  })
+export function isOnlyFailed(request: HttpRequest<unknown>): boolean {
+  return readOnly(request, ['failed']) !== undefined
 }

@@ -1,6 +1,6 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { DecodeOptions } from '../http/body/decode.js'
-import type { Preferences } from '../http/fields/prefer.js'
+import type { Preferences } from '../http/headers/prefer.js'
 import type { Call } from '../repositories/repository.js'
 import { checkNames } from '../runtime/option-names.js'
 import {
@@ -10,7 +10,7 @@ import { fromPointer, isPointer } from '../schema/pointer.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
 import { warnOfError, type RecordErrorPlace } from '../records/error-reports.js'
 import type { ItemSelection } from '../records/report.js'
-import type { Resume, ResumedTask } from '../records/task-run.js'
+import type { Resume, ResumedTask } from '../records/spooled-run.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../records/spool.js'
 
 /** Id of a record, as the report shows it. */
@@ -44,20 +44,21 @@ export interface BulkSettings<T>
   readonly schema: Schema<T> | undefined
   readonly key: ((item: T) => string | undefined) | undefined
   readonly writer: Writer<T>
-  readonly transaction: Transaction<T> | undefined
+  readonly transaction: RunInTransaction<T> | undefined
   readonly idOf: (written: object, item: T) => ItemId | undefined
   readonly resume: Resume | undefined
   readonly limits: Required<DecodeOptions>
 }
 
-export type Transaction<T> = <R>(work: (writer: Writer<T>) => Promise<R>, call: Call) => Promise<R>
+export type RunInTransaction<T> = <R>(work: (writer: Writer<T>) => Promise<R>, call: Call) => Promise<R>
 
 /** Options that `bulkCreate` and `bulkUpdate` share. */
 export interface BulkOptions<T> {
   /**
    * JSON pointer (RFC 6901) to the array in the body, such as `/data/users`; `''` if the body is
-   * the array. Digits name an element if the body has an array there, else a property. At most 256
-   * characters.
+   * the array.
+   *
+   * Digits name an element if the body has an array there, else a property. At most 256 characters.
    */
   readonly items?: string
   /**
@@ -69,16 +70,17 @@ export interface BulkOptions<T> {
   readonly schema?: Schema<T>
   /**
    * `true`: all items are written, or none; the repository needs `transaction`. `'if-possible'`:
-   * the same if the repository has it, unless the client sends `Prefer: handling=lenient` (RFC 7240
-   * section 4.4). `false`: each item is written separately.
+   * the same if the repository has it, unless the client sends `Prefer: handling=lenient`. `false`:
+   * each item is written separately.
    */
   readonly atomic?: boolean | 'if-possible'
   /** Maximum number of items in one `createMany` or `updateMany`. Default: 500. */
   readonly batchSize?: number
   /**
    * Number of items that are written at the same time if the repository has only `create` or
-   * `update`, and that an asynchronous schema validates at the same time. In a transaction items
-   * are written one after the other. Default: 8.
+   * `update`, and that an asynchronous schema validates at the same time. Default: 8.
+   *
+   * In a transaction items are written one after the other.
    */
   readonly concurrency?: number
   /** Maximum number of items; more get a 413. Default: 100_000. */
@@ -86,10 +88,12 @@ export interface BulkOptions<T> {
   /** Maximum size of the body as sent, in bytes; more gets a 413. Default: 33_554_432 (32 MiB). */
   readonly maxBodyBytes?: number
   /**
-   * Maximum size of the body of a synchronous request, in bytes, both as sent and decoded. The
-   * whole body is held in memory and checked before anything is written. With `background`, a
-   * larger body becomes a task, and the response is a 202 as for `Prefer: respond-async`. Otherwise
-   * it gets a 413. Default: 8_388_608 (8 MiB).
+   * Maximum size of the body of a synchronous request, in bytes, both as sent and decoded. With
+   * `background`, a larger body becomes a task. Otherwise it gets a 413. Default: 8_388_608 (8
+   * MiB).
+   *
+   * The whole body is held in memory and checked before anything is written. The response to a body
+   * that becomes a task is a 202, as for `Prefer: respond-async`.
    */
   readonly maxDirectBytes?: number
   /** Maximum size of the decoded body, in bytes. Default: `maxBodyBytes`. */
@@ -103,8 +107,7 @@ export interface BulkOptions<T> {
   readonly maxItemBytes?: number
   /**
    * Maximum size of a decoded body that is parsed as a whole, in bytes. The items of a larger body
-   * are parsed and written in batches, so that they are never all in memory. Default: 262_144 (256
-   * KiB).
+   * are parsed and written in batches. Default: 262_144 (256 KiB).
    */
   readonly streamAboveBytes?: number
   /**
@@ -121,10 +124,11 @@ export interface BulkOptions<T> {
   readonly onError?: (error: unknown, place?: RecordErrorPlace) => unknown
   /**
    * Returns the `cursor` that was stored with the last batch of this task; `undefined` if there is
-   * none. Called when the task of a batch runs again; it then continues after those items. Needs
-   * `background`, and a repository with `createMany` or `updateMany`, or an atomic batch. Default:
-   * the task continues after its last checkpoint, which is saved after each `batchSize` items.
-   * Items that were being written when the process died are then written again.
+   * none. A task that runs again continues after those items. Default: after its last checkpoint,
+   * which is saved after each `batchSize` items.
+   *
+   * Needs `background`, and a repository with `createMany` or `updateMany`, or an atomic batch.
+   * With the default, items that were being written when the process died are written again.
    */
   readonly resume?: (task: ResumedTask) => MaybePromise<string | null | undefined>
   /**
@@ -149,8 +153,9 @@ export interface BulkOptions<T> {
 export interface BulkBackgroundOptions extends SpooledTaskOptions {
   /**
    * Maximum size of the list of items in the task's result, in bytes. A longer list is only at
-   * `{status}/items`. Must be 1024 or more below `maxResultBytes` of `createTasks`. Default:
-   * 262_144 (256 KiB).
+   * `{status}/items`. Default: 262_144 (256 KiB).
+   *
+   * Must be 1024 or more below `maxResultBytes` of `createTasks`.
    */
   readonly maxInlineBytes?: number
 }
@@ -204,15 +209,15 @@ type Shared = Omit<BulkSettings<never>,
   'kind' | 'method' | 'status' | 'key' | 'writer' | 'transaction' | 'idOf' | 'schema' | 'atomic'>
 
 export function withDefaults<T>(
-  caller: string, options: BulkOptions<T>, table: typeof BULK, defaultItems: string,
+  where: string, options: BulkOptions<T>, table: typeof BULK, defaultItems: string,
 ): Shared {
-  const read = readOptions(caller, options as BulkOptions<never>, table)
+  const read = readOptions(where, options as BulkOptions<never>, table)
   const { schema, resume, background, items = defaultItems, onError = warnOfError } = read
   const { maxBodyBytes, maxDecodedBytes = maxBodyBytes, maxRatio } = read
-  if (schema !== undefined) assertSchema(schema, `${caller}: schema`)
-  if (background !== undefined) checkNames(`${caller}: background`, background, BACKGROUND)
+  if (schema !== undefined) assertSchema(schema, `${where}: schema`)
+  if (background !== undefined) checkNames(`${where}: background`, background, BACKGROUND)
   if (resume !== undefined && background === undefined) {
-    throw new TypeError(`${caller}: resume needs background, because only tasks run again`)
+    throw new TypeError(`${where}: resume needs background, because only tasks run again`)
   }
   return {
     ...read, items, path: fromPointer(items), resume, onError,
@@ -222,10 +227,10 @@ export function withDefaults<T>(
 }
 
 export function isAtomic<R extends { transaction?: unknown }>(
-  caller: string, atomic: boolean | 'if-possible', repository: R,
+  where: string, atomic: boolean | 'if-possible', repository: R,
 ): repository is R & { transaction: NonNullable<R['transaction']> } {
   if (repository.transaction !== undefined) return atomic !== false
   if (atomic !== true) return false
-  throw new TypeError(`${caller}: atomic needs a repository with transaction(work, call);`
+  throw new TypeError(`${where}: atomic needs a repository with transaction(work, call);`
     + ' add it, or set atomic to false or \'if-possible\'')
 }

@@ -45,8 +45,8 @@ export async function readDirect<T>(
     return reader.work(wholeDirect(bodyOfValue(settings, value, false)))
   }
   const { coding } = reader
-  const field = parsed === undefined ? headers['content-length'] : undefined
-  const length = typeof field === 'string' ? Number(field) : NaN
+  const header = parsed === undefined ? headers['content-length'] : undefined
+  const length = typeof header === 'string' ? Number(header) : NaN
   if (length > maxDirectBytes) return respondToLarge(settings, reader, request.body.stream())
   if (coding === 'identity' && length <= Math.min(READ_AT_ONCE_BYTES, streamAboveBytes)) {
     // Content-Length says that there are no more bytes.

@@ -6,8 +6,8 @@ import { batchesOf } from '../records/batch.js'
 import { positionOf, type RecordPosition } from '../records/position.js'
 import type { ItemSelection, Report } from '../records/report.js'
 import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
-import { TaskRun, type RecordTaskContext } from '../records/task-run.js'
-import { writeRecords, type WritePlace } from '../records/write-loop.js'
+import { SpooledRun, type RecordTaskContext } from '../records/spooled-run.js'
+import { writeAll, type WritePlace } from '../records/write-loop.js'
 import type { Call } from '../repositories/repository.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { passing } from '../runtime/passing.js'
@@ -49,9 +49,6 @@ export type BulkTask = TaskDefinition<
   SpooledBatch, BulkTaskResult, unknown, SpooledBatch, string, RecordPosition
 >
 
-/** First parts of the keys of spooled batches. */
-export const BULK_BLOBS = 'bulk-'
-
 /** Creates the task of a bulk endpoint. */
 export function bulkTask<T>(
   where: string, settings: BulkSettings<T>, background: BulkBackgroundOptions,
@@ -60,7 +57,7 @@ export function bulkTask<T>(
   if (!(maxInlineBytes >= 0)) {
     throw new TypeError(`${where}: background.maxInlineBytes must be 0 or more`)
   }
-  const prefix = `${BULK_BLOBS}${settings.kind}/`
+  const prefix = `bulk-${settings.kind}/`
   const spool = new Spool({ where, prefix, keepsReport: true, ...background })
   const bulk: BackgroundWork<T> = { where, settings, spool, maxInlineBytes, name: background.name }
   const input = spool.input<SpooledBatch>({
@@ -141,7 +138,7 @@ async function runBatch<T>(
   const progress = (report: Report): void => {
     task.progress(report.total, itemCount, messageOf(settings, report), 'items')
   }
-  const taskRun = await TaskRun.open({
+  const taskRun = await SpooledRun.open({
     where, spool, spooled, task, resume, isPlace: isArrayPosition, maxInlineBytes, progress,
     total: itemCount,
     report: { numbers: 'index', status, pointer, selection: 'all', maxBytes },
@@ -168,7 +165,7 @@ async function runBatch<T>(
 }
 
 async function writeBody<T>(
-  run: BulkRun<T>, body: BulkBody, itemCount: number, taskRun: TaskRun,
+  run: BulkRun<T>, body: BulkBody, itemCount: number, taskRun: SpooledRun,
 ): Promise<void> {
   const { settings, call } = run
   const { report, previous, from } = taskRun
@@ -191,7 +188,7 @@ async function writeBody<T>(
     const cursor = settings.writer.many && cursorOf(run, items, place)
     return writeItems(run, items, { ...call, cursor, previous: place.previous })
   }
-  for await (const _ of writeRecords({ report, write, call, continuation: taskRun }, batches));
+  await writeAll({ report, write, call, continuation: taskRun }, batches)
 }
 
 function cursorOf<T>(run: BulkRun<T>, items: readonly T[], { cursor }: WritePlace): Call['cursor'] {

@@ -22,8 +22,9 @@ export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId>
   /** @default 'if-possible' */
   readonly atomic?: boolean | 'if-possible'
   /**
-   * Returns a key that no two items of one batch may share, as in `bulkCreate`. Items of a body
-   * above `streamAboveBytes` in a task are written in their order. Default: the id.
+   * Returns a key that no two items of one batch may share, as in `bulkCreate`. Default: the id.
+   *
+   * Items of a body above `streamAboveBytes` in a task are written in their order.
    */
   readonly key?: (item: T) => string | undefined
 }

@@ -184,7 +184,7 @@ function outcomeOf<T>({ settings, reportError }: BulkRun<T>, item: T, written: u
   }
   if (returned !== undefined) return { id: checkedId(settings.idOf(returned, item)) }
   if (settings.kind === 'update') return failed('not_found', 'There is no such record.')
-  throw new TypeError('The repository returned no record for one that it should have created')
+  throw new TypeError('The repository returned no record for an item; create must return the record')
 }
 
 function checkedId(id: ItemId | undefined): ItemId | undefined {

@@ -1,6 +1,6 @@
 import { Webhook } from 'standardwebhooks'
 import type { StoredTask } from '../engine/task.js'
-import { parseHttpDate } from '../http/fields/dates.js'
+import { parseHttpDate } from '../http/headers/dates.js'
 import { retryDelay, type Backoff } from '../tasks/definition/define.js'
 import type { CallbackDetails, Details } from '../tasks/record/details.js'
 import { openInputsText } from '../tasks/record/inputs.js'
@@ -79,8 +79,8 @@ export function afterAttempt(
 }
 
 /** Returns the delay of a Retry-After (RFC 9110 section 10.2.3), or 0 if it is not valid. */
-function retryAfterMs(field = '', now: number): number {
-  const text = field.trim()
+function retryAfterMs(header = '', now: number): number {
+  const text = header.trim()
   const ms = /^\d{1,15}$/.test(text) ? Number(text) * 1000 : (parseHttpDate(text) ?? 0) - now
   return Math.min(Math.max(ms, 0), MAX_WAIT_MS)
 }

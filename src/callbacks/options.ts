@@ -6,9 +6,10 @@ import type { Backoff } from '../tasks/definition/define.js'
 export interface CallbackOptions {
   /**
    * Returns the secrets that sign requests for this owner's tasks, newest first; several while one
-   * is being replaced. Each is base64, with or without `whsec_` (Standard Webhooks). Called only when
-   * a task gets a callback URL, and for each delivery. So a malformed secret does not fail at start:
-   * the request with the URL gets a 500.
+   * is being replaced. Each is base64, with or without `whsec_` (Standard Webhooks).
+   *
+   * Called only when a task gets a callback URL, and for each delivery. So a malformed secret does
+   * not fail at start: the request with the URL gets a 500.
    */
   readonly secrets: (owner: string | undefined) => MaybePromise<readonly string[]>
   /** Sends the requests. Default: `httpSender()`. */
@@ -24,8 +25,9 @@ export interface CallbackOptions {
   readonly maxInFlight?: number
   /**
    * Maximum number of concurrent requests of this process to one host name, regardless of port, and
-   * to one address. One owner may use three quarters of them, but at least one. Default 4, and less
-   * than `maxInFlight`.
+   * to one address. Default 4, and less than `maxInFlight`.
+   *
+   * One owner may use three quarters of them, but at least one.
    */
   readonly maxPerHost?: number
   /**

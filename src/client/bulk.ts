@@ -27,9 +27,10 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
   /** Asks the server to do the work as a task. Default: false. */
   readonly background?: boolean
   /**
-   * Sends `Prefer: handling` (RFC 7240 section 4.4). `lenient`: a batch that is atomic by default is
-   * applied in part, and the report names the failed items. The server may ignore it. Default: the
-   * server decides.
+   * Sends `Prefer: handling` (RFC 7240 section 4.4). `lenient`: a batch that is atomic by default
+   * is applied in part. Default: the server decides.
+   *
+   * The report names the failed items. The server may ignore the preference.
    */
   readonly handling?: 'strict' | 'lenient'
   /** Called after each request. */

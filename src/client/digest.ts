@@ -17,11 +17,11 @@ export class ReprDigest {
    * is compressed, because its digest is of the compressed bytes.
    */
   static of(headers: Headers): ReprDigest | undefined {
-    const field = headers.get('repr-digest')
-    if (field === null || (headers.get('content-encoding') ?? 'identity') !== 'identity') {
+    const header = headers.get('repr-digest')
+    if (header === null || (headers.get('content-encoding') ?? 'identity') !== 'identity') {
       return undefined
     }
-    for (const [, bits = '', expected = ''] of field.matchAll(MEMBER)) {
+    for (const [, bits = '', expected = ''] of header.matchAll(MEMBER)) {
       const hash = newHash(bits)
       if (hash) return new ReprDigest(hash, expected)
     }

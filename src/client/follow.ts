@@ -1,7 +1,7 @@
 import { ClientError, isClientError } from './errors.js'
 import type { Settings } from './options.js'
 import { backOff, canRetry, jitter, pause } from './retry.js'
-import { chunksOf, parseRetryAfter, readAnswer, send, type Call, type Received } from './send.js'
+import { chunksOf, parseRetryAfter, readAnswer, send, type ClientRequest, type Received } from './send.js'
 import { isFinal, notStatus, readStatus, type TaskStatus } from './status.js'
 
 /** Length of a long poll in seconds. Shorter than the usual idle timeout of a proxy. */
@@ -61,7 +61,7 @@ class Watch<R> {
     return hasNoEvents || canRetry(error, 'read')
   }
 
-  private call(): Call {
+  private call(): ClientRequest {
     const { events, etag, lastEventId, url, signal } = this
     return {
       url, signal,

@@ -1,7 +1,7 @@
 import type { MaybePromise } from '../wire/maybe-promise.js'
 import { isClientError, isObject, type ClientError } from './errors.js'
 import { MAX_TIMER_MS, type Settings } from './options.js'
-import { readAnswer, send, type Answer, type Call } from './send.js'
+import { readAnswer, send, type Answer, type ClientRequest } from './send.js'
 
 /**
  * Failures after which a request is sent again. `read`: all temporary failures. `keyed`: temporary
@@ -103,7 +103,7 @@ export async function retrying<T>(
 }
 
 export function ask(
-  settings: Settings, repeat: MayRepeat, call: Call,
+  settings: Settings, repeat: MayRepeat, call: ClientRequest,
 ): Promise<Answer> {
   return retrying(settings, repeat, call.signal, async () => readAnswer(await send(settings, call)))
 }
@@ -114,7 +114,7 @@ export function newKey(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-export interface KeyedCall extends Call {
+export interface KeyedCall extends ClientRequest {
   readonly key: string
   /** True if the application did not choose the key, so the request may also be sent without it. */
   readonly isOptional: boolean
@@ -138,7 +138,7 @@ export async function askKeyed(settings: Settings, call: KeyedCall): Promise<Ans
     keys.set(endpoint, treatment)
     if (keys.size > MAX_ENDPOINTS) keys.delete(keys.keys().next().value as string)
   }
-  const keyed = (plain: Call, key: string): Call => ({
+  const keyed = (plain: ClientRequest, key: string): ClientRequest => ({
     ...plain, headers: { 'idempotency-key': key, ...plain.headers },
     onHeaders: (headers, status) => {
       if (headers.get('idempotency-key') === key) note('honoured')

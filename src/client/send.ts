@@ -3,7 +3,7 @@ import type { MaybePromise } from '../wire/maybe-promise.js'
 import { ClientError, isClientError, unchecked } from './errors.js'
 import { incremental, serverUrl, type Settings } from './options.js'
 
-export interface Call {
+export interface ClientRequest {
   readonly method?: string
   readonly url: URL
   /** Origin that the application has named: it alone receives the headers of the application. */
@@ -52,7 +52,7 @@ const OF_BODY = new Set(['content-type', 'idempotency-key', 'incremental'])
  * Sends a request once. Rejects with a `ClientError`, the reason of the signal, or what the
  * application's `headers` function throws.
  */
-export async function send(settings: Settings, call: Call): Promise<Received> {
+export async function send(settings: Settings, call: ClientRequest): Promise<Received> {
   const { url, headers = {}, body, signal, expects } = call
   const sent: Record<string, string> = {}
   // The server may have named another origin, which must not receive credentials.
@@ -86,7 +86,7 @@ interface Content {
  * `authorization` only, and repeats the body.
  */
 async function fetchFollowing(
-  { fetch }: Settings, call: Call, content: Content, scope: Scope,
+  { fetch }: Settings, call: ClientRequest, content: Content, scope: Scope,
 ): Promise<Received> {
   let { method = 'GET', url, origin = url.origin } = call
   let { headers, body } = content
@@ -139,7 +139,7 @@ function only(
   return Object.fromEntries(Object.entries(headers).filter(([name]) => keep(name)))
 }
 
-/** Lifetime of one request. Ends with the caller's signal, or if the server is silent too long. */
+/** Lifetime of one request. Ends with the application's signal, or if the server is silent too long. */
 class Scope {
   private readonly controller = new AbortController()
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -167,7 +167,7 @@ class Scope {
     this.outer?.removeEventListener('abort', this.stop)
   }
 
-  /** Returns what to throw for `error`: the reason of the caller's signal, or a `ClientError`. */
+  /** Returns what to throw for `error`: the reason of the application's signal, or a `ClientError`. */
   explain(error: unknown): unknown {
     if (this.outer?.aborted) return this.outer.reason
     if (isClientError(error)) return error
@@ -200,7 +200,7 @@ export async function* chunksOf(
       if (done || value === undefined) return
       scope.touch()
       yield value
-      // The time that the caller took does not count as silence of the server.
+      // The time that the reader took does not count as silence of the server.
       scope.touch()
     }
   } catch (error) {

@@ -15,8 +15,10 @@ export interface ResultOptions<R = unknown> extends SignalOptions {
   /** Called with the first status and each change, the final one included. */
   readonly onProgress?: (status: TaskStatus<R>) => void
   /**
-   * Called when the task asks, with its questions by their keys. Sends the answers that it returns. If it
-   * returns nothing, or somebody else was faster, goes on waiting. Default: somebody else answers.
+   * Called when the task asks, with its questions by their keys. Sends the answers that it returns.
+   * Default: somebody else answers.
+   *
+   * If it returns nothing, or somebody else was faster, the call continues to wait.
    */
   readonly onInput?: (
     inputs: Readonly<Record<string, TaskInput>>,

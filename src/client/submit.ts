@@ -3,16 +3,18 @@ import type { Preference } from '../wire/prefer.js'
 import { ClientError, isObject } from './errors.js'
 import { resolvePath, serverUrl, statusUrl, type CallOptions, type Settings } from './options.js'
 import { ask, askKeyed, newKey } from './retry.js'
-import type { Answer, Body, Call } from './send.js'
+import type { Answer, Body, ClientRequest } from './send.js'
 import { idOf, stringOf } from './status.js'
 import { directTask, remoteTask, type SavedTask, type TaskHandle } from './task.js'
 
 /** Options of `submit`. */
 export interface SubmitOptions extends CallOptions {
   /**
-   * Idempotency-Key. Requests with the same key are the same work, so a lost request is repeated;
-   * by `bulk` and `upload` only if the server acknowledges keys. `false`: no key is sent, and only
-   * requests that were rejected before any work was done are repeated. Default: a random key.
+   * Idempotency-Key. Requests with the same key are the same work, so a lost request is repeated.
+   * `false`: no key is sent, and only requests that were rejected before any work was done are
+   * repeated. Default: a random key.
+   *
+   * `bulk` and `upload` repeat only if the server acknowledges keys.
    */
   readonly idempotencyKey?: string | false
   /** Seconds for which the server may wait for the result (RFC 7240 section 4.3). */
@@ -47,7 +49,7 @@ export async function start<R>(
     handling !== undefined && `handling=${handling}`,
   ]
   const prefer = preferences.filter((part) => part !== false).join(', ')
-  const call: Call & { readonly method: string } = {
+  const call: ClientRequest & { readonly method: string } = {
     method, url: resolvePath(settings, path), body, signal,
     headers: {
       'accept': 'application/json', 'content-type': type, 'prefer': prefer || undefined,

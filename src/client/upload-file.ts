@@ -2,7 +2,7 @@ import { checkNames, checkWhole, ClientError, isClientError, isObject } from './
 import { toIterable, type ByteSource } from './ndjson.js'
 import { incremental, resolvePath, serverUrl, type CallOptions, type Settings } from './options.js'
 import { backOff, canRetry } from './retry.js'
-import { readAnswer, send, type Answer, type Call } from './send.js'
+import { readAnswer, send, type Answer, type ClientRequest } from './send.js'
 import { toHandle } from './submit.js'
 import type { TaskHandle } from './task.js'
 
@@ -265,7 +265,7 @@ export class FileSender<R> implements FileUpload<R> {
     })
   }
 
-  private async ask(call: Call): Promise<Answer> {
+  private async ask(call: ClientRequest): Promise<Answer> {
     const headers = { ...PROTOCOL, ...this.options.headers, ...call.headers }
     return readAnswer(await send(this.settings, { signal: this.stop.signal, ...call, headers }))
   }

@@ -17,8 +17,10 @@ export interface UploadOptions
   readonly background?: boolean
   /**
    * Sends the records to an endpoint with resumable uploads. After a broken connection the upload
-   * continues, even if the source can be read only once. The server reads the records when all have
-   * arrived. Not together with `idempotencyKey`. Default: false.
+   * continues, even if the source can be read only once. Not together with `idempotencyKey`.
+   * Default: false.
+   *
+   * The server reads the records when all have arrived.
    */
   readonly resumable?: boolean
 }

@@ -1,9 +1,9 @@
 import { RESPONSE_CODINGS } from '../http/body/encode.js'
 import { httpError, type ErrorCode } from '../http/errors.js'
 import { describe, type Handler, type Operation } from '../http/exchange.js'
-import { isFieldValue } from '../http/fields/reader.js'
+import { isHeaderValue } from '../http/headers/reader.js'
 import { notModified } from '../openapi/errors.js'
-import { errorResponses, fields, requestFields } from '../openapi/responses.js'
+import { errorResponses, responseHeaders, headerParameters } from '../openapi/responses.js'
 import { header, parameter, readOperations, response, type Fragment } from '../openapi/operation.js'
 import { oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
 import {
@@ -14,9 +14,10 @@ import { checkSource, type ContentSource, type FindContent } from './source.js'
 /** Options of `content`. */
 export interface ContentOptions {
   /**
-   * Content codings, best first, for `compressible` content of 1 KiB or more. Each has its own
-   * entity tag. A request with Range gets uncompressed content. `zstd` is left out where Node does
-   * not support it. Default: none.
+   * Content codings, best first, for `compressible` content of 1 KiB or more. A request with Range
+   * gets uncompressed content. Default: none.
+   *
+   * Each has its own entity tag. `zstd` is left out where Node does not support it.
    */
   readonly codings?: readonly ContentCoding[]
   /**
@@ -49,7 +50,7 @@ const OPTIONS = {
   disposition: oneOf(['inline', 'attachment']),
   cacheControl: value<string, Default<string>>(
     'a string that can be sent in a header',
-    (cacheControl) => typeof cacheControl === 'string' && isFieldValue(cacheControl),
+    (cacheControl) => typeof cacheControl === 'string' && isHeaderValue(cacheControl),
     { default: 'private, no-cache' },
   ),
 } satisfies OptionTable<ContentOptions>
@@ -90,13 +91,13 @@ export function contentPlan(options: ContentOptions): ContentPlan {
 }
 
 const READ = [
-  requestFields.range, requestFields.wantReprDigest, requestFields.ifMatch, requestFields.ifNoneMatch,
+  headerParameters.range, headerParameters.wantReprDigest, headerParameters.ifMatch, headerParameters.ifNoneMatch,
   parameter('header', 'If-Range', { description: 'Send the part only of the version that has this entity tag or date (RFC 9110 section 13.1.5)' }),
   parameter('header', 'If-Modified-Since', { description: 'Respond with 304 if there was no change since (RFC 9110 section 13.1.3)' }),
   parameter('header', 'If-Unmodified-Since', { description: 'Respond with 412 if there was a change since (RFC 9110 section 13.1.4)' }),
 ]
 const SENT = {
-  ...fields('ETag', 'Accept-Ranges', 'Repr-Digest'),
+  ...responseHeaders('ETag', 'Accept-Ranges', 'Repr-Digest'),
   'Content-Disposition': header('Whether a browser shows or saves it, and the name of the file (RFC 6266)'),
 }
 
@@ -113,7 +114,7 @@ interface ContentOperationOptions {
 }
 
 export const redirected = {
-  307: response('The bytes are at this URL for a few minutes', { headers: fields('Location') }),
+  307: response('The bytes are at this URL for a few minutes', { headers: responseHeaders('Location') }),
 }
 
 export function contentOperations(
@@ -122,7 +123,7 @@ export function contentOperations(
 ): readonly Operation[] {
   // Generators that do not know `*/*` read the other one.
   const mediaTypes = type === undefined ? ['application/octet-stream', '*/*'] : [type]
-  const headers = { ...SENT, ...dated && fields('Last-Modified') }
+  const headers = { ...SENT, ...dated && responseHeaders('Last-Modified') }
   const whole = response('All of it', { schema: {}, mediaTypes, headers })
   return readOperations({
     summary: 'Download, all or parts',
@@ -130,7 +131,7 @@ export function contentOperations(
     responses: {
       200: whole,
       206: response('The parts asked for', {
-        schema: {}, mediaTypes: [...new Set([...mediaTypes, 'multipart/byteranges'])], headers: { ...headers, ...fields('Content-Range') },
+        schema: {}, mediaTypes: [...new Set([...mediaTypes, 'multipart/byteranges'])], headers: { ...headers, ...responseHeaders('Content-Range') },
       }),
       304: notModified,
       ...redirects && redirected,

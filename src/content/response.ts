@@ -4,13 +4,13 @@ import { httpError, notAcceptable } from '../http/errors.js'
 import type {
   HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
 } from '../http/exchange.js'
-import { negotiate, negotiateCoding } from '../http/fields/accept.js'
-import { httpDate } from '../http/fields/dates.js'
+import { negotiate, negotiateCoding } from '../http/headers/accept.js'
+import { httpDate } from '../http/headers/dates.js'
 import {
-  digestField, isDigest, parseWantedDigests, type DigestAlgorithm,
-} from '../http/fields/digests.js'
-import { evaluatePreconditions, ifRangeHolds } from '../http/fields/preconditions.js'
-import { contentRange, selectRanges, type Range } from '../http/fields/range.js'
+  digestHeader, isDigest, parseWantedDigests, type DigestAlgorithm,
+} from '../http/headers/digests.js'
+import { evaluatePreconditions, ifRangeHolds } from '../http/headers/preconditions.js'
+import { contentRange, selectRanges, type Range } from '../http/headers/range.js'
 import { checkSource, notADigest, readPart, type ContentSource } from './source.js'
 
 export type ContentCoding = 'gzip' | 'br' | 'zstd'
@@ -178,16 +178,16 @@ async function reprDigestOf(
   const { digests = {} } = source
   const { wanted, refused } = parseWantedDigests(headers['want-repr-digest'])
   const best = wanted.find((name) => digests[name] !== undefined)
-  if (best !== undefined) return digestField({ [best]: digests[best] })
+  if (best !== undefined) return digestHeader({ [best]: digests[best] })
   const names = Object.keys(digests) as DigestAlgorithm[]
   const rest = names.filter((name) => !refused.includes(name))
-  const known = digestField(Object.fromEntries(rest.map((name) => [name, digests[name]])))
+  const known = digestHeader(Object.fromEntries(rest.map((name) => [name, digests[name]])))
   const [algorithm] = wanted
   if (known !== '' || algorithm === undefined) return known || undefined
   const computed = await source.digest?.(algorithm)
   if (computed === undefined) return undefined
   if (!isDigest(algorithm, computed)) throw notADigest(algorithm)
-  return digestField({ [algorithm]: computed })
+  return digestHeader({ [algorithm]: computed })
 }
 
 /** Returns the value of Content-Disposition (RFC 6266). */

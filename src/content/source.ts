@@ -1,7 +1,7 @@
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { isDigest, type DigestAlgorithm, type Digests } from '../http/fields/digests.js'
-import { isFieldValue } from '../http/fields/reader.js'
+import { isDigest, type DigestAlgorithm, type Digests } from '../http/headers/digests.js'
+import { isHeaderValue } from '../http/headers/reader.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { Blobs, LinkHeaders } from '../stores/blobs.js'
@@ -67,7 +67,7 @@ export function checkSource(source: ContentSource): void {
   if (etag !== undefined && !ETAG.test(etag)) {
     throw new TypeError(`An entity tag has quotes around it, as in "a1"; ${etag} is not one`)
   }
-  if (type !== undefined && !isFieldValue(type)) {
+  if (type !== undefined && !isHeaderValue(type)) {
     throw new TypeError('The media type of a content source cannot be sent in a header')
   }
   if (lastModified !== undefined && !Number.isFinite(lastModified)) {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { RecordSource } from '../ndjson/download.js'
-import { NDJSON_TYPE } from '../http/fields/ndjson-types.js'
+import { NDJSON_TYPE } from '../http/headers/ndjson-types.js'
 import { RecordText } from '../ndjson/record-text.js'
 import { jsonSchemaOf, serialiser } from '../ndjson/serialiser.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
@@ -55,14 +55,17 @@ export interface ExportTaskOptions<
 > extends Omit<TaskSettings, 'files' | 'attempts'>,
   Pick<TaskOptions<I, ExportResult, C, In, unknown, N>, 'name' | 'input' | 'check' | 'external' | 'schedule'> {
   /**
-   * Opens the source of the records, which is read only as fast as the files are written. With
-   * `partRecords`, a run that continues an earlier one needs the same records in the same order.
+   * Opens the source of the records, which is read only as fast as the files are written.
+   *
+   * With `partRecords`, a run that continues an earlier one needs the same records in the same
+   * order.
    */
   readonly records: (input: I, context: RecordsContext<C>) => MaybePromise<RecordSource<T>>
   /**
-   * Maximum number of runs. A run that fails is followed by another one after a pause (`backoff`).
-   * By default these pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
-   * `HttpError` below 500 (except 408, 425 and 429), end the attempts. Default: 7.
+   * Maximum number of runs. A pause (`backoff`) is between two runs. Default: 7.
+   *
+   * By default the pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
+   * `HttpError` below 500 (except 408, 425 and 429), end the attempts.
    */
   readonly attempts?: number
   /** Returns the number of records, for progress, if it is known. Default: not known. */
@@ -73,13 +76,12 @@ export interface ExportTaskOptions<
   readonly format?: ExportFormat
   /**
    * Name of the files, without number and extension; or a function that returns the name of a part
-   * (from 1) without extension. The extension is that of `format`. Default: the name of the task.
+   * (from 1) without extension. Default: the name of the task.
    */
   readonly fileName?: string | ((part: number) => string)
   /**
-   * Maximum number of records of one file. The files are then numbered: `users-0001.ndjson`. A run
-   * after a failure, a crash or a retry keeps the finished files and continues after them. Default:
-   * no limit, and one file without a number.
+   * Maximum number of records of one file. The files are then numbered: `users-0001.ndjson`. A
+   * later run continues after the finished files. Default: no limit, and one file without a number.
    */
   readonly partRecords?: number
   /**
@@ -91,11 +93,12 @@ export interface ExportTaskOptions<
   /** Columns, in order. Only for `csv`. Default: the properties of the first record. */
   readonly columns?: readonly (string | ExportColumn)[]
   /**
-   * Only for `csv`. Writes `'` before a text that a spreadsheet would execute as a formula: one that
-   * begins with `=`, `+`, `-`, `@`, a tab or a line break, or has one of the first four after a
-   * comma, a semicolon, a tab, a vertical bar or a line break. A text that is a negative number,
-   * such as `-12.50`, stays as it is. Set it to `false` only if no user opens the file in such a
-   * program. Default: true.
+   * Only for `csv`. Writes `'` before a text that a spreadsheet would execute as a formula. Set it
+   * to `false` only if no user opens the file in such a program. Default: true.
+   *
+   * Such a text begins with `=`, `+`, `-`, `@`, a tab or a line break, or has one of the first four
+   * after a comma, a semicolon, a tab, a vertical bar or a line break. A text that is a negative
+   * number, such as `-12.50`, stays as it is.
    */
   readonly escapeFormulas?: boolean
   /** Only for `csv`. Separates the cells: `,`, `;`, a tab or `|`. Default: ','. */
@@ -133,7 +136,7 @@ const ofTask = value()
 const EXPORT = {
   name: ofTask, input: ofTask, check: ofTask, external: ofTask, timeoutMs: ofTask, attempts: ofTask,
   backoff: ofTask, retentionMs: ofTask, failedRetentionMs: ofTask, maxPerOwner: ofTask, shared: ofTask, maxFileBytes: ofTask,
-  maxRunningPerOwner: ofTask, version: ofTask, pool: ofTask, priority: ofTask, schedule: ofTask,
+  maxRunningPerOwner: ofTask, version: ofTask, onFailed: ofTask, pool: ofTask, priority: ofTask, schedule: ofTask,
   records: func({ required: true }),
   total: func(),
   format: oneOf(['ndjson', 'csv', 'json'], { default: 'ndjson' }),
@@ -254,7 +257,7 @@ function checkColumns(where: string, columns: unknown): void {
       typeof text === 'string' && text.length <= MAX_COLUMN_LENGTH
     ))
     if (isValid && key !== '') return
-    throw new TypeError(`${where}: columns[${index}] must be the name of a member, or`
+    throw new TypeError(`${where}: columns[${index}] must be the name of a property, or`
       + ` { key, header }, with texts of at most ${MAX_COLUMN_LENGTH} characters`)
   })
 }

@@ -2,7 +2,7 @@ import ipaddr from 'ipaddr.js'
 import { Memo } from '../runtime/collections.js'
 import { readOptions, value, whole, type OptionTable } from '../runtime/options.js'
 import type { HttpRequest } from './exchange.js'
-import { fieldText } from './fields/reader.js'
+import { headerText } from './headers/reader.js'
 
 type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
@@ -43,7 +43,7 @@ export function clientAddress(
     return networks.get(
       forwarded === undefined
         ? peerAddress
-        : behindProxies(peerAddress, fieldText(forwarded), isTrusted),
+        : behindProxies(peerAddress, headerText(forwarded), isTrusted),
     ).network
   }
 }

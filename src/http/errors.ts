@@ -8,12 +8,14 @@ import type { ErrorDetail } from '../wire/errors.js'
 export const ERROR_CODES = {
   bad_request: [400, 'The request is not valid.'],
   malformed_json: [400, 'The body is not valid JSON.'],
+  csv_header_invalid: [400, 'The header row is not valid.'],
+  not_ndjson: [400, 'The body is not NDJSON: one JSON object on each line.'],
   unsafe_key: [400, 'The body has a key that is not allowed, such as __proto__.'],
   nested_too_deep: [400, 'The body is nested too deeply.'],
   missing_body: [400, 'The request needs a body.'],
   malformed_coding: [400, 'The body is not valid in its content coding.'],
   incomplete_body: [400, 'The body ended before it was complete.'],
-  digest_mismatch: [400, 'The content does not have its digest.'],
+  digest_mismatch: [400, 'The content does not match its digest.'],
   invalid_input: [400, 'The input is not valid.'],
   empty_batch: [400, 'The batch has no items.'],
   inexact_value: [400, 'A value cannot be stored exactly as it was sent.'],
@@ -68,6 +70,7 @@ export const ERROR_CODES = {
   range_not_satisfiable: [416, 'None of the requested ranges is within the content.'],
   expectation_failed: [417, 'The expectation cannot be met.'],
   unprocessable: [422, 'The request is well formed but cannot be processed.'],
+  too_many_bad_lines: [422, 'Too many lines are not valid.'],
   batch_failed: [422, 'None of the items could be applied.'],
   start_at_out_of_range: [422, 'The start is in the past, or more than a year ahead.'],
   unknown_input: [422, 'The task has not asked this.'],
@@ -99,7 +102,7 @@ export const ERROR_CODES = {
   run_timeout: [503, 'The work took too long.'],
   sync_timeout: [503, 'The work took too long for a synchronous response.'],
   gateway_timeout: [504, 'An upstream server did not respond in time.'],
-  task_timeout: [504, 'The task took longer than it may.'],
+  task_timeout: [504, 'The task exceeded its time limit.'],
 } as const satisfies Record<string, readonly [number, string]>
 
 /** An error code of longhaul. */

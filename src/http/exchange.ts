@@ -1,9 +1,9 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 
-/** Request headers as Node gives them: lower-case names, repeated fields joined or listed. */
+/** Request headers as Node gives them: lower-case names, repeated headers joined or listed. */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>
 
-/** Response headers with lower-case names. An array is sent as several field lines. */
+/** Response headers with lower-case names. An array is sent as several lines. */
 export type ResponseHeaders = Record<string, string | string[]>
 
 export type ResponseBody = string | Uint8Array | AsyncIterable<Uint8Array | string>

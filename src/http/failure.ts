@@ -1,7 +1,7 @@
 import { cutText } from '../runtime/text.js'
 import type { ErrorDetail } from '../wire/errors.js'
 import { ERROR_CODES, isHttpError, type HttpError } from './errors.js'
-import { isFieldValue, isToken } from './fields/reader.js'
+import { isHeaderValue, isToken } from './headers/reader.js'
 
 export interface Failure {
   readonly status: number
@@ -22,7 +22,7 @@ const STORE_UNAVAILABLE = Symbol.for('longhaul.StoreUnavailableError')
 
 const NOT_IMPLEMENTED = 501
 
-type Fields = Readonly<Record<string, unknown>>
+type AnyObject = Readonly<Record<string, unknown>>
 
 /** Reason phrases of the error statuses, as node:http writes them. */
 const PHRASES: Readonly<Record<number, string>> = {
@@ -62,7 +62,7 @@ const MASKED: Failure = failure(500, {}, false)
  */
 export function readFailure(error: unknown): Failure {
   const known = read(error)
-  const added = isFields(error) ? additions.get(error) : undefined
+  const added = isObject(error) ? additions.get(error) : undefined
   return added === undefined
     ? known
     : { ...known, headers: { ...added, ...known.headers, ...joinLists(added, known.headers) } }
@@ -72,7 +72,7 @@ export function readFailure(error: unknown): Failure {
 export function addFailureHeaders(
   error: unknown, headers: Readonly<Record<string, string | string[]>>,
 ): void {
-  if (!isFields(error)) return
+  if (!isObject(error)) return
   const before = additions.get(error) ?? {}
   const more = sendable(headers)
   additions.set(error, { ...more, ...before, ...joinLists(more, before) })
@@ -96,7 +96,7 @@ function joinLists(
 function read(error: unknown): Failure {
   try {
     if (isHttpError(error)) return ofHttpError(error)
-    if (!isFields(error)) return MASKED
+    if (!isObject(error)) return MASKED
     return STORE_UNAVAILABLE in error ? ofStore(error['reason'] === 'full') : ofHost(error)
   } catch {
     // A getter or a proxy of the thrown value threw.
@@ -120,7 +120,7 @@ function ofStore(full: boolean): Failure {
 export function isForClient(error: unknown): boolean {
   try {
     if (isHttpError(error)) return true
-    return isFields(error)
+    return isObject(error)
       && (error['isBoom'] === true || typeof error['expose'] === 'boolean' || isNestException(error))
   } catch {
     // A getter or a proxy of the thrown value threw.
@@ -129,18 +129,18 @@ export function isForClient(error: unknown): boolean {
 }
 
 /** `HttpException` of NestJS. */
-interface NestException extends Fields {
+interface NestException extends AnyObject {
   readonly getStatus: () => unknown
 }
 
-function isNestException(error: Fields): error is NestException {
+function isNestException(error: AnyObject): error is NestException {
   return typeof error['getStatus'] === 'function' && typeof error['getResponse'] === 'function'
 }
 
-function ofHost(error: Fields): Failure {
+function ofHost(error: AnyObject): Failure {
   const { isBoom, output, expose, status, statusCode = status, message, headers } = error
-  if (isBoom === true && isFields(output)) {
-    const payload = isFields(output['payload']) ? output['payload'] : {}
+  if (isBoom === true && isObject(output)) {
+    const payload = isObject(output['payload']) ? output['payload'] : {}
     const { statusCode, headers } = output
     return ofStatus(statusCode, { message: payload['message'], headers })
   }
@@ -171,7 +171,7 @@ function failure(
     code: isText(code) ? cutText(code, MAX_CODE) : general.code,
     message: isText(message) ? cutText(message, MAX_MESSAGE) : general.message,
     details: Array.isArray(details) ? limitDetails(details as readonly ErrorDetail[]) : undefined,
-    members: isFields(members) ? members : undefined,
+    members: isObject(members) ? members : undefined,
     headers: sendable(headers),
     expected,
   }
@@ -193,13 +193,13 @@ function limitDetails(details: readonly ErrorDetail[]): readonly ErrorDetail[] |
 
 function sendable(headers: unknown): Record<string, string> {
   const kept: Record<string, string> = {}
-  if (!isFields(headers)) return kept
+  if (!isObject(headers)) return kept
   let left = MAX_HEADERS
   for (const [key, value] of Object.entries(headers)) {
     const name = key.toLowerCase()
     const single = typeof value === 'number' ? String(value) : value
     const text = Array.isArray(value) ? value.join(', ') : single
-    const isSendable = typeof text === 'string' && isFieldValue(text) && isToken(name)
+    const isSendable = typeof text === 'string' && isHeaderValue(text) && isToken(name)
     if (!isSendable || BODY_HEADERS.has(name)) continue
     const size = name.length + text.length
     if (size > left) continue
@@ -217,7 +217,7 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
 }
 
-function isFields(value: unknown): value is Fields {
+function isObject(value: unknown): value is AnyObject {
   return typeof value === 'object' && value !== null
 }
 

@@ -1,5 +1,5 @@
 export { readBytes, readJson } from './body/body.js'
 export { compileJson } from './body/compile-json.js'
 export { notAcceptable } from './errors.js'
-export { negotiate } from './fields/accept.js'
-export { parsePrefer, type Preferences } from './fields/prefer.js'
+export { negotiate } from './headers/accept.js'
+export { parsePrefer, type Preferences } from './headers/prefer.js'

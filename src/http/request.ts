@@ -108,9 +108,9 @@ export function getRequestId(request: HttpRequest<unknown>): string | undefined 
  * Sets the subject of the principal on the binding's request. The binding counts unread response
  * bytes for this subject.
  */
-export function setCaller(request: HttpRequest<unknown>, subject: string): void {
-  const root = DerivedRequest.root(request) as { caller?: string }
-  if ('caller' in root) root.caller = subject
+export function setSubject(request: HttpRequest<unknown>, subject: string): void {
+  const root = DerivedRequest.root(request) as { subject?: string }
+  if ('subject' in root) root.subject = subject
 }
 
 const SLASH = 0x2f

@@ -1,8 +1,8 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders, Handler } from './exchange.js'
 import { readFailure, type Failure, reasonPhrase, addFailureHeaders } from './failure.js'
-import { closest, parseAccept, type MediaRange } from './fields/accept.js'
-import { evaluatePreconditions } from './fields/preconditions.js'
-import { fieldText, joinLists } from './fields/reader.js'
+import { closest, parseAccept, type MediaRange } from './headers/accept.js'
+import { evaluatePreconditions } from './headers/preconditions.js'
+import { headerText, joinLists } from './headers/reader.js'
 import { Memo } from '../runtime/collections.js'
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import type { ErrorBody } from '../wire/errors.js'
@@ -122,7 +122,7 @@ const problems = new Memo((text: string) => ({ wanted: wantsProblem(parseAccept(
 
 /** Returns true if `Accept` names `application/problem+json` with a `q` not below that of JSON. */
 export function prefersProblem(header: string | readonly string[] | undefined): boolean {
-  return header !== undefined && header !== '*/*' && problems.get(fieldText(header)).wanted
+  return header !== undefined && header !== '*/*' && problems.get(headerText(header)).wanted
 }
 
 function wantsProblem(asked: readonly MediaRange[]): boolean {

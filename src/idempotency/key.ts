@@ -7,10 +7,10 @@ import { principalOrNobody } from '../http/principal.js'
 const QUOTED = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/
 const BARE = /^[!#-+\--~]+$/
 
-/** Reads the Idempotency-Key field (draft-ietf-httpapi-idempotency-key-header), quoted or bare. */
-export function parseIdempotencyKey(field: string | string[] | undefined): string | undefined {
-  if (field === undefined) return undefined
-  const text = typeof field === 'string' ? field.trim() : ''
+/** Reads the Idempotency-Key header (draft-ietf-httpapi-idempotency-key-header), quoted or bare. */
+export function parseIdempotencyKey(header: string | string[] | undefined): string | undefined {
+  if (header === undefined) return undefined
+  const text = typeof header === 'string' ? header.trim() : ''
   const key = text.length > 600
     ? undefined
     : (QUOTED.exec(text)?.[1]?.replaceAll(/\\(.)/g, '$1') ?? BARE.exec(text)?.[0])
@@ -24,15 +24,15 @@ export const CREDENTIALS = ['authorization', 'cookie', 'proxy-authorization', 'x
 
 /** Returns the store key of a claim, which belongs to one caller, method, path and version. */
 export function claimKey(
-  request: HttpRequest<unknown>, caller: string | undefined, key: string,
+  request: HttpRequest<unknown>, owner: string | undefined, key: string,
 ): string {
   const { method, path, version = null } = request
-  const scope = [callerOf(request, caller), method, path, version, key]
+  const scope = [callerOf(request, owner), method, path, version, key]
   return `idempotency:${digestOf(JSON.stringify(scope))}`
 }
 
-function callerOf(request: HttpRequest<unknown>, caller: string | undefined): readonly unknown[] {
-  if (caller !== undefined) return ['owner', caller]
+function callerOf(request: HttpRequest<unknown>, owner: string | undefined): readonly unknown[] {
+  if (owner !== undefined) return ['owner', owner]
   const subject = principalOrNobody(request, 'Idempotency-Key')?.subject
   if (subject !== undefined) return ['subject', subject]
   return ['credentials', ...CREDENTIALS.map((name) => request.headers[name] ?? null)]

@@ -30,8 +30,8 @@ export interface OnceOptions {
   /** See `claimKey`. */
   readonly key: string
   readonly fingerprint: string
-  /** Owner that the stored response counts for. */
-  readonly owner: string
+  /** Caller that the stored response counts for. */
+  readonly caller: string
   /** Maximum time that a retry waits for the first request, in milliseconds. */
   readonly waitMs: number
   readonly retentionMs: number
@@ -63,7 +63,7 @@ export async function oncePerKey(
     let earlier = record.value
     if (earlier?.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
     if (!earlier.response) {
-      earlier = await decided(record, options.owner, deadline - performance.now(), request)
+      earlier = await decided(record, options.caller, deadline - performance.now(), request)
     }
     if (earlier?.response) return replay(earlier.response)
     if (earlier) break
@@ -73,21 +73,21 @@ export async function oncePerKey(
 
 /** Keeps a response for a key whose work must not be done. Returns false if it has begun before. */
 export function rejectKey(
-  response: HttpResponse, options: Pick<OnceOptions, 'store' | 'key' | 'owner' | 'retentionMs'>,
+  response: HttpResponse, options: Pick<OnceOptions, 'store' | 'key' | 'caller' | 'retentionMs'>,
 ): Promise<boolean> {
   return claimRecord(options.store, options.key, keptOptions(options))
     .create({ fingerprint: '', holder: newId(), response: toStored(response, Infinity) })
 }
 
-function keptOptions({ retentionMs, owner }: Pick<OnceOptions, 'retentionMs' | 'owner'>) {
-  return { ttlMs: retentionMs, evictable: true, owner }
+function keptOptions({ retentionMs, caller }: Pick<OnceOptions, 'retentionMs' | 'caller'>) {
+  return { ttlMs: retentionMs, evictable: true, caller }
 }
 
 /** Waits for the response. Resolves to `undefined` if the claim was deleted. */
 async function decided(
-  record: ClaimRecord, owner: string, timeoutMs: number, { signal, headers }: HttpRequest<unknown>,
+  record: ClaimRecord, caller: string, timeoutMs: number, { signal, headers }: HttpRequest<unknown>,
 ): Promise<KeyClaim | undefined> {
-  const memory = WAITING.open(owner)
+  const memory = WAITING.open(caller)
   try {
     if (memory.tryAcquire(bytesOf(headers))) throw stillRunning()
     return await waitUntil(record, isDecided, { timeoutMs, signal })
@@ -142,7 +142,7 @@ const NOT_KEPT = JSON.stringify({
 })
 
 /** Maximum size of the kept headers, in UTF-16 units: clients read no more than 16 KiB. */
-const MAX_FIELDS = 16_384
+const MAX_HEADER_LENGTH = 16_384
 
 /** @param short - replaces a body that is a stream, or larger than `maxBytes` */
 function toStored(
@@ -162,7 +162,7 @@ function toStored(
 }
 
 function someOf(headers: Readonly<ResponseHeaders>): ResponseHeaders {
-  let left = MAX_FIELDS
+  let left = MAX_HEADER_LENGTH
   const kept: ResponseHeaders = {}
   for (const [name, value] of Object.entries(headers)) {
     const size = name.length + String(value).length

@@ -6,10 +6,10 @@ import { httpError, type HttpError } from '../http/errors.js'
 import type {
   BodySource, Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace,
 } from '../http/exchange.js'
-import { parseMediaType } from '../http/fields/accept.js'
+import { parseMediaType } from '../http/headers/accept.js'
 import { acknowledged } from '../http/respond.js'
 import { addParameters, addResponseHeaders, addResponses } from '../openapi/operation.js'
-import { errorResponses, fields, requestFields } from '../openapi/responses.js'
+import { errorResponses, responseHeaders, headerParameters } from '../openapi/responses.js'
 import { bytes, duration, hasMethod, readOptions, value, type OptionTable } from '../runtime/options.js'
 import type { Store } from '../stores/store.js'
 import { claimKey, digestOf, fingerprintOf, parseIdempotencyKey } from './key.js'
@@ -20,17 +20,19 @@ export interface IdempotentOptions<C = unknown> {
   /** The store of keys and responses. With a shared store, a key counts in every process. */
   readonly store: Store
   /**
-   * The caller that a key belongs to, who alone gets the response again. Required, because each choice is
-   * wrong for some servers:
+   * The caller that a key belongs to, who alone gets the response again. Required, because each
+   * choice is wrong for some servers:
    *
-   * - A function returns the caller's id: `caller: ({ context }) => context.user?.id`. For `undefined`, an
-   *   anonymous client, as `'anyone'`. Any other value than a non-empty string is a `TypeError`: the
-   *   client gets a 500.
-   * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has found. A
-   *   request with a key and without a principal gets a 401 `unauthorized`.
-   * - `'anyone'`: the subject if there is one, or else the credentials as they were sent: `Authorization`,
-   *   `Cookie`, `Proxy-Authorization` and `X-Api-Key`. A retry with other cookies is another request.
-   *   Clients without credentials are one caller.
+   * - A function returns the caller's id: `caller: ({ context }) => context.user?.id`. `undefined`
+   *   counts as `'anyone'`.
+   * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has
+   *   found. A request with a key and without a principal gets a 401 `unauthorized`.
+   * - `'anyone'`: the subject if there is one, or else the credentials as they were sent.
+   *
+   * The credentials are `Authorization`, `Cookie`, `Proxy-Authorization` and `X-Api-Key`. A retry
+   * with other cookies is another request. Clients without credentials are one caller. A function
+   * that returns anything but a non-empty string or `undefined` causes a `TypeError`: the client
+   * gets a 500.
    */
   readonly caller: OwnerOption<C>
   /** Methods for which keys are read. Default: POST, PUT, PATCH and DELETE. */
@@ -128,7 +130,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     })
     return oncePerKey(request, {
       store, key: claimKey(request, owner, key), fingerprint, waitMs, retentionMs,
-      owner: countedAs(request, owner),
+      caller: countedAs(request, owner),
       maxBytes: maxResponseBytes,
     }, async () => {
       const response = await next(own)
@@ -136,15 +138,15 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     })
   }
   const policy: Policy<C> = (request, next) => {
-    const field = request.headers['idempotency-key']
-    if (field === undefined || !counted.has(request.method)) return next(request)
-    const key = parseIdempotencyKey(field) as string
+    const header = request.headers['idempotency-key']
+    if (header === undefined || !counted.has(request.method)) return next(request)
+    const key = parseIdempotencyKey(header) as string
     return acknowledged(request, () => countingBody(request, (counted) => once(counted, next, key)))
   }
   const describe = (operation: Operation): Operation => {
     if (!counted.has(operation.method)) return operation
-    const withKey = addParameters(operation, [requestFields.idempotencyKey])
-    const headers = fields('Idempotency-Key', 'Idempotent-Replayed')
+    const withKey = addParameters(operation, [headerParameters.idempotencyKey])
+    const headers = responseHeaders('Idempotency-Key', 'Idempotent-Replayed')
     return addResponseHeaders(addResponses(withKey, RESPONSES), headers)
   }
   return Object.assign(policy, { place: PLACE, describe })
@@ -155,8 +157,8 @@ async function readRequest(
   request: HttpRequest<unknown>, maxBytes: number,
 ): Promise<{ readonly fingerprint: string, readonly body: BodySource }> {
   const { body, headers, search = request.query.toString() } = request
-  const field = headers['content-type']
-  const type = typeof field === 'string' ? parseMediaType(field)?.type : undefined
+  const header = headers['content-type']
+  const type = typeof header === 'string' ? parseMediaType(header)?.type : undefined
   const about = [search, type ?? null]
   if (body.parsed) {
     const { value } = body.parsed

@@ -28,7 +28,7 @@ const BATCH_BYTES = 65_536
  * Reads a JSON array as it arrives, in bounded memory: the body itself, or an array at a `path` in
  * it. Yields the elements in their order, those of about 64 KiB at a time. Yields to the event loop
  * at least every 10 ms or so. The same bytes give the same elements and the same error, however
- * they are divided into chunks. Closes the source if the caller stops early.
+ * they are divided into chunks. Closes the source if the reader stops early.
  *
  * It accepts what `JSON.parse` accepts, without keys such as `__proto__`, and within its limits. If
  * an element has a key twice, the last one counts. An error is thrown after all elements before it

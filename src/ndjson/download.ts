@@ -3,8 +3,8 @@ import { httpError, notAcceptable, type HttpError } from '../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type ResponseHeaders,
 } from '../http/exchange.js'
-import { negotiate, negotiateCoding } from '../http/fields/accept.js'
-import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
+import { negotiate, negotiateCoding } from '../http/headers/accept.js'
+import { NDJSON_TYPES } from '../http/headers/ndjson-types.js'
 import { addVary, stream, UNBUFFERED } from '../http/respond.js'
 import { errorResponses } from '../openapi/responses.js'
 import { operation, response, type Fragment } from '../openapi/operation.js'
@@ -23,15 +23,17 @@ export type RecordSource<T> = Iterable<T | readonly T[]> | AsyncIterable<T | rea
 /** Options of `ndjsonDownload`. */
 export interface DownloadOptions<T = object, C = unknown> {
   /**
-   * Opens the source for one request. It is also called for HEAD, which closes the source unread,
-   * so the source should be lazy. Its error is the response.
+   * Opens the source for one request. Its error is the response.
+   *
+   * It is also called for HEAD, which closes the source unread, so the source should be lazy.
    */
   readonly records: (request: HttpRequest<C>) => MaybePromise<RecordSource<T>>
   /**
    * Schema of a record: a JSON Schema, or a Standard Schema that can return its JSON Schema. A
    * compiled serialiser then **leaves out properties that the schema does not name**, and changes
-   * no value: see `compileJson` of `longhaul/http`. It takes more CPU time than `JSON.stringify`.
-   * Default: `JSON.stringify`.
+   * no value. Default: `JSON.stringify`.
+   *
+   * It takes more CPU time than `JSON.stringify`: see `compileJson` of `longhaul/http`.
    */
   readonly schema?: Schema | JsonSchema
   /**
@@ -112,7 +114,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
     return result
   }
   return describe(handler, ['GET', 'HEAD'].map((method) => operation(method, {
-    summary: method === 'GET' ? 'Download records as NDJSON' : 'The header fields of GET',
+    summary: method === 'GET' ? 'Download records as NDJSON' : 'The headers of GET',
     responses: {
       200: bodyDescription(schema, offers), ...errorResponses('not_acceptable', 'internal_error'),
     },
@@ -121,7 +123,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
 
 /**
  * Serialises records as bytes of NDJSON, for a file or your own request. Closes the source if
- * the caller stops early. Rejects with the error of the source.
+ * the reader stops early. Rejects with the error of the source.
  * @example
  * import { createWriteStream } from 'node:fs'
  * import { pipeline } from 'node:stream/promises'

@@ -33,7 +33,7 @@ export interface LineReaderOptions {
 
 const KNOWN = { maxLineBytes: 0, maxErrors: 0 } satisfies Record<keyof LineReaderOptions, 0>
 
-interface LinePlace {
+interface LineSpan {
   readonly start: number
   readonly end: number
   readonly long: boolean
@@ -119,7 +119,7 @@ export class LineReader {
     this.line = lines
   }
 
-  /** Returns the records of all lines that end in this chunk. The caller may reuse the chunk. */
+  /** Returns the records of all lines that end in this chunk. You may reuse the chunk. */
   read(chunk: Uint8Array): RecordBatch {
     const batch = emptyBatch()
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
@@ -207,7 +207,7 @@ export class LineReader {
     }
   }
 
-  private readLine(text: string, place: LinePlace, batch: MutableBatch): void {
+  private readLine(text: string, place: LineSpan, batch: MutableBatch): void {
     let { start, end } = place
     if (place.long && this.isTooLong(text, start, end)) {
       const beginning = Buffer.from(text.slice(start, start + EXCERPT_BYTES))
@@ -287,7 +287,7 @@ const SMALL_BLOCK_BYTES = 8192
 /**
  * Reads NDJSON from any source of bytes, such as a request body or a file stream. Yields a batch
  * for each 64 KiB or less that contains a record or a failed line. Yields to the event loop about
- * every 10 ms. Closes the source if the caller stops early. Rejects with the error of the source.
+ * every 10 ms. Closes the source if the reader stops early. Rejects with the error of the source.
  * @example
  * import { createReadStream } from 'node:fs'
  *
@@ -304,7 +304,7 @@ export function readRecords(
 
 export interface BatchSettings {
   /**
-   * Yields an empty batch after this many bytes of blank lines, so that the caller can save the
+   * Yields an empty batch after this many bytes of blank lines, so that the reader can save the
    * position. Default: never.
    */
   readonly maxQuietBytes?: number

@@ -1,16 +1,16 @@
 import { checkWhole } from '../http/body/body.js'
 import { httpError } from '../http/errors.js'
 import type { RequestHeaders } from '../http/exchange.js'
-import { parseMediaType } from '../http/fields/accept.js'
-import { NDJSON_TYPE } from '../http/fields/ndjson-types.js'
+import { parseMediaType } from '../http/headers/accept.js'
+import { NDJSON_TYPE } from '../http/headers/ndjson-types.js'
 
 const UTF8 = new Set([undefined, 'utf-8', 'utf8'])
 
 /** Checks that Content-Type is one of `types`, in UTF-8. */
 export function checkMediaType(headers: RequestHeaders, types: readonly string[]): void {
   checkWhole(headers)
-  const field = headers['content-type']
-  const mediaType = typeof field === 'string' ? parseMediaType(field) : undefined
+  const header = headers['content-type']
+  const mediaType = typeof header === 'string' ? parseMediaType(header) : undefined
   const charset = mediaType?.params.get('charset')?.toLowerCase()
   if (mediaType && types.includes(mediaType.type) && UTF8.has(charset)) return
   throw httpError('unsupported_media_type', {

@@ -110,7 +110,7 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
   private iterator: AsyncIterator<T | readonly T[]> | undefined
   private readonly batch: T[] = []
   private batchSize = 1
-  private caller: { resolve(step: Step): void; reject(error: unknown): void } | undefined
+  private waitingRead: { resolve(step: Step): void; reject(error: unknown): void } | undefined
   /** Resumes the reader, which waits with a full piece for the next call of `next`. */
   private resume: () => void = ignore
   private timer: NodeJS.Timeout | undefined
@@ -130,7 +130,7 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
 
   next(): Promise<Step> {
     return new Promise((resolve, reject) => {
-      this.caller = { resolve, reject }
+      this.waitingRead = { resolve, reject }
       if (this.ended) this.finish()
       else if (this.flushDue) this.deliver()
       else if (this.iterator === undefined) this.start()
@@ -139,13 +139,13 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
   }
 
   return(): Promise<Step> {
-    const { caller } = this
+    const { waitingRead } = this
     if (!this.ended) {
       this.stop()
       close(this.source, this.iterator ?? this.source[Symbol.asyncIterator]())
     }
-    this.caller = undefined
-    caller?.resolve({ done: true, value: undefined })
+    this.waitingRead = undefined
+    waitingRead?.resolve({ done: true, value: undefined })
     return Promise.resolve({ done: true, value: undefined })
   }
 
@@ -185,7 +185,7 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
     this.writeBatch()
     this.text.end()
     this.stop()
-    if (this.caller) this.finish()
+    if (this.waitingRead) this.finish()
   }
 
   private async addList(records: readonly T[]): Promise<void> {
@@ -230,11 +230,11 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
       return
     }
     this.flushDue = true
-    if (this.caller) this.deliver()
+    if (this.waitingRead) this.deliver()
   }
 
   private async deliverFull(): Promise<void> {
-    if (!this.caller) await new Promise<void>((resolve) => { this.resume = resolve })
+    if (!this.waitingRead) await new Promise<void>((resolve) => { this.resume = resolve })
     // The timer may have delivered it already.
     if (this.ended || !this.text.full) return
     this.deliver()
@@ -242,10 +242,10 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
   }
 
   private deliver(): void {
-    const { caller, flushDue } = this
-    this.caller = undefined
+    const { waitingRead, flushDue } = this
+    this.waitingRead = undefined
     this.flushDue = this.timing = false
-    caller?.resolve({ done: false, value: { bytes: this.text.take(), flush: flushDue } })
+    waitingRead?.resolve({ done: false, value: { bytes: this.text.take(), flush: flushDue } })
   }
 
   private readonly fail = (error: unknown): void => {
@@ -253,7 +253,7 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
     this.failure = { error }
     this.stop()
     if (this.iterator) close(this.source, this.iterator)
-    if (this.caller) this.finish()
+    if (this.waitingRead) this.finish()
   }
 
   private stop(): void {
@@ -264,14 +264,14 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
 
   /** Delivers the rest of the text, then the end or the failure. */
   private finish(): void {
-    const { caller, failure } = this
+    const { waitingRead, failure } = this
     if (!failure && this.text.units > 0) {
       this.deliver()
       return
     }
-    this.caller = this.failure = undefined
-    if (failure) caller?.reject(failure.error)
-    else caller?.resolve({ done: true, value: undefined })
+    this.waitingRead = this.failure = undefined
+    if (failure) waitingRead?.reject(failure.error)
+    else waitingRead?.resolve({ done: true, value: undefined })
   }
 }
 

@@ -7,10 +7,10 @@ export function serialiser<T>(schema: JsonSchema | undefined): (record: T) => st
   return schema ? compileJson(schema) : JSON.stringify
 }
 
-export function jsonSchemaOf(caller: string, given: Schema | JsonSchema): JsonSchema {
+export function jsonSchemaOf(where: string, given: Schema | JsonSchema): JsonSchema {
   const schema = isSchema(given) ? toJsonSchema(given, 'output') : given
   if (schema !== undefined) return schema
   throw new TypeError(
-    `${caller}: schema cannot be converted to a JSON Schema; pass a JSON Schema object`,
+    `${where}: schema cannot be converted to a JSON Schema; pass a JSON Schema object`,
   )
 }

@@ -1,6 +1,9 @@
 import type { DecodeOptions } from '../http/body/decode.js'
-import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
-import { bytes, func, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
+import type { HttpRequest } from '../http/exchange.js'
+import { NDJSON_TYPES } from '../http/headers/ndjson-types.js'
+import {
+  bytes, flag, func, readOptions, value, whole, type Filled, type OptionTable,
+} from '../runtime/options.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { RecordPosition } from '../records/position.js'
@@ -20,6 +23,8 @@ export interface UploadAsked {
   readonly coding: string
   /** Media type of the response. */
   readonly resultType: string
+  /** The request asks that nothing is written. */
+  readonly isDry: boolean
 }
 
 /** Second argument of `write`. */
@@ -68,10 +73,21 @@ export interface UploadOptions<T = object> {
    */
   readonly schema?: Schema<T>
   /**
-   * Writes a batch of records. The next batch is read afterwards, so memory stays flat. Returns
-   * nothing if all records were written, or else an outcome for each, in order: see `WriteOutcome`.
+   * Returns a key that no two lines of one upload may share. A later line with the key of an
+   * earlier valid one fails as `duplicate_item`. Requires `maxLines`. Default: lines are not
+   * compared.
+   *
+   * The keys of all lines are in memory, with some 150 bytes each. Lines with the key `undefined`
+   * are not compared. A task that continues reads the body from its start.
+   */
+  readonly key?: (record: T) => string | undefined
+  /**
+   * Writes a batch of records. Returns nothing if all records were written, or else an outcome for
+   * each, in order: see `WriteOutcome`.
+   *
    * An error that it throws ends the upload and is the response, with a report of the batches
-   * before it. Anything else that it returns is such an error.
+   * before it. Anything else that it returns is such an error. The next batch is read afterwards,
+   * so memory stays flat.
    */
   readonly write: (
     records: T[], context: WriteContext,
@@ -86,9 +102,10 @@ export interface UploadOptions<T = object> {
   readonly moreMediaTypes?: readonly string[]
   /**
    * Returns the `cursor` that was stored with the last batch of this upload; `undefined` if there
-   * is none. Called when the task of an upload runs again; the upload then continues after that
-   * batch. Default: it continues after the last batch whose position longhaul has saved. After a
-   * crash one batch is then written again.
+   * is none. A task that runs again continues after that batch. Default: after the last batch whose
+   * position longhaul has saved.
+   *
+   * With the default, one batch is written again after a crash.
    */
   readonly resume?: (context: ResumeContext) => MaybePromise<string | null | undefined>
   /**
@@ -105,6 +122,27 @@ export interface UploadOptions<T = object> {
    */
   readonly maxLines?: number
   /**
+   * Maximum number of failed lines. If there are more, the upload ends with 422
+   * `too_many_bad_lines` and the report so far. Batches before that are written. Default: unlimited.
+   */
+  readonly maxBadLines?: number
+  /**
+   * `true`: reads and validates the whole body before anything is written. If it has more than
+   * `maxBadLines` failed lines, nothing is written. Requires `maxBadLines` and `background`.
+   * Default: false.
+   *
+   * Each upload is then a task, because only a stored body can be read twice. Errors of `write` are
+   * found later, and stop the upload as they do without this option.
+   */
+  readonly checkFirst?: boolean
+  /**
+   * Returns `true` for a request that only asks for the report: the lines are read, validated and
+   * compared, and `write` is not called. Default: all requests write.
+   *
+   * The response then has `dryRun: true`.
+   */
+  readonly dryRun?: (request: HttpRequest) => boolean
+  /**
    * Maximum size of the body as sent, in bytes; a larger one gets a 413. Default: 17_179_869_184
    * (16 GiB).
    */
@@ -115,8 +153,9 @@ export interface UploadOptions<T = object> {
   readonly maxRatio?: number
   /**
    * Receives errors among the outcomes that `write` returns, unless they are for the client; at
-   * most ten in one request or attempt. In the background `place` is the attempt of the task.
-   * Default: a process warning.
+   * most ten in one request or attempt. Default: a process warning.
+   *
+   * In the background `place` is the attempt of the task.
    */
   readonly onError?: (error: unknown, place?: RecordErrorPlace) => unknown
   /**
@@ -131,11 +170,39 @@ export interface UploadOptions<T = object> {
  * the last committed batch, and its report covers all runs. One batch may be written twice, so make
  * `write` idempotent, or use `resume`.
  */
-export type UploadBackgroundOptions = SpooledTaskOptions
+export interface UploadBackgroundOptions extends SpooledTaskOptions {
+  /**
+   * `true`: keeps the outcome of every line, so that `uploadItems` returns all of them once the
+   * task has ended, even if it was cancelled or has failed. Requires `maxLines`, because their size
+   * grows with the body. Default: false.
+   *
+   * They are in `blobs`, and count for `maxFileBytesPerOwner`.
+   */
+  readonly keepItems?: boolean
+  /**
+   * `true`: the completed task has the failed lines, as they were sent, in a result file
+   * `rejected.ndjson`, to correct and send again. Requires `maxLines`, and `blobs` of
+   * `createTasks`. Default: false.
+   *
+   * A `source` may write another file, such as `rejected.csv`. Without failed lines there is no
+   * file.
+   */
+  readonly rejectedFile?: boolean
+}
+
+const BACKGROUND = {
+  ...SPOOLED_TASK, keepItems: 0, rejectedFile: 0,
+} satisfies Record<keyof UploadBackgroundOptions, 0>
+
+/** Input of the task: a body in the blobs. */
+export interface SpooledUpload extends SpooledBody {
+  /** The request asked that nothing is written. */
+  readonly dryRun?: true
+}
 
 /** Task of an upload that is read in the background. */
 export type UploadTask = TaskDefinition<
-  SpooledBody, UploadResult, unknown, SpooledBody, string, RecordPosition
+  SpooledUpload, UploadResult, unknown, SpooledUpload, string, RecordPosition
 >
 
 const MAX_BYTES = 2 ** 34
@@ -152,10 +219,14 @@ const UPLOAD = {
   moreMediaTypes: value('an array of media types without parameters', areMediaTypes),
   resume: func(),
   schema: value('a schema'),
+  key: func(),
   batchSize: whole({ min: 1, default: 500 }),
   maxErrors: whole({ max: 10_000, default: 100 }),
   maxLineBytes: whole({ min: 1, max: MAX_LINE_BYTES, default: 1_048_576 }),
   maxLines: bytes({ min: 1, default: Infinity }),
+  maxBadLines: bytes({ default: Infinity }),
+  checkFirst: flag({ default: false }),
+  dryRun: func(),
   maxBodyBytes: bytes({ min: 1, default: MAX_BYTES }),
   maxDecodedBytes: bytes({ min: 1, default: MAX_BYTES }),
   maxRatio: bytes({ min: 1, default: 250 }),
@@ -167,14 +238,35 @@ export type UploadSettings<T> = ReturnType<typeof readUploadOptions<T>>
 
 export function readUploadOptions<T>(options: UploadOptions<T>) {
   const read = readOptions<UploadOptions<T>, typeof UPLOAD>('ndjsonUpload', options, UPLOAD)
-  const { background, resume, schema, maxBodyBytes, maxDecodedBytes, maxRatio } = read
+  const { background, schema, maxBodyBytes, maxDecodedBytes, maxRatio } = read
   if (schema !== undefined) assertSchema(schema, 'ndjsonUpload: schema')
-  if (background !== undefined) checkNames('ndjsonUpload: background', background, SPOOLED_TASK)
-  if (resume !== undefined && background === undefined) {
-    throw new TypeError('ndjsonUpload: resume needs background, because only a task continues')
-  }
+  if (background !== undefined) checkNames('ndjsonUpload: background', background, BACKGROUND)
+  checkTogether(read)
   const limits: Required<DecodeOptions> = { maxBodyBytes, maxDecodedBytes, maxRatio }
   const { source: { mediaTypes: known } = { mediaTypes: NDJSON_TYPES }, moreMediaTypes = [] } = read
   const mediaTypes = distinctTypes(known, moreMediaTypes)
   return { ...read, onError: read.onError ?? warnOfError, limits, mediaTypes }
+}
+
+/** Checks options that need another one. */
+function checkTogether<T>(
+  { background, resume, key, maxLines, checkFirst, maxBadLines }: Filled<UploadOptions<T>, typeof UPLOAD>,
+): void {
+  if (resume !== undefined && background === undefined) {
+    throw new TypeError('ndjsonUpload: resume needs background, because only a task continues')
+  }
+  if (key !== undefined && maxLines === Infinity) {
+    throw new TypeError('ndjsonUpload: key needs maxLines, because the keys of all lines are in memory')
+  }
+  for (const name of ['keepItems', 'rejectedFile'] as const) {
+    if (background?.[name] !== true || maxLines < Infinity) continue
+    throw new TypeError(`ndjsonUpload: background.${name} needs maxLines, because the report has all lines`)
+  }
+  if (!checkFirst) return
+  if (background === undefined) {
+    throw new TypeError('ndjsonUpload: checkFirst needs background, because only a task reads a body twice')
+  }
+  if (maxBadLines === Infinity) {
+    throw new TypeError('ndjsonUpload: checkFirst needs maxBadLines, such as 0')
+  }
 }

@@ -1,24 +1,15 @@
-import { createHash } from 'node:crypto'
-import { decodeBytes } from '../http/body/decode.js'
 import { isWholeNumber, isJsonObject } from '../http/body/json.js'
-import { HttpError, httpError } from '../http/errors.js'
-import type { HttpRequest, HttpResponse } from '../http/exchange.js'
-import { readFailure } from '../http/failure.js'
-import { addVary, json, stream, UNBUFFERED } from '../http/respond.js'
-import type { RecordRequest } from '../records/background.js'
-import { batchesOf, type Block, type Judge } from '../records/batch.js'
+import { httpError, type HttpError } from '../http/errors.js'
+import { batchesOf, type Batch, type Block, type Judge, type Rejected } from '../records/batch.js'
+import { findDuplicates } from '../records/duplicates.js'
 import { errorReports, type RecordErrorPlace } from '../records/error-reports.js'
-import { TextSink } from '../records/http.js'
-import { Report, type ReportSettings, type ReportSink } from '../records/report.js'
+import { excerptOf, type Report, type ReportSettings } from '../records/report.js'
 import { writeRecords, type Continuation, type Write } from '../records/write-loop.js'
-import { oneOf, readStart, withRest } from '../runtime/text.js'
-import { unlessAborted } from '../runtime/timers.js'
 import { judge } from '../schema/schema.js'
-import type { KeptResponse } from '../tasks/http/endpoints.js'
 import { LineReader, readBatches } from './line-reader.js'
-import type { UploadItem, UploadResult } from '../wire/report.js'
-import type { UploadAsked, UploadSettings, WriteContext } from './upload-options.js'
-import { toLines } from './upload-source.js'
+import type { LineError } from './line-text.js'
+import type { UploadSettings, WriteContext } from './upload-options.js'
+import { SourceLines, type SourceFault } from './upload-source.js'
 import { readOutcomes } from './write-outcomes.js'
 
 /** Place in a body at which a line begins. */
@@ -27,9 +18,8 @@ export interface LinePlace {
   readonly lines: number
 }
 
-export const JSON_TYPE = 'application/json'
 /** After this many bytes, a report lists errors with their code only. */
-const MAX_REPORT_BYTES = 524_288
+export const MAX_REPORT_BYTES = 524_288
 /** Bytes of blank lines after which a task commits its position. */
 const MAX_QUIET_BYTES = 1_048_576
 /** Number of records that an asynchronous schema validates at the same time. */
@@ -47,6 +37,8 @@ interface Upload<T> {
   readonly settings: UploadSettings<T>
   readonly report: Report
   readonly context: Omit<WriteContext, 'lines' | 'cursor' | 'previous'>
+  /** Validates and reports the records, and writes none. */
+  readonly isDry?: boolean
   readonly streamResults?: boolean
   /** The attempt of a task. */
   readonly place?: RecordErrorPlace
@@ -54,22 +46,30 @@ interface Upload<T> {
   readonly continuation?: Continuation
 }
 
+/** Place at which a run begins to read. Keys are compared with those of all lines before. */
+export function readFrom<T>({ settings: { key }, from }: Pick<Upload<T>, 'settings' | 'from'>): LinePlace {
+  return placeOf(key === undefined ? from : undefined)
+}
+
 /**
  * Reads the records of a decoded body and passes them to `write` in batches. Yields after each
- * batch. The body begins at `from`, unless it is that of a source.
+ * batch. The body begins at `readFrom`, unless it is that of a source.
  */
 export function writeLines<T>(
   body: AsyncIterable<Uint8Array>, upload: Upload<T>,
 ): AsyncGenerator<void, void, undefined> {
-  const { settings, report, context, from, continuation } = upload
-  const { source } = settings
-  const bytes = source ? toLines(source, body, placeOf(from).byte) : body
-  const batches = batchesOf<T, LinePlace>(lineBlocks(bytes, upload), {
+  const { settings, report, context, from, continuation, isDry = false } = upload
+  const { key } = settings
+  const batches = batchesOf<T, LinePlace>(lineBlocks(body, upload), {
     batchSize: settings.batchSize, concurrency: CONCURRENCY, judge: judgeRecords(settings),
     done: from?.done ?? 0,
+    compare: key && findDuplicates(key, (line) => (
+      `Line ${line} has the same key, so this line was not written.`
+    )),
   })
   const reportError = errorReports(settings.onError, { signal: context.signal, place: upload.place })
   const write: Write<T> = async (records, place) => {
+    if (isDry) return undefined
     const { length } = records
     // The errors among the outcomes are reported when `write` returns them.
     const cursor: WriteContext['cursor'] = (outcomes) => (
@@ -78,7 +78,30 @@ export function writeLines<T>(
     const outcomes = await settings.write(records, { ...context, ...place, cursor })
     return readOutcomes(outcomes, length, reportError)
   }
-  return writeRecords({ report, continuation, call: context, write }, batches)
+  const good = untilTooManyAreBad(batches, report, { maxBadLines: settings.maxBadLines, isDry })
+  return writeRecords({ report, continuation, call: context, write }, good)
+}
+
+/** Ends before the batch in which the failed lines are more than `maxBadLines`. */
+async function* untilTooManyAreBad<T>(
+  batches: AsyncIterable<Batch<T>>, report: Report,
+  { maxBadLines, isDry }: { readonly maxBadLines: number, readonly isDry: boolean },
+): AsyncGenerator<Batch<T>, void, undefined> {
+  for await (const batch of batches) {
+    if (report.failed + batch.rejected.length + batch.undescribed > maxBadLines) {
+      report.add(batch.onlyRejected())
+      throw tooManyBadLines(maxBadLines, isDry)
+    }
+    yield batch
+    // `write` may have failed records.
+    if (report.failed > maxBadLines) throw tooManyBadLines(maxBadLines, isDry)
+  }
+}
+
+function tooManyBadLines(maxBadLines: number, isDry: boolean): HttpError {
+  const lines = maxBadLines === 0 ? 'A line' : `More than ${maxBadLines} ${maxBadLines === 1 ? 'line' : 'lines'}`
+  const end = isDry ? 'Nothing was written.' : 'The upload was stopped.'
+  return httpError('too_many_bad_lines', { message: `${lines} failed. ${end}` })
 }
 
 function judgeRecords<T>({ schema }: UploadSettings<T>): Judge<T> | undefined {
@@ -98,20 +121,23 @@ function judgeRecords<T>({ schema }: UploadSettings<T>): Judge<T> | undefined {
 }
 
 async function* lineBlocks<T>(
-  bytes: AsyncIterable<Uint8Array>, { settings, streamResults = false, from, continuation }: Upload<T>,
+  body: AsyncIterable<Uint8Array>, upload: Upload<T>,
 ): AsyncGenerator<Block<LinePlace>, void, undefined> {
+  const { settings, streamResults = false, continuation } = upload
   const { maxErrors, maxLineBytes, maxLines } = settings
+  const source = settings.source && new SourceLines(settings.source)
   // Each bad line has a line in the response, or a later run may begin behind it.
   const describesAll = streamResults || continuation !== undefined
   const reader = new LineReader({ maxErrors: describesAll ? Infinity : maxErrors, maxLineBytes })
-  let place = placeOf(from)
+  let place = readFrom(upload)
+  const bytes = source ? source.of(body, place.byte) : body
   reader.continueAt(place.byte, place.lines)
   let byte = reader.byteCount
   const limits = { maxQuietBytes: MAX_QUIET_BYTES, maxLines }
   for await (const { records, lines, errors, failed, isOver } of readBatches(bytes, reader, limits)) {
-    const rejected = errors.map(({ line, code, message, excerpt, details }) => (
-      { number: line, outcome: { status: 400, error: { code, message, details } }, excerpt }
-    ))
+    const isFirst = byte === 0 && source === undefined
+    if (isFirst) rejectOtherJson(errors[0], lines[0])
+    const rejected = errors.map((error) => rejectedLine(error, source?.fault))
     yield {
       records, numbers: lines, rejected, undescribed: failed - errors.length,
       // A line that is too long is rejected before its end.
@@ -126,6 +152,26 @@ async function* lineBlocks<T>(
   }
 }
 
+/** @param fault - that of the source, which has read the line */
+function rejectedLine(error: LineError, fault: SourceFault | undefined): Rejected {
+  const { code, message, excerpt, details }: SourceFault = fault ?? error
+  const outcome = { status: 400, error: { code, message, details } }
+  return { number: error.line, outcome, excerpt: excerptOf(excerpt ?? '') }
+}
+
+/** @throws {HttpError} The first line says that the body is another kind of JSON. */
+function rejectOtherJson(first: LineError | undefined, firstRecord = Infinity): void {
+  if (first === undefined || first.line > firstRecord) return
+  const { excerpt } = first
+  const isArray = excerpt.startsWith('[')
+  if (!isArray && excerpt !== '{') return
+  const found = isArray ? 'a JSON array' : 'JSON with line breaks in an object'
+  throw httpError('not_ndjson', {
+    message: `The body is ${found}. Send NDJSON: each object on a line of its own,`
+      + ' without brackets around the lines and commas between them.',
+  })
+}
+
 export function reportSettings<T>(
   { maxErrors }: UploadSettings<T>, streamResults = false,
 ): ReportSettings {
@@ -136,166 +182,14 @@ export function reportSettings<T>(
   }
 }
 
-export function messageOf({ total, succeeded, failed }: Report): string {
+/** @param isDry - nothing was written */
+export function messageOf({ total, succeeded, failed }: Report, isDry = false): string {
   const records = `${total} ${total === 1 ? 'record' : 'records'}`
+  if (isDry) return `Checked ${records}: ${succeeded} valid, ${failed} failed. Nothing was written.`
   return `Read ${records}: ${succeeded} succeeded, ${failed} failed.`
 }
 
-export interface DirectUpload {
-  readonly coding: string
-  readonly report: Report
-  readonly sink: TextSink | LineSink
-  readonly write: (
-    bytes: AsyncIterable<Uint8Array>, signal: AbortSignal,
-  ) => AsyncGenerator<void, void, undefined>
-}
-
-export function directUpload<T>(
-  request: HttpRequest<unknown>, settings: UploadSettings<T>, { coding, resultType }: UploadAsked,
-  origin: Pick<WriteContext, 'owner' | 'context'>,
-): DirectUpload {
-  const streamResults = resultType !== JSON_TYPE
-  const sink = streamResults ? new LineSink(resultType) : new TextSink()
-  const report = new Report(sink, reportSettings(settings, streamResults))
-  const write: DirectUpload['write'] = (bytes, signal) => {
-    const context = { ...origin, taskId: undefined, signal }
-    const body = decodeBytes(bytes, coding, settings.limits, request)
-    return writeLines(body, { settings, report, context, streamResults })
-  }
-  return { coding, report, sink, write }
-}
-
-class LineSink implements ReportSink {
-  readonly separator = '\n'
-  private text = ''
-
-  constructor(readonly type: string) {}
-
-  add(items: string): void { this.text += `${items}\n` }
-  restart(): void { this.text = '' }
-
-  take(): string {
-    const { text } = this
-    this.text = ''
-    return text
-  }
-}
-
-export async function respondOnce(
-  upload: DirectUpload, request: HttpRequest<unknown>,
-  once: NonNullable<RecordRequest<UploadAsked>['once']>,
-): Promise<HttpResponse> {
-  const chunks = request.body.stream()[Symbol.asyncIterator]()
-  try {
-    const { bytes, isWhole } = await readStart(chunks, MAX_WHOLE_BYTES)
-    if (upload.sink instanceof LineSink && !isWhole) {
-      throw httpError('idempotency_needs_async', {
-        message: 'An upload of this size can have an Idempotency-Key only if it asks for one report: '
-          + 'send "Accept: application/json", or leave the key out.',
-      })
-    }
-    // A later request is compared by all bytes of a small upload, and by the first of a larger one.
-    const start = bytes.subarray(0, MAX_WHOLE_BYTES)
-    const sha256 = createHash('sha256').update(start).digest('hex')
-    const { coding } = upload
-    const identity = isWhole ? { coding, sha256 } : { coding, start: sha256 }
-    const body = isWhole ? oneOf(bytes) : withRest(bytes, chunks)
-    return await once(identity, (began) => readOnce(upload, body, began))
-  } finally {
-    // Another request may have done the work. Its client may still be sending this body.
-    chunks.return?.().catch(() => undefined)
-  }
-}
-
-/** Reads an upload whose response is stored. Continues if the client disconnects. */
-async function readOnce(
-  upload: DirectUpload, body: AsyncIterable<Uint8Array>, began: () => void,
-): Promise<KeptResponse> {
-  const { report, sink } = upload
-  const { signal } = new AbortController()
-  try {
-    if (!(sink instanceof LineSink)) return { response: await respondAtEnd(upload, body, signal) }
-    let text = ''
-    for await (const lines of resultLines(upload, sink, body, signal)) text += lines
-    const headers = { 'content-type': sink.type }
-    return { response: withVary({ status: 200, headers, body: text }), short: summaryLine(report) }
-  } finally {
-    if (report.total > 0) began()
-  }
-}
-
-/** Maximum size of an upload with an Idempotency-Key that is read as a whole, in bytes. */
-const MAX_WHOLE_BYTES = 1_048_576
-
-/** Responds with the report of all records, or with one line for each during the upload. */
-export function respondDirect(
-  upload: DirectUpload, body: AsyncIterable<Uint8Array>, signal: AbortSignal,
-): Promise<HttpResponse> | HttpResponse {
-  const { sink } = upload
-  if (!(sink instanceof LineSink)) return respondAtEnd(upload, body, signal)
-  const lines = resultLines(upload, sink, body, signal)
-  return withVary(stream(200, lines, { ...UNBUFFERED, 'content-type': sink.type }))
-}
-
-/** If `signal` aborts, rejects at once, because a policy does not wait for this handler. */
-async function respondAtEnd(
-  upload: DirectUpload, body: AsyncIterable<Uint8Array>, signal: AbortSignal,
-): Promise<HttpResponse> {
-  const { report, sink } = upload
-  try {
-    await unlessAborted(readAll(upload.write(body, signal)), signal)
-  } catch (error) {
-    throw withReport(error, upload)
-  }
-  const { summary } = report
-  const items = (sink as TextSink).items<UploadItem>()
-  return withVary(json(200, { message: messageOf(report), summary, items } satisfies UploadResult))
-}
-
+/** Writes a whole upload, for a report at the end. */
 export async function readAll(writes: AsyncIterable<void>): Promise<void> {
   for await (const _ of writes);
-}
-
-async function* resultLines(
-  upload: DirectUpload, sink: LineSink, body: AsyncIterable<Uint8Array>, signal: AbortSignal,
-): AsyncGenerator<string, void, undefined> {
-  const { report } = upload
-  let begun = false
-  try {
-    for await (const _ of upload.write(body, signal)) {
-      const lines = sink.take()
-      if (lines === '') continue
-      begun = true
-      yield lines
-    }
-  } catch (error) {
-    // If no line was sent yet, the response can still be an error.
-    if (!begun) throw withReport(error, upload)
-    const { code, message, expected } = readFailure(error)
-    yield `${JSON.stringify({ error: message, code, summary: report.summary })}\n`
-    // Reports the error to the application; the binding closes the connection.
-    if (!expected) throw error
-    return
-  }
-  yield summaryLine(report)
-}
-
-function summaryLine(report: Report): string {
-  return `${JSON.stringify({ message: messageOf(report), summary: report.summary })}\n`
-}
-
-/** Returns the same error with the report of the records that were written before it. */
-function withReport(error: unknown, { report, sink }: DirectUpload): unknown {
-  if (report.total === 0 || !(sink instanceof TextSink)) return error
-  const { status, code, message, details, headers, expected } = readFailure(error)
-  return new HttpError(status, code, {
-    message, headers, members: { summary: report.summary, items: sink.items() },
-    ...details && { details },
-    ...!expected && { cause: error },
-  })
-}
-
-function withVary(response: HttpResponse): HttpResponse {
-  addVary(response.headers, 'Accept', 'Prefer')
-  return response
 }

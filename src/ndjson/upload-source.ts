@@ -1,7 +1,9 @@
 import { isExact } from '../http/body/exact-json.js'
 import { isTooDeep, MAX_JSON_DEPTH } from '../http/body/json.js'
+import type { RecordFault } from '../records/outcome.js'
 import { isError } from '../repositories/returned.js'
 import { rejectEmptied } from '../tasks/definition/json-values.js'
+import type { UploadItem } from '../wire/report.js'
 
 /**
  * Reads records from bodies that are not NDJSON, such as `streamJson` of `longhaul/stream-json`.
@@ -11,38 +13,113 @@ export interface UploadSource {
   readonly mediaTypes: readonly string[]
   /**
    * Yields the records of a decoded body, in order: plain objects that JSON can carry. Other JSON
-   * is a failed line. The same bytes must give the same records, because a task that continues
-   * reads them again.
+   * is a failed line, and so is what `noRecord` returns. The same bytes must give the same records,
+   * because a task that continues reads them again.
    *
    * An `HttpError` that it throws or yields ends the upload, and the client gets its status and
    * message with the report of what was written. Throw one for a body that is malformed. Any other
    * error is a masked 500. If `body` fails, the upload ends with the error of `body`.
    */
   read(body: AsyncIterable<Uint8Array>): AsyncIterable<unknown>
+  /** Writes the failed lines as a file. Default: their records as NDJSON. */
+  readonly rejected?: RejectedFormat
+}
+
+/** Format of the file with the failed lines of a source. */
+export interface RejectedFormat {
+  /** Extension of the file, such as `csv`. */
+  readonly extension: string
+  /** Media type of the file. */
+  readonly type: string
+  /**
+   * Yields the file.
+   * @param body - the decoded body
+   * @param failed - items of the failed lines, in order
+   */
+  write(
+    body: AsyncIterable<Uint8Array>, failed: AsyncIterable<UploadItem>,
+  ): AsyncIterable<Uint8Array>
+}
+
+/** A line of a source that is not valid. */
+export interface SourceFault extends RecordFault {
+  /** The beginning of the line. At most 80 UTF-16 units of it are shown. Default: none. */
+  readonly excerpt?: string
+}
+
+const NO_RECORD = Symbol.for('longhaul.NoRecord')
+
+/** A line of a source that has no record. */
+export interface NoRecord {
+  readonly [NO_RECORD]: true
+  readonly fault: SourceFault | undefined
 }
 
 /**
- * Yields the records of a source as lines of NDJSON, from the byte `from` on.
+ * Creates what a source yields for a line without a record. With a fault the line is a failed line
+ * of the report. Without one the line only counts, as a blank line does.
+ * @example
+ * import { noRecord, type UploadSource } from 'longhaul/ndjson'
+ *
+ * declare function rowsOf(body: AsyncIterable<Uint8Array>): AsyncIterable<string[]>
+ *
+ * const rows: UploadSource = {
+ *   mediaTypes: ['text/tab-separated-values'],
+ *   async* read(body) {
+ *     for await (const [id, name] of rowsOf(body)) {
+ *       const fault = { code: 'name_missing', message: 'The row has no name.' }
+ *       yield name === undefined ? noRecord(fault) : { id, name }
+ *     }
+ *   },
+ * }
+ */
+export function noRecord(fault?: SourceFault): NoRecord {
+  return { [NO_RECORD]: true, fault }
+}
+
+/**
+ * The records of a source as lines of NDJSON.
  *
  * The records become text that is parsed again. So every record has the checks, limits in bytes,
  * excerpts and positions of a line, whoever made it, and `write` gets plain JSON values.
  */
-export async function* toLines(
-  source: UploadSource, body: AsyncIterable<Uint8Array>, from = 0,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  let skipped = 0
-  const cause = new BodyFailure()
-  try {
-    for await (const record of source.read(cause.of(body))) {
-      const line = Buffer.from(`${lineOf(record)}\n`)
-      if (skipped < from) skipped += line.byteLength
-      else yield line
+export class SourceLines {
+  /** Fault of the last line; `undefined` if that line has a record, or only counts. */
+  fault: SourceFault | undefined
+
+  constructor(private readonly source: UploadSource) {}
+
+  /** Yields the lines of a body, from the byte `from` on. */
+  async* of(
+    body: AsyncIterable<Uint8Array>, from = 0,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    let skipped = 0
+    const cause = new BodyFailure()
+    try {
+      for await (const record of this.source.read(cause.of(body))) {
+        const isNone = isNoRecord(record)
+        this.fault = isNone ? record.fault : undefined
+        const line = Buffer.from(`${isNone ? emptyLine(record) : lineOf(record)}\n`)
+        if (skipped < from) skipped += line.byteLength
+        else yield line
+      }
+    } catch (error) {
+      cause.rethrow()
+      throw error
     }
-  } catch (error) {
     cause.rethrow()
-    throw error
   }
-  cause.rethrow()
+}
+
+function isNoRecord(value: unknown): value is NoRecord {
+  return typeof value === 'object' && value !== null && NO_RECORD in value
+}
+
+/** A line that the reader rejects. The fault of the source replaces the reason of the reader. */
+const FAULTY = '!'
+
+function emptyLine({ fault }: NoRecord): string {
+  return fault === undefined ? '' : FAULTY
 }
 
 /**

@@ -1,9 +1,9 @@
 import { bodyCoding } from '../http/body/decode.js'
 import { bodyTooLarge } from '../http/errors.js'
 import type { Handler, HttpRequest, Operation } from '../http/exchange.js'
-import { negotiate } from '../http/fields/accept.js'
-import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
-import { errorResponses, fields, requestFields } from '../openapi/responses.js'
+import { negotiate } from '../http/headers/accept.js'
+import { NDJSON_TYPES } from '../http/headers/ndjson-types.js'
+import { errorResponses, responseHeaders, headerParameters } from '../openapi/responses.js'
 import {
   addResponseHeaders, body, type Fragment, operation, response, schemaObject,
 } from '../openapi/operation.js'
@@ -18,7 +18,7 @@ import {
   readUploadOptions, type UploadAsked, type UploadBackgroundOptions, type UploadOptions,
   type UploadSettings, type UploadTask,
 } from './upload-options.js'
-import { directUpload, JSON_TYPE, respondDirect, respondOnce } from './upload-run.js'
+import { directUpload, JSON_TYPE, respondDirect, respondForKey } from './upload-respond.js'
 import { uploadTask } from './upload-task.js'
 
 /** An upload that can be read in the background. Returned by `ndjsonUpload`. */
@@ -73,10 +73,13 @@ export function ndjsonUpload<T>(options: UploadOptions<T>): BackgroundUpload | H
     ask: (request) => ({
       coding: checkHead(request, settings),
       resultType: negotiate(request.headers['accept'], OFFERS) ?? JSON_TYPE,
+      isDry: settings.dryRun?.(request) === true,
     }),
-    respond: ({ request, asked, owner, context, once }) => {
+    respond: ({ request, asked, owner, context, once, accept }) => {
+      // Only a stored body can be read twice.
+      if (accept !== undefined && settings.checkFirst && !asked.isDry) return accept()
       const upload = directUpload(request, settings, asked, { owner, context })
-      if (once !== undefined) return respondOnce(upload, request, once)
+      if (once !== undefined) return respondForKey(upload, request, once)
       return respondDirect(upload, request.body.stream(), request.signal)
     },
     operation: (hasBackground) => uploadOperation(schema, hasBackground, mediaTypes),
@@ -100,7 +103,7 @@ function checkHead(
   return coding
 }
 
-const OF_KEY = fields('Idempotency-Key', 'Idempotent-Replayed', 'Retry-After')
+const OF_KEY = responseHeaders('Idempotency-Key', 'Idempotent-Replayed', 'Retry-After')
 
 const OF_BACKGROUND = [
   'unauthorized', 'idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
@@ -124,8 +127,8 @@ export function uploadOperation(
     description: 'One JSON object a line; a line that is none is skipped and counted. '
       + 'The body may be coded (Content-Encoding).',
     parameters: [
-      ...background ? [requestFields.prefer, requestFields.idempotencyKey] : [],
-      requestFields.contentDigest,
+      ...background ? [headerParameters.prefer, headerParameters.idempotencyKey] : [],
+      headerParameters.contentDigest,
     ],
     requestBody: body({ type: 'string', description: `Each line: ${line}` }, { mediaTypes }),
     responses: {

@@ -1,4 +1,5 @@
 import { isJsonObject } from '../http/body/json.js'
+import { rejectEmptied } from '../tasks/definition/json-values.js'
 import { NOT_WRITTEN, outcomeOfError, type RecordOutcome } from '../records/outcome.js'
 import { FailedRecord, isError, readEach, readReturned } from '../repositories/returned.js'
 
@@ -34,17 +35,18 @@ function readOutcome(value: unknown, report: (error: unknown) => void): RecordOu
   return isId(id) ? { id } : undefined
 }
 
-const OUTCOME = new Set(['status', 'id', 'error'])
+const OUTCOME = new Set(['status', 'id', 'result', 'error'])
 
-type Fields = Readonly<Record<string, unknown>>
+type AnyObject = Readonly<Record<string, unknown>>
 
 /** Returns a `RecordOutcome`; `undefined` for an object that is none. */
-function ownOutcome(value: Fields, report: (error: unknown) => void): RecordOutcome | undefined {
+function ownOutcome(value: AnyObject, report: (error: unknown) => void): RecordOutcome | undefined {
   const { status, id, error } = value
   if (isRecord(value)) return undefined
   const isStatus = Number.isInteger(status)
   if (error === undefined || error === null) {
     if (!isStatus) return undefined
+    checkResult(value['result'])
     if (Number(status) >= 200 && Number(status) < 400 && (id === undefined || isId(id))) return value
     throw new TypeError(`write returned the status ${String(status)} without an error, or a wrong id`)
   }
@@ -54,14 +56,24 @@ function ownOutcome(value: Fields, report: (error: unknown) => void): RecordOutc
     && (error['details'] === undefined || Array.isArray(error['details']))
   const isFailed = status === undefined || (isStatus && Number(status) >= 400 && Number(status) < 600)
   if (isFault && isFailed && (id === undefined || isId(id))) return value
-  throw new TypeError('write returned an error that is none; return { status, error: { code, message } }')
+  throw new TypeError('write returned an error without code and message; return { status, error: { code, message } }')
+}
+
+/** @throws {TypeError} JSON cannot carry the value. */
+function checkResult(result: unknown): void {
+  if (result === undefined) return
+  try {
+    rejectEmptied(result, JSON.stringify(result))
+  } catch (error) {
+    throw new TypeError(`write returned a result that is not JSON: ${(error as Error).message}`)
+  }
 }
 
 /**
  * Returns true for a record that has its own `status`, such as 1, or a text in `error`. An error
  * status stays the status of an outcome, so that a failure in an unknown form is no success.
  */
-function isRecord(value: Fields): boolean {
+function isRecord(value: AnyObject): boolean {
   const { status, id, error } = value
   if (!isId(id) || (Number(status) >= 200 && Number(status) < 600)) return false
   if (error === undefined || error === null) return true

@@ -13,9 +13,10 @@ export interface DocumentOptions {
   /** Descriptions of the tags. */
   readonly tags?: readonly Fragment[]
   /**
-   * Security of your framework: security schemes by name, of which each request needs one; or a list
-   * of security requirements. An operation with a `security` of its own, such as one behind
-   * `authenticate`, keeps it. Default: none.
+   * Security of your framework: security schemes by name, of which each request needs one; or a
+   * list of security requirements. Default: none.
+   *
+   * An operation with its own `security`, such as one behind `authenticate`, keeps it.
    */
   readonly security?: Readonly<Record<string, Fragment>> | readonly Fragment[]
   /** Schemes that requirements name and no policy describes, by their names. */

@@ -4,4 +4,4 @@ export {
   addResponseHeaders, body, header, operation, parameter, response, type Fragment,
   type OperationOptions,
 } from './operation.js'
-export { errorResponses, fields } from './responses.js'
+export { errorResponses, responseHeaders } from './responses.js'

@@ -3,7 +3,7 @@ import type { Operation } from '../http/exchange.js'
 import { errorContent, joinCodes } from './errors.js'
 import { addResponses, header, parameter, type Fragment } from './operation.js'
 
-export const requestFields = {
+export const headerParameters = {
   prefer: parameter('header', 'Prefer', {
     description: 'Preferences (RFC 7240), such as `respond-async` or `wait=10`',
   }),
@@ -27,7 +27,7 @@ export const requestFields = {
   ),
 } as const satisfies Record<string, Fragment>
 
-export const responseFields = {
+export const knownHeaders = {
   'Location': header('Path of the resource that was made (RFC 9110 section 10.2.2)'),
   'Content-Location': header(
     'Path of the resource that this body represents (RFC 9110 section 8.7)'
@@ -56,14 +56,14 @@ export const responseFields = {
 } as const satisfies Record<string, Fragment>
 
 /**
- * Picks some of `responseFields` for the headers of one response.
+ * Describes these headers, for one response.
  * @example
- * fields('Location', 'Retry-After')
+ * responseHeaders('Location', 'Retry-After')
  */
-export function fields(
-  ...names: readonly (keyof typeof responseFields)[]
+export function responseHeaders(
+  ...names: readonly (keyof typeof knownHeaders)[]
 ): Record<string, Fragment> {
-  return Object.fromEntries(names.map((name) => [name, responseFields[name]]))
+  return Object.fromEntries(names.map((name) => [name, knownHeaders[name]]))
 }
 
 const retryAfter = { 'Retry-After': header('Seconds, or an HTTP date (RFC 9110 section 10.2.3)') }
@@ -71,12 +71,12 @@ const retryAfter = { 'Retry-After': header('Seconds, or an HTTP date (RFC 9110 s
 const BY_STATUS: Readonly<Record<number, Readonly<Record<string, Fragment>>>> = {
   401: { 'WWW-Authenticate': header('The schemes that are accepted (RFC 9110 section 11.6.1)') },
   405: { 'Allow': header('The methods that are (RFC 9110 section 10.2.1)') },
-  412: fields('ETag'),
+  412: responseHeaders('ETag'),
   415: {
     'Accept': header('The media types that are accepted (RFC 9110 section 12.5.1)'),
     'Accept-Encoding': header('The content codings that are (RFC 9110 section 12.5.3)'),
   },
-  416: fields('Content-Range', 'Accept-Ranges', 'ETag'),
+  416: responseHeaders('Content-Range', 'Accept-Ranges', 'ETag'),
   429: retryAfter,
   503: retryAfter,
 }

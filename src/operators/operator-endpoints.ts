@@ -34,10 +34,11 @@ export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions
   /** Path of the status resource for operators below the mount path, with `{id}`: `/admin/tasks/{id}`. */
   readonly statusPath: string
   /**
-   * Returns `true` for an operator: `({ context }) => context.user?.role === 'admin'`. Called before
-   * the body and before any task is read. Any other value gets a 403 `forbidden` with the reason
-   * `operators_only`, or a 401 `unauthorized` if the context has neither a `principal` nor a `user`.
-   * It may throw an `HttpError` instead.
+   * Returns `true` for an operator: `({ context }) => context.user?.role === 'admin'`. Any other
+   * value gets a 403 `forbidden` with the reason `operators_only`, or a 401 `unauthorized` if the
+   * context has neither a `principal` nor a `user`.
+   *
+   * Called before the body and before any task is read. It may throw an `HttpError` instead.
    */
   readonly operator: (request: HttpRequest<C>) => MaybePromise<boolean>
   /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. Operators see `owner`, `failure` and `log`, too. */

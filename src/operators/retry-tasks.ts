@@ -1,4 +1,4 @@
-import { parseTimestamp } from '../http/fields/dates.js'
+import { parseTimestamp } from '../http/headers/dates.js'
 import { isHttpError } from '../http/errors.js'
 import { readFailure } from '../http/failure.js'
 import { isName, MAX_NAME } from '../runtime/names.js'

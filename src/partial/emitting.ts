@@ -2,7 +2,7 @@ import { isWorkerClosing } from '../engine/runs.js'
 import type { Store } from '../stores/store.js'
 import { checkpointText, type JsonForm, type JsonSafe } from '../tasks/definition/json-values.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
-import { PartialWriter, resultText, type Limits } from './partial-writer.js'
+import { PartialWriter, resultText, type PartialLimits } from './partial-writer.js'
 
 /** The part of the context of `run` that emits. `T` is the type of one partial result. */
 export interface Emitting<T> {
@@ -65,7 +65,7 @@ class NoWriter implements Writer {
 
 /** Does the work of a run that emits. Resolves when all that it has emitted is stored. */
 export async function runEmitting<T, R>(
-  store: Store, context: TaskContext, limits: Limits, work: (context: TaskContext & Emitting<T>) => R,
+  store: Store, context: TaskContext, limits: PartialLimits, work: (context: TaskContext & Emitting<T>) => R,
 ): Promise<Awaited<R>> {
   const writer = await openWriter(store, context, limits)
   const { checkpoint, signal } = context
@@ -118,7 +118,7 @@ export async function runEmitting<T, R>(
 }
 
 async function openWriter(
-  store: Store, { taskId, external, attempt, owner, signal }: TaskContext, limits: Limits,
+  store: Store, { taskId, external, attempt, owner, signal }: TaskContext, limits: PartialLimits,
 ): Promise<Writer> {
   if (taskId === undefined) return new NoWriter()
   if (external === undefined) throw new TypeError('partialResults: the definition needs the property external, too')

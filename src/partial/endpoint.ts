@@ -1,8 +1,8 @@
 import { isFinalStatus, type StoredTask } from '../engine/task.js'
 import { httpError, notAcceptable } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
-import { negotiate } from '../http/fields/accept.js'
-import { NDJSON_TYPE, NDJSON_TYPES } from '../http/fields/ndjson-types.js'
+import { negotiate } from '../http/headers/accept.js'
+import { NDJSON_TYPE, NDJSON_TYPES } from '../http/headers/ndjson-types.js'
 import { empty, jsonText, respondAllow, stream } from '../http/respond.js'
 import type { Properties } from '../openapi/fragment.js'
 import { parameter, readOperations, response } from '../openapi/operation.js'
@@ -167,7 +167,7 @@ function hasRun(task: StoredTask): boolean {
 function readPosition({ query, headers }: HttpRequest<unknown>): Position | undefined {
   const names = [...query.keys()]
   const unknown = names.find((name, at) => name !== 'after' || at > 0)
-  // An EventSource sends both: the parameter of its URL stays, and the field is newer.
+  // An EventSource sends both: the parameter of its URL stays, and the header is newer.
   const given = headers['last-event-id'] ?? query.get('after')
   if (unknown === undefined && given === null) return undefined
   const position = parsePosition(String(given))

@@ -16,7 +16,8 @@ export interface PartialResultsOptions {
   readonly store: Store
   /**
    * Time after which a partial result is dropped, even if its task is still there, in milliseconds.
-   * At least `retentionMs` and `failedRetentionMs` of the tasks. Choose more than that and the longest run together.
+   * Choose more than `retentionMs` (or `failedRetentionMs`) of the tasks and the longest run
+   * together.
    * @default 604_800_000 (a week)
    */
   readonly keepMs?: number
@@ -29,9 +30,10 @@ export interface PartialResultsOptions {
    */
   readonly maxBytes?: number
   /**
-   * Time for which partial results are gathered after a write to the store, in milliseconds. A longer
-   * time makes fewer writes, and readers get the results later. The first result, enough for a whole
-   * part, and the end of `run` do not wait. At most 10 seconds.
+   * Time for which partial results are gathered after a write to the store, in milliseconds, at
+   * most 10 seconds. A longer time makes fewer writes, and readers get the results later.
+   *
+   * The first result, enough for a whole part, and the end of `run` do not wait.
    * @default 20
    */
   readonly gatherMs?: number

@@ -19,7 +19,7 @@ const MAX_WAITING_BYTES = 65_536
 const MAX_WRITINGS = 100
 
 /** Limits of the partial results of one task. */
-export interface Limits {
+export interface PartialLimits {
   readonly keepMs: number
   readonly maxResults: number
   readonly maxBytes: number
@@ -65,12 +65,12 @@ export class PartialWriter {
   private failure: { readonly error: unknown } | undefined
 
   private constructor(
-    private readonly store: Store, private readonly run: EmittingRun, private readonly limits: Limits,
+    private readonly store: Store, private readonly run: EmittingRun, private readonly limits: PartialLimits,
   ) {
     const { owner, signal } = run
     this.writes = new PacedWrites(() => this.writeSome(), () => untilTick(limits.gatherMs))
     this.retry = new StoreRetry(store.shared, signal)
-    this.options = { ttlMs: limits.keepMs, evictable: true, owner }
+    this.options = { ttlMs: limits.keepMs, evictable: true, caller: owner }
     this.record = logRecord(store, run.task, this.options)
     this.partCount = Math.ceil(limits.maxResults / 10)
   }
@@ -80,7 +80,7 @@ export class PartialWriter {
    *
    * @throws {HttpError} 409 `attempt_replaced`: a later run has done so
    */
-  static async open(store: Store, run: EmittingRun, limits: Limits): Promise<PartialWriter> {
+  static async open(store: Store, run: EmittingRun, limits: PartialLimits): Promise<PartialWriter> {
     const writer = new PartialWriter(store, run, limits)
     await writer.change((stored) => {
       // A run that was given back must not take over from the next one, which has the same attempt.

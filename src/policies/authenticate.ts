@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
-import { setCaller, withContext } from '../http/request.js'
+import { setSubject, withContext } from '../http/request.js'
 import { principalOrNobody, type Principal } from '../http/principal.js'
 import { withHeaders } from '../http/respond.js'
 import { changed, type Fragment } from '../openapi/operation.js'
@@ -96,7 +96,7 @@ export function authenticate<P extends Principal, C = unknown>(
       rejected.push(scheme)
     }
     if (principal !== undefined) {
-      setCaller(request, checked(principal).subject)
+      setSubject(request, checked(principal).subject)
       return next(withContext(request, { principal }))
     }
     const challenge = (): string => (

@@ -69,11 +69,11 @@ export interface LimitHeadersOptions {
   /** Names and values of all headers, in bytes. Node's own limit is 16 KiB. Default: no limit. */
   readonly maxHeaderBytes?: number
   /** Number of headers. Node joins some repeated headers into one. Default: no limit. */
-  readonly maxFields?: number
+  readonly maxHeaders?: number
 }
 
 const HEADERS = {
-  maxHeaderBytes: whole({ min: 1 }), maxFields: whole({ min: 1 }),
+  maxHeaderBytes: whole({ min: 1 }), maxHeaders: whole({ min: 1 }),
 } satisfies OptionTable<LimitHeadersOptions>
 const HEADERS_PLACE: PolicyPlace = { name: 'limitHeaders', behind: AFTER_ID }
 
@@ -81,13 +81,13 @@ const HEADERS_PLACE: PolicyPlace = { name: 'limitHeaders', behind: AFTER_ID }
  * Rejects requests with more headers than an API needs: 431 `header_fields_too_large` (RFC 6585
  * section 5). Node has its own limit for the server, for which `attach` sends the same code.
  * @example
- * compose(limitHeaders({ maxHeaderBytes: 4096, maxFields: 50 }), handler)
+ * compose(limitHeaders({ maxHeaderBytes: 4096, maxHeaders: 50 }), handler)
  * @throws {TypeError} No limit is set, one is not a whole number above 0, or an option is unknown.
  */
 export function limitHeaders<C = unknown>(options: LimitHeadersOptions): Policy<C> {
-  const { maxHeaderBytes, maxFields } = readOptions('limitHeaders', options, HEADERS)
-  if (maxHeaderBytes === undefined && maxFields === undefined) {
-    throw new TypeError('limitHeaders: set maxHeaderBytes, maxFields or both')
+  const { maxHeaderBytes, maxHeaders } = readOptions('limitHeaders', options, HEADERS)
+  if (maxHeaderBytes === undefined && maxHeaders === undefined) {
+    throw new TypeError('limitHeaders: set maxHeaderBytes, maxHeaders or both')
   }
   const policy: Policy<C> = (request, next) => {
     let bytes = 0
@@ -99,7 +99,7 @@ export function limitHeaders<C = unknown>(options: LimitHeadersOptions): Policy<
         bytes += name.length + each.length
       }
     }
-    if (bytes > (maxHeaderBytes ?? Infinity) || count > (maxFields ?? Infinity)) {
+    if (bytes > (maxHeaderBytes ?? Infinity) || count > (maxHeaders ?? Infinity)) {
       throw httpError('header_fields_too_large')
     }
     return next(request)

@@ -2,7 +2,7 @@ import { channel } from 'node:diagnostics_channel'
 import { clientAddress, type ClientAddressOptions } from '../http/client-address.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
-import { isToken } from '../http/fields/reader.js'
+import { isToken } from '../http/headers/reader.js'
 import { withContext } from '../http/request.js'
 import { withHeaders } from '../http/respond.js'
 import { addResponseHeaders, addResponses, header, type Fragment } from '../openapi/operation.js'
@@ -82,7 +82,7 @@ const POLICY = {
 
 const FIELDS = {
   'RateLimit-Policy': header(
-    'The limits that apply (RateLimit header fields for HTTP, draft of the IETF)',
+    'The limits that apply (RateLimit headers for HTTP, draft of the IETF)',
   ),
   'RateLimit': header('What is left of each, and for how long'),
 }

@@ -1,7 +1,7 @@
 import { withHeaders } from '../http/respond.js'
 import { getRequestId, setRequestId, withContext } from '../http/request.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
-import { isToken } from '../http/fields/reader.js'
+import { isToken } from '../http/headers/reader.js'
 import { addErrorHeaders, header } from '../openapi/operation.js'
 import { flag, readOptions, value, type OptionTable } from '../runtime/options.js'
 import { newId } from '../runtime/random-id.js'
@@ -11,8 +11,10 @@ export interface RequestIdOptions {
   /** The header of the response. Default: 'x-request-id'. */
   readonly header?: string
   /**
-   * If `true`, uses the same header of the request, if it has 1 to 128 characters, each an ASCII letter,
-   * a digit or one of `._~+/=:@-`. For servers behind a proxy that sets it. Default: false.
+   * If `true`, uses the same header of the request, for servers behind a proxy that sets it.
+   * Default: false.
+   *
+   * The header must have 1 to 128 characters, each an ASCII letter, a digit or one of `._~+/=:@-`.
    */
   readonly trust?: boolean
 }

@@ -178,7 +178,7 @@ export function tokens<P extends Principal>(
 ): (token: string) => P | undefined {
   const all = Object.entries(table)
   for (const [token, principal] of all) {
-    if (token === '') throw new TypeError('tokens: an empty string can be no token')
+    if (token === '') throw new TypeError('tokens: a token must not be an empty string')
     if (typeof principal?.subject !== 'string') {
       throw new TypeError("tokens: give each token a principal, as in { subject: 'ann' }")
     }
@@ -212,9 +212,9 @@ export function sameSecret(a: string, b: string): boolean {
 }
 
 /** Returns the value of a header that may occur once only; `''` if it occurs more often. */
-function single(field: string | string[] | undefined): Credentials {
-  if (field === undefined || typeof field === 'string') return field
-  return field.length === 1 ? field[0] : field.length === 0 ? undefined : ''
+function single(header: string | string[] | undefined): Credentials {
+  if (header === undefined || typeof header === 'string') return header
+  return header.length === 1 ? header[0] : header.length === 0 ? undefined : ''
 }
 
 /**
@@ -222,9 +222,9 @@ function single(field: string | string[] | undefined): Credentials {
  * missing or names another scheme; `''` if they are malformed.
  */
 function authorization(request: HttpRequest, scheme: string): Credentials {
-  const field = request.headers['authorization']
-  if (typeof field === 'object' && field.length > 1) return ''
-  const text = single(field) ?? ''
+  const header = request.headers['authorization']
+  if (typeof header === 'object' && header.length > 1) return ''
+  const text = single(header) ?? ''
   const end = scheme.length
   if (text.slice(0, end).toLowerCase() !== scheme) return undefined
   if (text.length === end) return ''

@@ -17,8 +17,9 @@ export interface TimeoutsOptions {
   readonly readMs?: number
   /**
    * Time until the response starts, in milliseconds. Then `request.signal` aborts and the client
-   * gets 503 `run_timeout`, with `Retry-After: 5` except for POST and PATCH, whose work may be done
-   * in part. Default: no limit.
+   * gets 503 `run_timeout`. Default: no limit.
+   *
+   * The 503 has `Retry-After: 5` except for POST and PATCH, whose work may be done in part.
    */
   readonly runMs?: number
 }

@@ -1,5 +1,5 @@
 import { describe, type Handler, type HttpRequest, type HttpResponse, type Operation } from '../http/exchange.js'
-import { parsePrefer, type Preferences } from '../http/fields/prefer.js'
+import { parsePrefer, type Preferences } from '../http/headers/prefer.js'
 import { acknowledged, addApplied, refuseIdempotencyKey } from '../http/respond.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { AnyTaskDefinition } from '../tasks/definition/define.js'

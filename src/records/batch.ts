@@ -47,6 +47,14 @@ export class Batch<T> {
   /** Place at which a later run continues. It skips the records up to `last`. */
   place: object | undefined
 
+  /** Returns the batch without its valid records. */
+  onlyRejected(): Batch<T> {
+    const part = new Batch<T>()
+    part.rejected.push(...this.rejected)
+    part.undescribed = this.undescribed
+    return part
+  }
+
   before(count: number): Batch<T> {
     const { values, numbers, rejected, place } = this
     const next = numbers[count] ?? Infinity

@@ -73,7 +73,10 @@ export function itemSchema(numbers: RecordNumber): Fragment {
   return {
     type: 'object',
     required: [numbers, 'status'],
-    properties: { [numbers]: number, ...properties },
+    properties: {
+      [numbers]: number, ...properties,
+      ...numbers === 'line' && { result: { description: 'JSON of the application' } },
+    },
   }
 }
 
@@ -83,7 +86,7 @@ export function reportSchema(numbers: RecordNumber, description: string): Fragme
     type: 'object',
     required: ['summary'],
     properties: {
-      ...numbers === 'line' && { message: text },
+      ...numbers === 'line' && { message: text, dryRun: { const: true } },
       summary: {
         type: 'object',
         required: ['total', 'succeeded', 'failed'],

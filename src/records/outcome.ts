@@ -18,6 +18,11 @@ export interface RecordOutcome {
   readonly status?: number
   /** Id of the written record. */
   readonly id?: string | number | undefined
+  /**
+   * JSON for the report of a record that was written, such as the response of another service. Needs
+   * `status`. Only reports of all lines have it: see `keepItems`.
+   */
+  readonly result?: unknown
   readonly error?: RecordFault
 }
 
@@ -43,7 +48,16 @@ export function rejectedBy(error: unknown): FailedOutcome {
 
 /** The record was not written because of another one, or because the run was stopped. */
 export const NOT_APPLIED = failed('not_applied')
+/** It is not known whether the record was written. Compare with `isUnknown`. */
 export const UNKNOWN_OUTCOME = failed('write_outcome_unknown')
+/**
+ * Returns whether it is not known if a record was written. Compares the object, because an error of the
+ * application may have the same code.
+ */
+export function isUnknown({ error }: { readonly error?: RecordFault | undefined }): boolean {
+  return error === UNKNOWN_OUTCOME.error
+}
+
 /** The schema or the write failed, and the record was not written. */
 export const NOT_WRITTEN = failed('internal_error')
 

@@ -49,7 +49,7 @@ function isPartList(value: unknown): value is PartList {
 export function positionOf(isPlace: (place: unknown) => boolean): Schema<RecordPosition> {
   const isPosition = positionCheck(isPlace)
   const validate = (value: unknown) => (
-    isPosition(value) ? { value } : { issues: [{ message: 'is no position of this task' }] }
+    isPosition(value) ? { value } : { issues: [{ message: 'is not a position of this task' }] }
   )
   return { '~standard': { version: 1, vendor: 'longhaul', validate } }
 }

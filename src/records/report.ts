@@ -2,7 +2,7 @@ import { cutText } from '../runtime/text.js'
 import type { ReportSummary } from '../wire/report.js'
 import type { Batch } from './batch.js'
 import {
-  NOT_APPLIED, UNKNOWN_OUTCOME, type FailedOutcome, type RecordFault, type RecordOutcome,
+  isUnknown, NOT_APPLIED, type FailedOutcome, type RecordFault, type RecordOutcome,
 } from './outcome.js'
 
 /** Records that a report lists. */
@@ -152,7 +152,8 @@ export class Report {
       if (selection !== 'all') continue
       const own = outcome?.status
       this.text += (this.text === '' ? first : next) + String(number - base)
-        + (own === undefined ? written : `,"status":${own}`) + idMember(outcome?.id) + '}'
+        + (own === undefined ? written : `,"status":${own}`) + idMember(outcome?.id)
+        + resultMember(outcome) + '}'
     }
   }
 
@@ -163,7 +164,7 @@ export class Report {
     const { selection, maxItems = Infinity, maxBytes, numbers } = this.settings
     const isListed = selection !== 'none' && this.failed < maxItems
     this.failed++
-    if (error === UNKNOWN_OUTCOME.error) this.unknown++
+    if (isUnknown({ error })) this.unknown++
     else if (status >= 500) this.masked++
     if (error !== NOT_APPLIED.error) this.firstError ??= { status, error }
     if (!isListed) return
@@ -221,6 +222,10 @@ function idMember(id: string | number | undefined): string {
   if (id === undefined) return ''
   if (typeof id === 'number') return `,"id":${id}`
   return needsNoEscape(id) ? `,"id":"${id}"` : `,"id":${JSON.stringify(id)}`
+}
+
+function resultMember(outcome: RecordOutcome | undefined): string {
+  return outcome?.result === undefined ? '' : `,"result":${JSON.stringify(outcome.result)}`
 }
 
 const PLAIN_ID = /^[\w-]+$/

@@ -132,44 +132,49 @@ export async function decodedFrom(
 /** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
 export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   'name' | 'backoff' | 'pool' | 'priority' | 'retentionMs' | 'failedRetentionMs' | 'maxPerOwner'
-  | 'maxRunningPerOwner' | 'version'> {
+  | 'maxRunningPerOwner' | 'version' | 'onFailed'> {
   /** Stores the bodies that wait for their task. */
   readonly blobs: Blobs
   /**
-   * Time that the blobs of a task are kept. It must be longer than a task may wait for its run. A
-   * task for later, and a failed or cancelled one, renews them: they live as long as it needs them.
+   * Time that the blobs of a task are kept. It must be longer than a task may wait for its run.
    * Default: 604_800_000 (7 days).
+   *
+   * A task for later, and a failed or cancelled one, renews them: they live as long as it needs
+   * them.
    */
   readonly blobRetentionMs?: number
   /** Maximum time of one run. Default: 3_600_000 (1 hour). */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. A run that fails is followed by another one after a pause (`backoff`).
-   * By default these pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
-   * `HttpError` below 500 (except 408, 425 and 429), end the attempts. Default: 7.
+   * Maximum number of runs. A pause (`backoff`) is between two runs. Default: 7.
+   *
+   * By default the pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
+   * `HttpError` below 500 (except 408, 425 and 429), end the attempts.
    */
   readonly attempts?: number
 }
 
 export const SPOOLED_TASK = {
   name: 0, blobs: 0, blobRetentionMs: 0, timeoutMs: 0, attempts: 0, backoff: 0, pool: 0, priority: 0,
-  retentionMs: 0, failedRetentionMs: 0, maxPerOwner: 0, maxRunningPerOwner: 0, version: 0,
+  retentionMs: 0, failedRetentionMs: 0, maxPerOwner: 0, maxRunningPerOwner: 0, version: 0, onFailed: 0,
 } satisfies Record<keyof SpooledTaskOptions, 0>
 
 interface SpooledWork<I, R, P> {
+  /** The runs write files. Default: false. */
+  readonly files?: boolean
   readonly input: Schema<I, I>
   readonly run: TaskDefinition<I, R, unknown, I, string, P>['run']
   readonly checkpoint: NonNullable<TaskOptions<I, R, unknown, I, unknown, string, P>['checkpoint']>
 }
 
 export function spooledTask<I extends SpooledBody, R, P = never>(
-  spool: Spool, options: SpooledTaskOptions, { input, run, checkpoint }: SpooledWork<I, R, P>,
+  spool: Spool, options: SpooledTaskOptions, { input, run, checkpoint, files = false }: SpooledWork<I, R, P>,
 ): TaskDefinition<I, R, unknown, I, string, P> {
   const {
     blobs, blobRetentionMs, timeoutMs = HOUR_MS, attempts = REPEATABLE_ATTEMPTS, ...settings
   } = options
   return defineTask<I, R, unknown, I, unknown, string, P>({
-    ...settings, timeoutMs, attempts, input, checkpoint,
+    ...settings, timeoutMs, attempts, input, checkpoint, ...files && { files },
     // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
     run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'],
     shared: blobs.shared, external: spool.external,

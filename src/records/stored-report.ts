@@ -8,6 +8,7 @@ import {
 } from '../stores/parts.js'
 import type { RecordPosition, ReportText } from './position.js'
 import type { ReportSink } from './report.js'
+import type { ReportItem } from '../wire/report.js'
 
 /**
  * Size of a text that becomes a part, in UTF-16 units. Less stays in the checkpoint, as up to 48 KiB
@@ -127,6 +128,13 @@ export class StoredReport implements ReportSink {
     return JSON.parse(`[${inline.slice(0, -1).replaceAll('\n', ',')}]`) as I[]
   }
 
+  /** Yields the bytes of all items, as NDJSON. */
+  async* read(): AsyncGenerator<Uint8Array, void, undefined> {
+    const { blobs, blob } = this.settings
+    yield* readParts(blobs, partKeys(blob, this.list), reportGone)
+    yield Buffer.from(this.text)
+  }
+
   /** Continues without the items, because the blobs have failed. */
   private lose(error: unknown): void {
     this.lost = true
@@ -138,6 +146,48 @@ export class StoredReport implements ReportSink {
   private drop(): void {
     this.dropped = [...this.dropped, ...partKeys(this.settings.blob, this.list)]
     this.list = []
+  }
+}
+
+/** Yields the items of a report, or those that failed. */
+export async function* itemsOf<I extends ReportItem>(
+  report: Pick<StoredReport, 'read'>, onlyFailed: boolean,
+): AsyncGenerator<I, void, undefined> {
+  for await (const lines of linesOf(report.read())) {
+    for (const line of lines) {
+      const item = JSON.parse(line) as I
+      if (!onlyFailed || item.status >= 400) yield item
+    }
+  }
+}
+
+/** Returns the first failed items. After `maxBytes` errors have their code only. */
+export async function firstFailed<I extends ReportItem>(
+  report: Pick<StoredReport, 'read'>,
+  { count, maxBytes }: { readonly count: number, readonly maxBytes: number },
+): Promise<readonly I[]> {
+  const items: I[] = []
+  let bytes = 0
+  if (count === 0) return items
+  for await (const item of itemsOf<I>(report, true)) {
+    bytes += JSON.stringify(item).length
+    const { error } = item
+    items.push(bytes > maxBytes && error ? { ...item, error: { code: error.code } } : item)
+    if (items.length === count) break
+  }
+  return items
+}
+
+/** Yields the lines that end in each piece. */
+export async function* linesOf(
+  source: AsyncIterable<Uint8Array>,
+): AsyncGenerator<readonly string[], void, undefined> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const piece of source) {
+    const lines = (rest + decoder.decode(piece, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    yield lines
   }
 }
 

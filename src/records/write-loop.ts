@@ -1,6 +1,6 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Batch } from './batch.js'
-import { UNKNOWN_OUTCOME, type RecordOutcome } from './outcome.js'
+import { isUnknown, type RecordOutcome } from './outcome.js'
 import type { Report } from './report.js'
 
 /** Outcomes of the records of a batch, or `undefined` if all were written. */
@@ -41,7 +41,8 @@ export interface RecordRun<T> {
 }
 
 /**
- * Writes batches, one after the other, reports their records and commits the position after each.
+ * Writes batches, one after the other, reports their records and commits the position after each. Yields after
+ * each batch, so that a stream of results can send those of the batch.
  */
 export async function* writeRecords<T>(
   { report, write, call, continuation }: RecordRun<T>, batches: AsyncIterable<Batch<T>>,
@@ -65,12 +66,17 @@ export async function* writeRecords<T>(
         throw error.reason
       }
       // A call that failed has stored nothing.
-      if (outcomes?.[0]?.error !== UNKNOWN_OUTCOME.error) previous = stored ?? previous
+      if (!isUnknown(outcomes?.[0] ?? {})) previous = stored ?? previous
     }
     report.add(batch, outcomes)
     await continuation?.commit(batch)
     yield
   }
+}
+
+/** Does what `writeRecords` does, for a report at the end. */
+export async function writeAll<T>(run: RecordRun<T>, batches: AsyncIterable<Batch<T>>): Promise<void> {
+  for await (const _ of writeRecords(run, batches));
 }
 
 export function isAborted(call: RecordRun<never>['call']): boolean {

@@ -5,7 +5,7 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
  * Collections and bulk endpoints check at construction that the methods they need exist.
  *
  * `Item` is a record as clients see it. `Draft` is the input that creates or replaces one. `Change`
- * is the input that changes some fields. `Id` identifies a record.
+ * is the input that changes some properties. `Id` identifies a record.
  *
  * An expected rejection is an `HttpError`, such as `httpError('conflict', { details: [{ pointer:
  * '/email', message: '…' }] })` for a duplicate. A method for one record throws it. A method for
@@ -39,7 +39,7 @@ export interface Repository<
     call: Call,
   ): MaybePromise<{ readonly item: Item; readonly created: boolean }>
   /**
-   * Changes the given fields and returns the record. Returns `undefined` or `null` if there is no
+   * Changes the given properties and returns the record. Returns `undefined` or `null` if there is no
    * such record.
    */
   update?(id: Id, change: Change, call: Call): MaybePromise<Item | null | undefined>

@@ -6,7 +6,7 @@ import { areOrigins, KNOWN_ORIGIN } from '../http/cross-site.js'
 import { withContext } from '../http/request.js'
 import { readFailure } from '../http/failure.js'
 import { flag, readOptions, value, whole, type OptionTable } from '../runtime/options.js'
-import { fieldText, isToken } from '../http/fields/reader.js'
+import { headerText, isToken } from '../http/headers/reader.js'
 
 /** Options of `cors`. */
 export interface CorsOptions<C = unknown> {
@@ -89,14 +89,14 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
     return isKnown ? withContext(request, { [KNOWN_ORIGIN]: true }) : request
   }
 
-  const finish = (request: HttpRequest<C>, fields: ResponseHeaders): boolean => {
-    if (origins !== '*') addVary(fields, 'Origin')
+  const finish = (request: HttpRequest<C>, sent: ResponseHeaders): boolean => {
+    if (origins !== '*') addVary(sent, 'Origin')
     const origin = request.headers['origin']
     if (typeof origin !== 'string' || origin.length > LONGEST_ORIGIN || !allows(origin, request)) {
       return false
     }
-    fields['access-control-allow-origin'] = origins === '*' ? '*' : origin
-    if (credentials) fields['access-control-allow-credentials'] = 'true'
+    sent['access-control-allow-origin'] = origins === '*' ? '*' : origin
+    if (credentials) sent['access-control-allow-credentials'] = 'true'
     return true
   }
 
@@ -117,11 +117,11 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
   const policy: Policy<C> = (request, next) => {
     if (isPreflight(request)) {
       const ask: Handler<C> = (inner) => askResource(inner, next, preflight)
-      return withHeaders(ask, request, (fields) => { finish(request, fields) })
+      return withHeaders(ask, request, (sent) => { finish(request, sent) })
     }
-    return withHeaders(next, known(request), (fields) => {
-      if (!finish(request, fields) || exposeHeaders.length === 0) return
-      fields['access-control-expose-headers'] = exposeHeaders.join(', ')
+    return withHeaders(next, known(request), (sent) => {
+      if (!finish(request, sent) || exposeHeaders.length === 0) return
+      sent['access-control-expose-headers'] = exposeHeaders.join(', ')
     })
   }
   return Object.assign(policy, { place: PLACE })
@@ -155,8 +155,8 @@ async function askResource<C>(
   }
 }
 
-function tokens(field: string | readonly string[] | undefined): string {
-  const text = field === undefined ? '' : fieldText(field)
+function tokens(header: string | readonly string[] | undefined): string {
+  const text = header === undefined ? '' : headerText(header)
   const names = text.split(',').map((name) => name.trim()).filter((name) => name !== '')
   return text.length <= LONGEST && names.every(isToken) ? names.join(', ') : ''
 }

@@ -3,10 +3,10 @@ import { readJson } from '../http/body/body.js'
 import { isJsonObject } from '../http/body/json.js'
 import { httpError, isHttpError, notAcceptable, type HttpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
-import { negotiate } from '../http/fields/accept.js'
-import { contentTag, evaluatePreconditions } from '../http/fields/preconditions.js'
+import { negotiate } from '../http/headers/accept.js'
+import { contentTag, evaluatePreconditions } from '../http/headers/preconditions.js'
 import { isNotModified } from '../http/respond.js'
-import { parsePrefer } from '../http/fields/prefer.js'
+import { parsePrefer } from '../http/headers/prefer.js'
 import { toReference } from '../http/request.js'
 import type { Call, Repository } from '../repositories/repository.js'
 import { FailedRecord, readRecord, readReturned } from '../repositories/returned.js'
@@ -34,8 +34,9 @@ export interface CollectionOptions<
   readonly schema: Schema<Draft>
   /**
    * Schema of a patch. The repository gets the validated value. Default: the record with the patch
-   * merged into it must satisfy `schema`; the repository gets the patched properties, `null` for a
-   * removed one.
+   * merged into it must satisfy `schema`.
+   *
+   * By default, the repository gets the patched properties, `null` for a removed one.
    */
   readonly changeSchema?: Schema<Change>
   /** Conversion between ids and paths. Default: a string, the property `id` of the record. */
@@ -191,7 +192,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     if (repository.transaction === undefined) return await work(repository)
     await repository.transaction(work, call)
     if (ended !== undefined) return (ended).result
-    throw new TypeError('collection: transaction resolved although its work had not')
+    throw new TypeError('collection: transaction has resolved before its work; await work(…) in it')
   }
 
   /** Reads what a method returned for a record. Throws its failure. */

@@ -1,4 +1,4 @@
-import { negotiate } from '../http/fields/accept.js'
+import { negotiate } from '../http/headers/accept.js'
 import { httpError, notAcceptable } from '../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type RequestHeaders,
@@ -6,10 +6,10 @@ import {
 } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { oneOf, readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
-import { ifRangeHolds, contentTag } from '../http/fields/preconditions.js'
-import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
+import { ifRangeHolds, contentTag } from '../http/headers/preconditions.js'
+import { NDJSON_TYPES } from '../http/headers/ndjson-types.js'
 import { isNotModified } from '../http/respond.js'
-import { contentRange, selectRanges } from '../http/fields/range.js'
+import { contentRange, selectRanges } from '../http/headers/range.js'
 import type { Call, Page, PageRequest, Repository } from '../repositories/repository.js'
 import { readEach, readRecord } from '../repositories/returned.js'
 import { isWholeNumber } from '../http/body/json.js'
@@ -31,8 +31,9 @@ export interface ListOptions<Item extends object = object> {
   /** Maximum number of records in a page. A larger number is cut to it. Default 1000. */
   readonly maxBatchSize?: number
   /**
-   * Addressing of pages: by position, or by an opaque cursor of the repository. Clients can change
-   * a cursor, so a repository may have to sign it. Default `position`.
+   * Addressing of pages: by position, or by an opaque cursor of the repository. Default `position`.
+   *
+   * Clients can change a cursor, so a repository may have to sign it.
    */
   readonly paging?: 'position' | 'cursor'
   /** Schema of a record, for OpenAPI. */
@@ -174,16 +175,16 @@ async function wantedRange<Item extends object>(
   call: ListCall<Item>, { explicit }: PageQuery,
 ): Promise<PageRequest | undefined> {
   const { request: { method, headers: asked }, plan: { paging, maxBatchSize }, read } = call
-  const field = asked['range']
-  if (field === undefined || method !== 'GET' || explicit || paging === 'cursor') return undefined
+  const header = asked['range']
+  if (header === undefined || method !== 'GET' || explicit || paging === 'cursor') return undefined
   let total = Number.MAX_SAFE_INTEGER
-  if (/=[ \t]*-/.test(String(field))) {
+  if (/=[ \t]*-/.test(String(header))) {
     // A suffix range starts relative to the number of records.
     const counted = (await read({ start: 0, limit: 1 })).total
     if (counted === undefined) return undefined
     total = counted
   }
-  const ranges = selectRanges(field, total, { unit: UNIT, maxRanges: 1 })
+  const ranges = selectRanges(header, total, { unit: UNIT, maxRanges: 1 })
   if (ranges === 'unsatisfiable') {
     return unsatisfiable(asked, total === Number.MAX_SAFE_INTEGER ? undefined : total)
   }
@@ -209,7 +210,7 @@ function shown<Item extends object>(
   const links = paging === 'cursor'
     ? cursorLinks(request, limit, page.next)
     : positionLinks(request, { start, limit, count: items.length, total })
-  const link = links.field
+  const link = links.header
   if (type !== JSON_TYPE) {
     return { link, body: items.map((item) => `${JSON.stringify(item)}\n`).join('') }
   }

@@ -1,10 +1,10 @@
 import { describe, type Handler, type HttpRequest, type HttpResponse, type Operation } from '../http/exchange.js'
-import { NDJSON_TYPES } from '../http/fields/ndjson-types.js'
+import { NDJSON_TYPES } from '../http/headers/ndjson-types.js'
 import {
   body, header, operation, parameter, readOperations, response, schemaObject, type BodySchema, type Fragment,
 } from '../openapi/operation.js'
 import { notModified } from '../openapi/errors.js'
-import { errorResponses, fields, requestFields, type responseFields } from '../openapi/responses.js'
+import { errorResponses, responseHeaders, headerParameters, type knownHeaders } from '../openapi/responses.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Schema } from '../schema/schema.js'
 import type { PageSizes } from './pages.js'
@@ -32,9 +32,9 @@ type Answer = (request: HttpRequest) => MaybePromise<HttpResponse>
 export function collectionOperations(
   { item = { type: 'object' }, schema, changeSchema, requirePreconditions = false }: Described,
 ) {
-  const { ifMatch, ifNoneMatch, prefer, contentDigest } = requestFields
-  const shown = (status: string, ...names: readonly (keyof typeof responseFields)[]): Fragment =>
-    response(status, { schema: item, headers: fields(...names) })
+  const { ifMatch, ifNoneMatch, prefer, contentDigest } = headerParameters
+  const shown = (status: string, ...names: readonly (keyof typeof knownHeaders)[]): Fragment =>
+    response(status, { schema: item, headers: responseHeaders(...names) })
   const conditions = {
     ...errorResponses('precondition_failed'),
     ...requirePreconditions && errorResponses('precondition_required'),
@@ -46,7 +46,7 @@ export function collectionOperations(
   const patchFields = { ...unsupported?.['headers'] as Fragment, 'Accept-Patch': acceptPatch }
   const otherType = { 415: { ...unsupported, headers: patchFields } }
   const minimal = response('Done, and no body was wanted', {
-    headers: fields('ETag', 'Preference-Applied'),
+    headers: responseHeaders('ETag', 'Preference-Applied'),
   })
   const preferred = ['Content-Location', 'Preference-Applied'] as const
   const made = shown('Created', 'ETag', 'Location', ...preferred)
@@ -114,7 +114,7 @@ export function listOperations(
     type: 'string', const: 'items',
   })
   const headers = {
-    ...fields('ETag', 'Link'),
+    ...responseHeaders('ETag', 'Link'),
     ...byPosition && { 'Accept-Ranges': unit },
   }
   const shown = { schema: page, headers }
@@ -128,11 +128,11 @@ export function listOperations(
         description: 'The position at which the page starts', schema: { ...count, default: 0 },
       })
       : parameter('query', 'cursor', { description: 'What the `next` of the page before says' }),
-    requestFields.ifNoneMatch,
-    ...byPosition ? [requestFields.range] : [],
+    headerParameters.ifNoneMatch,
+    ...byPosition ? [headerParameters.range] : [],
   ]
   const failures = errorResponses('invalid_query', 'not_acceptable', 'precondition_failed')
-  const partFields = { ...headers, ...fields('Content-Range') }
+  const partFields = { ...headers, ...responseHeaders('Content-Range') }
   return readOperations({
     summary: 'Read a page', parameters,
     responses: {

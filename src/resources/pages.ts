@@ -1,6 +1,6 @@
 import { httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { pageLinkValue, type Link } from '../http/fields/link.js'
+import { pageLinkValue, type Link } from '../http/headers/link.js'
 import { toReference } from '../http/request.js'
 
 export interface PageSizes {
@@ -69,7 +69,7 @@ export interface PagePlace {
 export interface PageLinks {
   readonly next: string | undefined
   /** The value of Link (RFC 8288); `undefined` if even `next` alone is too long. */
-  readonly field: string | undefined
+  readonly header: string | undefined
 }
 
 /** Returns the links of a page by position. Without a total, a full page may have a next one. */
@@ -90,7 +90,7 @@ export function positionLinks(
     const last = total === 0 ? 0 : Math.floor((total - 1) / limit) * limit
     links.push({ rel: 'last', target: at(last) })
   }
-  return { next, field: pageLinkValue(links) }
+  return { next, header: pageLinkValue(links) }
 }
 
 export function cursorLinks(
@@ -100,7 +100,7 @@ export function cursorLinks(
   const next = cursor === undefined ? undefined : target(request, { ...batch, cursor })
   const links: Link[] = [{ rel: 'first', target: target(request, batch) }]
   if (next !== undefined) links.push({ rel: 'next', target: next })
-  return { next, field: pageLinkValue(links) }
+  return { next, header: pageLinkValue(links) }
 }
 
 function target(

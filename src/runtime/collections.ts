@@ -23,7 +23,7 @@ export class LinkedList<T extends Linked<T>> {
 
   *[Symbol.iterator](): Generator<T, void> {
     for (let element = this.#first, next; element; element = next) {
-      // The caller may remove the element.
+      // The body of the loop may remove the element.
       next = element.next
       yield element
     }
@@ -88,7 +88,7 @@ const LONGEST = 255
 
 /**
  * Caches what `make` returns for recent strings of at most 255 characters. Two generations of 128
- * strings, so that one that is used again survives a flood of others. Callers share the values.
+ * strings, so that one that is used again survives a flood of others. All uses share the values.
  */
 export class Memo<V extends object> {
   #recent = new Map<string, V>()

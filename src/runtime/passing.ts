@@ -9,7 +9,7 @@ export async function* passing(
   const reading = read(copy).finally(() => { copy.close() })
   // Awaited at the end.
   reading.catch(() => undefined)
-  let failure: unknown = new Error('The bytes did not pass to their end')
+  let failure: unknown = new Error('The source was not read to its end')
   try {
     for await (const piece of source) {
       await copy.give({ value: piece })

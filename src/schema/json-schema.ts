@@ -20,8 +20,9 @@ const ANNOTATIONS = ['discriminator', 'example', 'externalDocs', 'xml']
 /** Options of `jsonSchema`. */
 export interface JsonSchemaOptions {
   /**
-   * Checks for the `format` keyword, by name: a pattern, a function, or `true` to accept any string.
-   * If set, all formats of the schema must be listed. Default: `format` checks nothing, as in 2020-12.
+   * Checks for the `format` keyword, by name: a pattern, a function, or `true` to accept any
+   * string. If set, it must list all formats of the schema. Default: `format` checks nothing, as in
+   * 2020-12.
    */
   readonly formats?: Readonly<Record<string, RegExp | ((text: string) => boolean) | true>>
   /** Sets missing properties to their `default`, **in the value that is checked**. Default: false. */
@@ -34,7 +35,7 @@ const OPTIONS = {
 
 /**
  * Compiles a schema from JSON Schema 2020-12 with ajv. `T` is the type of the values that it
- * accepts, as declared by the caller.
+ * accepts, as declared by the application.
  *
  * The check is strict: it coerces nothing, and rejects unknown keywords. Errors of small values are
  * listed, up to 20; large values stop at the first. A regular expression with nested repetition, such as

@@ -152,7 +152,7 @@ export function retryUntil(signal: AbortSignal): Retry {
 export class StoreRetry {
   /**
    * @param shared - true retries a full store, because others may make space
-   * @param signal - ends all delays: each caller tries once more
+   * @param signal - ends all delays: each call tries once more
    */
   constructor(private readonly shared: boolean, private readonly signal: AbortSignal) {}
 

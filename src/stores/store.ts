@@ -9,7 +9,7 @@ import { checkNames } from '../runtime/option-names.js'
  * outcome is a return value. A promise rejects with a `StoreUnavailableError` if the store failed: the
  * write may have taken effect, but not with the reason `full`. Misuse rejects with a `TypeError`.
  *
- * Callers pass durations (`ttlMs`), and only the store's clock decides when an entry expires. Expired
+ * Calls pass durations (`ttlMs`), and only the store's clock decides when an entry expires. Expired
  * entries are never returned. A write with a `ttlMs` of 0 or less counts as written and expires at once.
  *
  * Keys (1 to 512 characters) and values (possibly empty) are well-formed strings without U+0000; others
@@ -28,7 +28,7 @@ export interface Store {
   ): Created | Existing | Promise<Created | Existing>
   /**
    * Replaces an entry if it still has `revision`. Without `ttlMs` the entry keeps its expiry; `evictable`
-   * and `owner` are replaced. Atomic. On conflict returns the current entry, if there is one.
+   * and `caller` are replaced. Atomic. On conflict returns the current entry, if there is one.
    */
   replace(
     key: string,
@@ -59,7 +59,7 @@ export interface Store {
    */
   watch(key: string, listener: () => void): Unsubscribe | Promise<Unsubscribe>
   /**
-   * Releases timers, watches and connections that the store opened. The caller's client stays open. Every
+   * Releases timers, watches and connections that the store opened. The application's client stays open. Every
    * later call except `close` rejects with a `StoreUnavailableError`.
    */
   close(): Promise<void>
@@ -81,10 +81,10 @@ export interface WriteOptions {
   /** Allows the store to remove the entry early when it needs space. Default `false`. */
   readonly evictable?: boolean | undefined
   /**
-   * Owner that an evictable entry counts for, in number and bytes. If an owner has more than its share of
-   * the store, the store soon removes that owner's own oldest evictable entries. Default: no owner.
+   * Caller that an evictable entry counts for, in number and bytes. If a caller has more than its share of
+   * the store, the store soon removes that caller's own oldest evictable entries. Default: no caller.
    */
-  readonly owner?: string | undefined
+  readonly caller?: string | undefined
 }
 
 /** Options of `replace`. Without `ttlMs` the entry keeps its expiry. */

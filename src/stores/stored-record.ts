@@ -10,7 +10,7 @@ export const UNCHANGED = Symbol('unchanged')
 /** Entries of one kind. */
 export interface RecordKind<T> {
   /**
-   * Returns the lifetime and the owner of an entry with this value. Without `ttlMs` a write keeps the
+   * Returns the lifetime and the caller of an entry with this value. Without `ttlMs` a write keeps the
    * expiry of the entry, and a new entry needs options of its own.
    */
   readonly options: (value: T) => ReplaceOptions
@@ -21,7 +21,7 @@ export interface RecordKind<T> {
 
 /**
  * One entry of a store that several processes change by compare-and-set. An object of this class is
- * used by one caller at a time.
+ * used by one user at a time.
  *
  * A write may take effect although its reply is lost. A write that finds its own text in the entry has
  * therefore succeeded, so two writers must not mean different changes by the same text. A token of the

@@ -127,6 +127,7 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
 export function createTasks<const D extends Definitions>(options: TasksOptions<D>): Tasks<D> {
   const core = new TaskCore(readTasksOptions(options))
   startWorker(core)
+  // In two steps: the types of a definition exist for the compiler only, so no value can be checked against them.
   const tasks = new AllTasks(core) as Tasks as Tasks<D>
   noteOpened()
   return tasks

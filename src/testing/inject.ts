@@ -6,9 +6,9 @@ import type {
   BodySource, Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
 } from '../http/exchange.js'
 import { copyHeadersToError, notFound } from '../http/respond.js'
-import { isFieldValue } from '../http/fields/reader.js'
+import { isHeaderValue } from '../http/headers/reader.js'
 import { func, readOptions, text, value, type OptionTable } from '../runtime/options.js'
-import { ContentDigest } from '../http/fields/digests.js'
+import { ContentDigest } from '../http/headers/digests.js'
 import { httpError } from '../http/errors.js'
 import { gather } from '../runtime/text.js'
 
@@ -158,7 +158,7 @@ async function received(
 function checkValues(headers: ResponseHeaders): void {
   for (const [name, value] of Object.entries(headers)) {
     for (const line of typeof value === 'string' ? [value] : value) {
-      if (isFieldValue(line)) continue
+      if (isHeaderValue(line)) continue
       throw new TypeError(`The response header ${name} has characters that no header may have`)
     }
   }

@@ -111,11 +111,15 @@ class ManualClock implements TestClock {
 
   /** Resolves once no work has run for a few turns of the event loop. */
   async #idle(): Promise<void> {
-    for (let turns = 0; turns < IDLE_TURNS; turns++) {
+    let idleTurns = 0
+    while (idleTurns < IDLE_TURNS) {
       await new Promise<void>((resolve) => { setImmediate(resolve) })
-      if (this.#running === 0) continue
-      await this.#workEnds()
-      turns = -1
+      if (this.#running === 0) {
+        idleTurns++
+      } else {
+        await this.#workEnds()
+        idleTurns = 0
+      }
     }
   }
 

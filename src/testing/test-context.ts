@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { UNDECLARED, checkpointText } from '../tasks/definition/json-values.js'
 import type { AnyTaskDefinition, ContextOf } from '../tasks/definition/define.js'
 import { readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
-import { digestField } from '../http/fields/digests.js'
+import { digestHeader } from '../http/headers/digests.js'
 import { fileBytes, fileTypeOf, NO_FILES } from '../tasks/definition/file-content.js'
 import type { AnyQuestion, TaskFiles } from '../tasks/definition/run-context.js'
 import { checkedQuestion, NO_ASK } from '../tasks/definition/asks.js'
@@ -153,7 +153,7 @@ export class TestFiles implements TaskFiles {
       chunks.push(Uint8Array.from(chunk))
     }
     const bytes = Buffer.concat(chunks)
-    const digest = digestField({ 'sha-256': createHash('sha256').update(bytes).digest('base64') })
+    const digest = digestHeader({ 'sha-256': createHash('sha256').update(bytes).digest('base64') })
     const file = { name, size: bytes.byteLength, type, digest }
     this.written.push({ ...file, text: bytes.toString(), bytes })
     return file

@@ -1,4 +1,4 @@
-import { readContentLength } from '../http/fields/digests.js'
+import { readContentLength } from '../http/headers/digests.js'
 import type { BodySource, HttpRequest } from '../http/exchange.js'
 import { addFailureHeaders, readFailure } from '../http/failure.js'
 import { httpError } from '../http/errors.js'
@@ -146,9 +146,9 @@ class Append<C> {
   /** Gives back what was reserved and is not used, if the client may append more later. */
   async returnRest(): Promise<void> {
     const { reserved, writer, stores: { owners } } = this
-    const { countedAs, length, offset } = writer.state
+    const { countedAs: caller, length, offset } = writer.state
     if (reserved === undefined || length !== null || reserved <= offset) return
-    await owners.reduce(countedAs, stateKey(writer.id), reserved, offset)
+    await owners.reduce(caller, stateKey(writer.id), reserved, offset)
   }
 
   /**
@@ -158,13 +158,13 @@ class Append<C> {
   private async nextSize(): Promise<number> {
     const { writer, request } = this
     const { settings, owners } = this.stores
-    const { countedAs, length, offset } = writer.state
+    const { countedAs: caller, length, offset } = writer.state
     const size = Math.max(settings.partBytes, settings.minAppendBytes)
     if ((length ?? readContentLength(request.headers)) !== undefined) return size
     const used = offset + bytesOf(this.parts)
     try {
       this.reserved = await owners.reserve(
-        countedAs, stateKey(writer.id), Math.min(used + size, settings.limits.maxBodyBytes),
+        caller, stateKey(writer.id), Math.min(used + size, settings.limits.maxBodyBytes),
         { ...reserveLimits(settings), least: used + 1 },
       )
     } catch (error) {

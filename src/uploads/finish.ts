@@ -4,7 +4,7 @@ import type {
   BodySource, Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseBody,
 } from '../http/exchange.js'
 import { addFailureHeaders, readFailure } from '../http/failure.js'
-import { ContentDigest } from '../http/fields/digests.js'
+import { ContentDigest } from '../http/headers/digests.js'
 import { errorResponse, notFound } from '../http/respond.js'
 import { buffered, claimRecord, oncePerKey, rejectKey } from '../idempotency/once.js'
 import { CREDENTIALS } from '../idempotency/key.js'
@@ -39,7 +39,7 @@ export class Finisher<C> {
     const run = { hasBegun: false, isFinal: false }
     try {
       const response = await oncePerKey(request, {
-        store, key: answerKey(id), fingerprint: '', owner: state.countedAs, waitMs, retentionMs,
+        store, key: answerKey(id), fingerprint: '', caller: state.countedAs, waitMs, retentionMs,
         maxBytes: maxResponseBytes,
       }, async (began) => {
         // Its response was evicted, or it was deleted. The handler must not run again.
@@ -106,7 +106,7 @@ export class Finisher<C> {
   async cancel(request: HttpRequest<C>, id: string, state: UploadState): Promise<boolean> {
     const { store, retentionMs } = this.stores.settings
     return rejectKey(errorResponse(httpError('upload_not_found'), request), {
-      store, key: answerKey(id), owner: state.countedAs, retentionMs,
+      store, key: answerKey(id), caller: state.countedAs, retentionMs,
     })
   }
 
@@ -193,6 +193,7 @@ class ReceivedBody implements BodySource {
   async check(headers: RequestHeaders): Promise<void> {
     const digest = ContentDigest.of(headers, 'repr-digest')
     if (digest === undefined) return
+    // The last read throws if the digest differs.
     for await (const _ of digest.checked(this.stream()));
   }
 }

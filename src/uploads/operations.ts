@@ -1,5 +1,5 @@
 import type { Handler, Operation } from '../http/exchange.js'
-import { errorResponses, fields } from '../openapi/responses.js'
+import { errorResponses, responseHeaders } from '../openapi/responses.js'
 import {
   addParameters, addResponseHeaders, addResponses, body, type Fragment, header, operation,
   parameter, response,
@@ -37,7 +37,7 @@ const reprDigest = parameter('header', 'Repr-Digest', {
 const OPTIONS = operation('OPTIONS', {
   summary: 'Show the limits of uploads',
   responses: {
-    200: response('The limits', { headers: { ...LIMIT, ...ACCEPT_PATCH, ...fields('Allow') } }),
+    200: response('The limits', { headers: { ...LIMIT, ...ACCEPT_PATCH, ...responseHeaders('Allow') } }),
   },
 })
 
@@ -63,7 +63,7 @@ export function createOperations(handler: Pick<Handler, 'operations'>): readonly
 
 function resumable(described: Operation): Operation {
   const created = response('The upload was created; send the rest to `Location`', {
-    headers: { ...OFFSET, ...LIMIT, ...fields('Location') },
+    headers: { ...OFFSET, ...LIMIT, ...responseHeaders('Location') },
   })
   const withFields = addParameters(described, [complete(false), length, digest, reprDigest])
   const withResponses = addResponses(withFields, {
@@ -74,7 +74,7 @@ function resumable(described: Operation): Operation {
       'too_many_bytes', 'store_unavailable', 'store_full',
     ),
   })
-  const headers = { ...OFFSET, ...LIMIT, ...fields('Location', 'Idempotent-Replayed') }
+  const headers = { ...OFFSET, ...LIMIT, ...responseHeaders('Location', 'Idempotent-Replayed') }
   return addResponseHeaders(withResponses, headers)
 }
 
@@ -113,7 +113,7 @@ export function resourceOperations(
   })
   const append = addResponseHeaders(
     (handler.operations ?? []).reduce(withResponsesOf, appended),
-    { ...OFFSET, ...LIMIT, ...ACCEPT_PATCH, ...fields('Idempotent-Replayed') },
+    { ...OFFSET, ...LIMIT, ...ACCEPT_PATCH, ...responseHeaders('Idempotent-Replayed') },
   )
   const [head, get] = ['HEAD', 'GET'].map((method) => operation(method, {
     summary: 'Show the offset of an upload',

@@ -9,7 +9,7 @@ import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
 import { StatusPath } from '../tasks/http/status-path.js'
 import { ownerBytesLimit, type ReserveLimits } from '../tasks/record/owner-bytes.js'
-import type { Limits } from './protocol.js'
+import type { UploadLimits } from './protocol.js'
 
 /** Options of `resumableUpload`. Times are in milliseconds. */
 export interface ResumableUploadOptions<C = unknown>
@@ -34,8 +34,7 @@ export interface ResumableUploadOptions<C = unknown>
   readonly uploadPath: string
   /**
    * Called before an upload is created, with the request without its body. Throws to reject it, for
-   * example because of its `Content-Type`. Default: everything is accepted, and the handler rejects
-   * it when all bytes have arrived.
+   * example because of its `Content-Type`. Default: everything is accepted.
    */
   readonly check?: (request: HttpRequest<C>) => MaybePromise<void>
   /**
@@ -72,11 +71,12 @@ export interface ResumableUploadOptions<C = unknown>
   readonly maxPerOwner?: number
   /**
    * Maximum number of bytes of the uploads of one owner in this store that the handler has not
-   * processed. An upload that was deleted, has expired or has a response no longer counts. While
-   * the handler runs, the upload does not count, because the handler may store the bytes again. An
-   * upload with a length counts with its length from the start. Bodies of bulk and NDJSON tasks
-   * with the same store count too (`maxBytesPerOwner` of `taskEndpoints`). More get a 429
-   * `too_many_bytes`; a larger upload gets a 413. A client without an owner counts by its
+   * processed, and of stored bodies (`maxBytesPerOwner` of `taskEndpoints`). More get a 429
+   * `too_many_bytes`; a larger upload gets a 413.
+   *
+   * An upload that was deleted, has expired or has a response no longer counts. While the handler
+   * runs, the upload does not count, because the handler may store the bytes again. An upload with
+   * a length counts with its length from the start. A client without an owner counts by its
    * principal, or by its network.
    *
    * Default: a quarter of `maxBytes` of the blobs, 64 MiB in `memory()`. For blobs without
@@ -112,7 +112,7 @@ const OPTIONS = {
 export interface Settings<C = unknown> extends Filled<ResumableUploadOptions<C>, typeof OPTIONS> {
   readonly requester: (request: HttpRequest<C>) => Requester
   readonly path: StatusPath
-  readonly limits: Limits
+  readonly limits: UploadLimits
   readonly maxBytesPerOwner: number
 }
 

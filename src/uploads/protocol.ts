@@ -1,5 +1,5 @@
 import { checkWhole } from '../http/body/body.js'
-import { readContentLength } from '../http/fields/digests.js'
+import { readContentLength } from '../http/headers/digests.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../http/exchange.js'
 
@@ -17,7 +17,7 @@ const SPOKEN = new Set(['5', '6', '7', '8', '9'])
 const UPLOAD_RESUMPTION_SUPPORTED = 104
 const PROBLEMS = 'https://iana.org/assignments/http-problem-types'
 
-export interface Limits {
+export interface UploadLimits {
   readonly maxBodyBytes: number
   readonly maxAppendBytes: number
   readonly minAppendBytes: number
@@ -109,7 +109,7 @@ export function mismatchingOffset(expected: number, provided: number): Error {
   })
 }
 
-export function tooLarge(limits: Limits, message: string): Error {
+export function tooLarge(limits: UploadLimits, message: string): Error {
   return httpError('body_too_large', {
     message, headers: { 'upload-limit': limitHeader(limits), 'cache-control': 'no-store' },
   })
@@ -120,7 +120,7 @@ export function superseded(offset: number): Error {
 }
 
 /** Returns the value of `Upload-Limit` (draft section 4.1.4). */
-export function limitHeader(limits: Limits, ageMs = limits.maxAgeMs): string {
+export function limitHeader(limits: UploadLimits, ageMs = limits.maxAgeMs): string {
   const { maxBodyBytes, maxAppendBytes, minAppendBytes } = limits
   const limitsInOrder = [
     isFinite(maxBodyBytes) && `max-size=${Math.floor(maxBodyBytes)}`,

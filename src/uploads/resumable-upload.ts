@@ -1,12 +1,12 @@
 import { unsupported } from '../http/body/body.js'
-import { readContentLength } from '../http/fields/digests.js'
+import { readContentLength } from '../http/headers/digests.js'
 import { httpError } from '../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type RequestHeaders,
 } from '../http/exchange.js'
 import { addFailureHeaders } from '../http/failure.js'
-import { parseMediaType } from '../http/fields/accept.js'
-import { ContentDigest } from '../http/fields/digests.js'
+import { parseMediaType } from '../http/headers/accept.js'
+import { ContentDigest } from '../http/headers/digests.js'
 import { countedAs } from '../http/requester.js'
 import { empty, refuseIdempotencyKey } from '../http/respond.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
@@ -19,7 +19,7 @@ import { reserveLimits, toSettings, type ResumableUploadOptions } from './option
 import {
   announce, announcedLength, canAnnounce, inconsistentLength, interopVersion, limitHeader,
   mismatchingOffset, PARTIAL_UPLOAD, readComplete, readInteger, rejectForeign, tooLarge, uploadHeaders,
-  type Limits,
+  type UploadLimits,
 } from './protocol.js'
 import { ageKey, isUploadId, stateKey, UploadRecords, type UploadState } from './upload-state.js'
 
@@ -173,10 +173,10 @@ class CreateUpload<C> {
     }
   }
 
-  private async drop(id: string, { owner, countedAs }: UploadState): Promise<void> {
+  private async drop(id: string, { owner, countedAs: caller }: UploadState): Promise<void> {
     try {
       await this.stores.records.remove(id, owner ?? undefined)
-      await this.stores.owners.remove(countedAs, stateKey(id))
+      await this.stores.owners.remove(caller, stateKey(id))
     } catch {
       // It was deleted before, or expires.
     }
@@ -277,7 +277,7 @@ class UploadResource<C> {
 
   /** Reserves the bytes of the request, or of the complete upload, if its length is known only now. */
   private async reserve(
-    headers: RequestHeaders, id: string, { countedAs, length: known, offset }: UploadState,
+    headers: RequestHeaders, id: string, { countedAs: caller, length: known, offset }: UploadState,
     length: number | undefined,
   ): Promise<number | undefined> {
     if (known !== null) return undefined
@@ -285,13 +285,13 @@ class UploadResource<C> {
     const size = readContentLength(headers)
     const end = length ?? (size === undefined ? undefined : offset + size)
     if (end === undefined) return undefined
-    return owners.reserve(countedAs, stateKey(id), end, reserveLimits(settings))
+    return owners.reserve(caller, stateKey(id), end, reserveLimits(settings))
   }
 }
 
 /** @throws {HttpError} 413: a request that appends at `offset` is too large, or its upload is. */
 function checkSizes(
-  limits: Limits, headers: RequestHeaders, offset: number, length: number | undefined,
+  limits: UploadLimits, headers: RequestHeaders, offset: number, length: number | undefined,
 ): void {
   const { maxBodyBytes, maxAppendBytes } = limits
   const size = readContentLength(headers) ?? 0

@@ -11,7 +11,7 @@ import { superseded } from './protocol.js'
 export interface UploadState {
   /** Owner id; `null` for an upload without an owner. */
   readonly owner: string | null
-  /** Name under which the upload counts for `maxPerOwner` and `maxBytesPerOwner`. */
+  /** Caller whom the upload counts for, in `maxPerOwner` and `maxBytesPerOwner`. */
   readonly countedAs: string
   readonly request: StoredRequest
   /** Size of the complete upload in bytes; `null` until the client announces it. */
@@ -159,9 +159,9 @@ export class UploadRecords {
 
   private record(id: string): UploadRecord {
     return new StoredRecord<UploadState>(this.store, stateKey(id), {
-      options: ({ answered, countedAs, received }) => {
+      options: ({ answered, countedAs: caller, received }) => {
         // May be deleted early if its owner has too many of them.
-        if (answered) return { evictable: true, owner: countedAs }
+        if (answered) return { evictable: true, caller }
         return received ? { ttlMs: this.retentionMs } : {}
       },
     })

@@ -1,9 +1,9 @@
 import { withHeaders } from '../http/respond.js'
-import { httpDate, parseHttpDate } from '../http/fields/dates.js'
-import { linkValue, type Link } from '../http/fields/link.js'
+import { httpDate, parseHttpDate } from '../http/headers/dates.js'
+import { linkValue, type Link } from '../http/headers/link.js'
 import type { Operation, Policy, ResponseHeaders } from '../http/exchange.js'
 import { addResponseHeaders, changed } from '../openapi/operation.js'
-import { fields } from '../openapi/responses.js'
+import { responseHeaders } from '../openapi/responses.js'
 import { oneOf, readOptions, text, value, type OptionTable } from '../runtime/options.js'
 
 /** Options of the deprecation of a version, or of any handler. Dates are read by `new Date`. */
@@ -19,9 +19,8 @@ export interface DeprecationOptions {
   /** The replacement; sent as `Link: rel="successor-version"` (RFC 5829). */
   readonly successor?: string
   /**
-   * Format of `Deprecation`. `rfc9745` is the date of RFC 9745 section 2.1: an at sign and the
-   * seconds since 1970. `http-date` is the form of earlier drafts, which parsers of RFC 9745
-   * ignore. Default: 'rfc9745'.
+   * Format of `Deprecation`. `rfc9745` is an at sign and the seconds since 1970. `http-date` is the
+   * form of earlier drafts, which parsers of RFC 9745 ignore. Default: 'rfc9745'.
    */
   readonly format?: 'rfc9745' | 'http-date'
 }
@@ -110,9 +109,9 @@ export function deprecated<C>(options: DeprecationOptions): Policy<C> {
 
 export function deprecate(operation: Operation, { sunset, links }: Deprecation): Operation {
   const described = addResponseHeaders(operation, {
-    ...fields('Deprecation'),
-    ...sunset !== undefined && fields('Sunset'),
-    ...links !== undefined && fields('Link'),
+    ...responseHeaders('Deprecation'),
+    ...sunset !== undefined && responseHeaders('Sunset'),
+    ...links !== undefined && responseHeaders('Link'),
   })
   return changed(described, { deprecated: true })
 }

@@ -1,8 +1,8 @@
-import { parseAccept } from '../http/fields/accept.js'
+import { parseAccept } from '../http/headers/accept.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { Memo } from '../runtime/collections.js'
 import { readOptions, text } from '../runtime/options.js'
-import { fieldText } from '../http/fields/reader.js'
+import { headerText } from '../http/headers/reader.js'
 import { parameter as describeParameter } from '../openapi/operation.js'
 
 export interface Candidate {
@@ -126,8 +126,8 @@ export function byHeader(options: {
     way: 'header',
     unsupported: 400,
     vary: header,
-    ask: ({ headers: { [name]: field } }) => {
-      const texts = field === undefined ? [] : fieldText(field).split(',')
+    ask: ({ headers: { [name]: header } }) => {
+      const texts = header === undefined ? [] : headerText(header).split(',')
       return askedFor(texts.map((each) => each.trim()))
     },
     describe: { parameter: describeParameter('header', header, { description: 'The version that is wanted' }) },
@@ -215,7 +215,7 @@ function accepted(
   }
   const known = new Memo((accept: string) => ({ asked: askedIn(accept) }))
   return ({ headers: { accept } }) =>
-    accept === undefined || accept === '*/*' ? undefined : known.get(fieldText(accept)).asked
+    accept === undefined || accept === '*/*' ? undefined : known.get(headerText(accept)).asked
 }
 
 /**
@@ -232,7 +232,7 @@ export function innerRequests<C>(
     const { accept } = request.headers
     const plain = accept === undefined || accept === '*/*'
       ? undefined
-      : known.get(fieldText(accept)).plain
+      : known.get(headerText(accept)).plain
     if (mountPath === undefined && plain === undefined && version === undefined) return request
     return request.with({
       ...version === undefined ? {} : { version },

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { withHeaders, addVary } from '../http/respond.js'
 import { httpError } from '../http/errors.js'
-import { negotiate } from '../http/fields/accept.js'
+import { negotiate } from '../http/headers/accept.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type Operation, type ResponseHeaders,
 } from '../http/exchange.js'

@@ -39,15 +39,19 @@ export interface BulkReport {
 export interface UploadItem extends ReportItem {
   /** Line number, from 1; blank lines count. */
   readonly line: number
+  /** JSON of the application about a line that was written. */
+  readonly result?: unknown
 }
 
 /** The body of the response to an upload. */
 export interface UploadResult {
   readonly message: string
+  /** Nothing was written, because the request asked for the report only. */
+  readonly dryRun?: true
   readonly summary: ReportSummary
   /** The first failed lines, in their order. */
   readonly items: readonly UploadItem[]
 }
 
 /** The property that says which record an item is. */
-export type RecordNumber = Exclude<keyof BulkItem | keyof UploadItem, keyof ReportItem>
+export type RecordNumber = Exclude<keyof BulkItem | keyof UploadItem, keyof ReportItem | 'result'>

@@ -24,7 +24,7 @@ export function storeLike(real: Store, faults: Partial<Store> = {}): Store {
   }
 }
 
-/** Share of one owner in these stores. */
+/** Share of one caller in these stores. */
 export const SHARE = { maxEntriesPerOwner: 20, maxBytesPerOwner: 16_000 }
 
 const broken = (fault: string, caughtBy: string, faults: (real: MemoryStore) => Partial<Store>): Broken<Store> => ({
@@ -93,37 +93,37 @@ const values = (fault: string, caughtBy: string, change: (value: string) => stri
 
 const ALIKE = 'similar keys are different keys'
 
-const OWN_OLDEST = 'an owner above its share loses its own oldest entries, and other owners lose none'
+const OWN_OLDEST = 'a caller above its share loses its own oldest entries, and other callers lose none'
 const OLD_BEFORE_NEW = 'an old entry with a long lifetime is removed before a new one with a short lifetime'
 
 export const BROKEN_STORES: readonly Broken<Store>[] = [
-  broken('owners are ignored', OWN_OLDEST, (real) => ({
-    create: (key, value, options) => real.create(key, value, { ...options, owner: undefined }),
+  broken('callers are ignored', OWN_OLDEST, (real) => ({
+    create: (key, value, options) => real.create(key, value, { ...options, caller: undefined }),
   })),
-  broken('all owners have one share', OWN_OLDEST, (real) => ({
-    create: (key, value, options) => real.create(key, value, { ...options, owner: options.owner && 'all' }),
+  broken('all callers have one share', OWN_OLDEST, (real) => ({
+    create: (key, value, options) => real.create(key, value, { ...options, caller: options.caller && 'all' }),
   })),
-  broken('an owner loses what expires first', OLD_BEFORE_NEW, (real) => ({
+  broken('a caller loses what expires first', OLD_BEFORE_NEW, (real) => ({
     create: async (key, value, options) => {
       const outcome = await real.create(key, value, options)
-      if (options.owner !== undefined && options.ttlMs < 600_000) await real.delete(key)
+      if (options.caller !== undefined && options.ttlMs < 600_000) await real.delete(key)
       return outcome
     },
   })),
   broken('bytes do not count', 'the share limits bytes', (real) => ({
     create: (key, value, options) =>
-      real.create(key, value, value.length > 1000 ? { ...options, owner: undefined } : options),
+      real.create(key, value, value.length > 1000 ? { ...options, caller: undefined } : options),
   })),
   broken(
-    'an owner loses pinned entries',
-    'an entry that is not evictable stays, however many entries its owner has',
+    'a caller loses pinned entries',
+    'an entry that is not evictable stays, however many entries its caller has',
     (real) => ({
       create: (key, value, options) => real.create(key, value, { ...options, evictable: true }),
     }),
   ),
   broken('each write counts', 'an entry that is written often counts once', (real) => ({
     replace: (key, value, revision, options) => {
-      void real.create(`${key}:${revision}`, '', { ttlMs: 600_000, evictable: true, owner: options.owner })
+      void real.create(`${key}:${revision}`, '', { ttlMs: 600_000, evictable: true, caller: options.caller })
       return real.replace(key, value, revision, options)
     },
   })),
@@ -133,7 +133,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       void real.create(`${key}:deleted`, '', {
         ttlMs: 600_000,
         evictable: true,
-        owner: key.replace(/deleted-\d+$/, 'ann'),
+        caller: key.replace(/deleted-\d+$/, 'ann'),
       })
       return isDeleted
     },

@@ -7,7 +7,7 @@ storeConformance(
   async () => ({ store: new MemoryStore({ maxEntriesPerOwner: 20, maxBytesPerOwner: 16_000 }) }),
   {
     title: 'MemoryStore',
-    ownerShare: { entries: 20, bytes: 16_000 },
+    callerShare: { entries: 20, bytes: 16_000 },
   },
 )
 

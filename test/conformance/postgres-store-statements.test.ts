@@ -41,7 +41,7 @@ describe('replacements of one turn', () => {
     const entries = await create(40)
     sent = []
     const outcomes = await Promise.all(entries.map(({ key, revision }, n) => (
-      store.replace(key, `new "${n}"\n\\`, revision, n % 2 === 0 ? {} : { ttlMs: 30_000, evictable: true, owner: 'ann' })
+      store.replace(key, `new "${n}"\n\\`, revision, n % 2 === 0 ? {} : { ttlMs: 30_000, evictable: true, caller: 'ann' })
     )))
     assert.equal(sent.length, 1)
     assert.ok(outcomes.every(({ replaced }) => replaced))

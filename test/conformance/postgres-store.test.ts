@@ -35,7 +35,7 @@ function conforms(url: string, title: string, options: Partial<Omit<PostgresOpti
   }
   const [store, second] = [make(), make()]
   storeConformance(runner, async () => ({ store: store(), second: second() }), {
-    toleranceMs: 200, title, ownerShare: SUITE_SHARE,
+    toleranceMs: 200, title, callerShare: SUITE_SHARE,
   })
 }
 

@@ -32,7 +32,7 @@ test('RedisStore serves again after a failover, and its watches are notified of 
   await store.watch('survivor', () => { notices++ })
   const later = { ttlMs: 600_000 }
   assert.equal((await store.create('survivor', 'before', later)).created, true)
-  await eventually(() => notices > 0, 5000, 'the watch tells of the create')
+  await eventually(() => notices > 0, 30_000, 'the watch tells of the create')
   await eventually(
     async () => (await say(replica.port, 'EXISTS longhaul:e:survivor')) === ':1\r\n',
     5000,
@@ -56,6 +56,6 @@ test('RedisStore serves again after a failover, and its watches are notified of 
   const before = notices
   const entry = await second.get('survivor')
   assert.equal((await second.replace('survivor', 'after', entry?.revision ?? '', later)).replaced, true)
-  await eventually(() => notices > before, 5000, 'the watch tells of a write to the new master')
+  await eventually(() => notices > before, 30_000, 'the watch tells of a write to the new master')
   assert.equal((await store.get('survivor'))?.value, 'after')
 })

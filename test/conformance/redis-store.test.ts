@@ -36,7 +36,7 @@ describe('RedisStore', { concurrency: 2 }, () => {
         store: new RedisStore({ client: one, namespace, ...OPTIONS }),
         second: new RedisStore({ client: other, namespace, ...OPTIONS }),
       }),
-      { title: `on ${title}`, ownerShare: { entries: 20, bytes: 16_000 } },
+      { title: `on ${title}`, callerShare: { entries: 20, bytes: 16_000 } },
     )
   }
 })

@@ -13,5 +13,5 @@ function open(): SqliteStore {
 }
 
 storeConformance(runner, async () => ({ store: open(), second: open() }), {
-  title: 'SqliteStore', toleranceMs: 100, ownerShare: { entries: 20, bytes: 16_000 },
+  title: 'SqliteStore', toleranceMs: 100, callerShare: { entries: 20, bytes: 16_000 },
 })

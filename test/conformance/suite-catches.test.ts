@@ -22,7 +22,7 @@ const storeTests = (make: () => MemoryStore | ReturnType<typeof storeLike>) =>
   collect((runner) =>
     storeConformance(runner, async () => ({ store: make(), close: () => undefined }), {
       ...options,
-      ownerShare: { entries: 20, bytes: 16_000 },
+      callerShare: { entries: 20, bytes: 16_000 },
     }),
   )
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import Negotiator from 'negotiator'
-import { negotiate, negotiateCoding, parseAccept, parseMediaType } from '../../src/http/fields/accept.js'
+import { negotiate, negotiateCoding, parseAccept, parseMediaType } from '../../src/http/headers/accept.js'
 import { prefersProblem } from '../../src/http/respond.js'
 import { checkJsonType } from '../../src/http/body/body.js'
 import { members, TOKEN } from '../unit/http/list-grammar.js'

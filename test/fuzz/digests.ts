@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { parseDictionary as parseByPackage } from 'structured-headers'
 import {
-  parseDictionary, digestField, parseDigests, parseWantedDigests,
-} from '../../src/http/fields/digests.js'
+  parseDictionary, digestHeader, parseDigests, parseWantedDigests,
+} from '../../src/http/headers/digests.js'
 import { linear } from './frame/linear.js'
 import { mutated } from './frame/mutate.js'
 
@@ -36,7 +36,7 @@ export const rules = {
   }),
   'writes what it has read': fc.property(text, (field) => {
     const digests = parseDigests(field)
-    if (digests !== undefined) assert.deepEqual(parseDigests(digestField(digests)), digests)
+    if (digests !== undefined) assert.deepEqual(parseDigests(digestHeader(digests)), digests)
   }),
   'never throws for a wish': fc.property(text, (field) => {
     const { wanted, refused } = parseWantedDigests(field)

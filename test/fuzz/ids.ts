@@ -126,7 +126,7 @@ export const rules = {
       const { start, limit, cursor } = told.value
       assert.ok(Number.isSafeInteger(start) && start >= 0 && limit >= 1 && limit <= 1000)
       const asked = { ...request('/list'), query }
-      const { next, field } =
+      const { next, header: field } =
         paging === 'cursor'
           ? cursorLinks(asked, limit, cursor)
           : positionLinks(asked, { start, limit, count: limit, total: undefined })

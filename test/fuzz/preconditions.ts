@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { httpDate, parseHttpDate } from '../../src/http/fields/dates.js'
+import { httpDate, parseHttpDate } from '../../src/http/headers/dates.js'
 import {
   etagMatches, evaluatePreconditions, ifRangeHolds,
-} from '../../src/http/fields/preconditions.js'
+} from '../../src/http/headers/preconditions.js'
 import { entityTags } from '../unit/http/list-grammar.js'
 import { linear } from './frame/linear.js'
 import { mutated } from './frame/mutate.js'

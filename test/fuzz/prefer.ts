@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { parsePrefer } from '../../src/http/fields/prefer.js'
+import { parsePrefer } from '../../src/http/headers/prefer.js'
 import { linear } from './frame/linear.js'
 import { items } from './frame/list-reference.js'
 import { mutated } from './frame/mutate.js'

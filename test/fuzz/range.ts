@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import rangeParser from 'range-parser'
-import { contentRange, selectRanges, type Range } from '../../src/http/fields/range.js'
+import { contentRange, selectRanges, type Range } from '../../src/http/headers/range.js'
 import { linear } from './frame/linear.js'
 import { mutated } from './frame/mutate.js'
 

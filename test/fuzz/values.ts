@@ -5,8 +5,8 @@ import { EventReader } from '../../src/client/follow.js'
 import { parseRetryAfter } from '../../src/client/send.js'
 import { contentDisposition } from '../../src/content/response.js'
 import { addVary } from '../../src/http/respond.js'
-import { isFieldValue } from '../../src/http/fields/reader.js'
-import { linkValue } from '../../src/http/fields/link.js'
+import { isHeaderValue } from '../../src/http/headers/reader.js'
+import { linkValue } from '../../src/http/headers/link.js'
 import type { ResponseHeaders } from '../../src/http/exchange.js'
 import { linear } from './frame/linear.js'
 import { mutated } from './frame/mutate.js'
@@ -51,7 +51,7 @@ export const rules = {
     mutated(NAMES, PIECES),
     (target, title) => {
       const value = linkValue([{ target, rel: 'next', title }])
-      assert.ok(isFieldValue(value))
+      assert.ok(isHeaderValue(value))
       const [, at = '', quoted, encoded] =
         /^<([!-~]*?)>; rel="next"; title(?:="((?:[^"\\]|\\.)*)"|\*=UTF-8''([!-~]*))$/.exec(value) ?? []
       assert.ok(!/[<>"]/.test(at), value)
@@ -63,7 +63,7 @@ export const rules = {
     fc.constantFrom('inline' as const, 'attachment' as const),
     (name, kind) => {
       const value = contentDisposition(kind, name)
-      assert.ok(isFieldValue(value))
+      assert.ok(isHeaderValue(value))
       const [, quoted, encoded] =
         new RegExp(`^${kind}(?:; filename="((?:[^"\\\\]|\\\\.)*)"(?:; filename\\*=UTF-8''([!-~]+))?)?$`).exec(value) ??
         assert.fail(value)

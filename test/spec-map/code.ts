@@ -24,7 +24,7 @@ export const CODE: Readonly<Record<string, readonly string[]>> = {
   '4.2': ['src/resources/list.ts', 'src/resources/pages.ts'],
   '4.3': ['src/bulk/create.ts', 'src/bulk/judge.ts', 'src/records/report.ts'],
   '4.4': ['src/bulk/update.ts', 'src/bulk/write.ts', 'src/records/report.ts'],
-  '4.5': ['src/content/content.ts', 'src/content/response.ts', 'src/http/fields/range.ts'],
+  '4.5': ['src/content/content.ts', 'src/content/response.ts', 'src/http/headers/range.ts'],
   '4.6': ['src/tasks/http/submit.ts', 'src/tasks/http/accept.ts'],
   '4.6.5': ['src/tasks/http/direct.ts'],
   '4.6.poll': ['src/tasks/http/status.ts', 'src/tasks/http/formats.ts'],

@@ -9,11 +9,11 @@ import { countNames } from '../../scripts/public-options.mjs'
 const root = resolve(import.meta.dirname, '../..')
 
 const BUDGETS = {
-  'lines of code in src': 27_400,
+  'lines of code in src': 28_500,
   'lines of code in adapters': 13_300,
   'lines of code in conformance': 4_950,
-  'public names': 400,
-  'rows of options': 474,
+  'public names': 410,
+  'rows of options': 494,
   'files of an accept': 52,
   'functions of an accept': 145,
 }

@@ -43,7 +43,7 @@ const USERS: readonly (readonly [name: string, client: string, server: string])[
   ['index', 'src/client/bulk.ts', 'src/records/http.ts'],
   ['items', 'src/client/task-list.ts', 'src/tasks/http/operations.ts'],
   ['id', 'src/client/partial-results.ts', 'src/partial/endpoint.ts'],
-  ['respond-async', 'src/client/submit.ts', 'src/http/fields/prefer.ts'],
+  ['respond-async', 'src/client/submit.ts', 'src/http/headers/prefer.ts'],
 ]
 
 describe('the types that server and client share', () => {

@@ -1,13 +1,13 @@
 import {
   ContentDigest, isCoded, isStillCoded, readContentLength,
-} from '../fields/digests.js'
+} from '../headers/digests.js'
 import { bodyTooLarge, httpError, mustBeIdentity, type HttpError } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
 import { Json } from '../../runtime/json.js'
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { checkExact, inexactParsed, isExact } from './exact-json.js'
 import { isTooDeep, isJsonLarger, hasUnsafeKey, jsonOfBytes } from './json.js'
-import { parseMediaType } from '../fields/accept.js'
+import { parseMediaType } from '../headers/accept.js'
 import { checkNames } from '../../runtime/option-names.js'
 import { countingBody, SMALL_BYTES } from './counted-body.js'
 
@@ -171,10 +171,10 @@ function checkLength(headers: RequestHeaders, maxBodyBytes: number): number {
 /** Throws 415 unless the Content-Type is JSON or one of `mediaTypes`, or no body is announced. */
 export function checkJsonType(headers: RequestHeaders, mediaTypes?: readonly string[]): void {
   checkWhole(headers)
-  const field = headers['content-type']
-  if (field === 'application/json' && mediaTypes === undefined) return
-  if (field === undefined && !announcesBody(headers)) return
-  const mediaType = typeof field === 'string' ? parseMediaType(field) : undefined
+  const header = headers['content-type']
+  if (header === 'application/json' && mediaTypes === undefined) return
+  if (header === undefined && !announcesBody(headers)) return
+  const mediaType = typeof header === 'string' ? parseMediaType(header) : undefined
   const charset = mediaType?.params.get('charset')
   const type = mediaType?.type
   const known = type !== undefined && (mediaTypes?.includes(type) ?? isJson(type))

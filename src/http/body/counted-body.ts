@@ -201,9 +201,9 @@ export class DecoderMemory {
 
 /** @param bodies - what takes the memory, such as `large bodies` */
 export function memoryRefused(code: Refusal, bodies: string): HttpError {
-  const whose = code === 'overloaded' ? 'The server' : 'This client'
+  const whose = code === 'overloaded' ? 'The clients of this server send' : 'This client sends'
   return httpError(code, {
-    message: `${whose} has too many ${bodies} under way. Send this request again later.`,
+    message: `${whose} too many ${bodies} at the same time. Send this request again later.`,
     headers: { 'retry-after': '1' },
   })
 }

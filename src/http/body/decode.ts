@@ -1,7 +1,7 @@
 import * as zlib from 'node:zlib'
 import { bodyTooLarge, httpError, mustBeIdentity } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
-import { isStillCoded } from '../fields/digests.js'
+import { isStillCoded } from '../headers/digests.js'
 import { DecoderMemory } from './counted-body.js'
 import { ZlibPump, type ZlibEngine, zlibConstants, zstd, ZstdFrames } from './zlib.js'
 
@@ -29,9 +29,9 @@ const ACCEPTED = REQUEST_CODINGS.join(', ')
 
 /** Returns the content coding of a request. Throws 415 for an unknown coding, or for several. */
 export function requestCoding(headers: RequestHeaders): string {
-  const field = headers['content-encoding']
-  if (field === undefined || field === '') return 'identity'
-  const name = typeof field === 'string' ? field.trim().toLowerCase() : ''
+  const header = headers['content-encoding']
+  if (header === undefined || header === '') return 'identity'
+  const name = typeof header === 'string' ? header.trim().toLowerCase() : ''
   const coding = name === 'x-gzip' ? 'gzip' : name
   if (coding === 'identity' || REQUEST_CODINGS.includes(coding)) return coding
   // RFC 9110 section 15.5.16.
@@ -57,15 +57,15 @@ export function bodyCoding(
  * valid. Rejects with `body_too_large` (413), `malformed_coding` or `incomplete_body` (400),
  * `unsupported_content_coding` (415: the window is above 4 MiB for br, 8 MiB for zstd),
  * `too_many_requests` (429) or `overloaded` (503: open decoders take too much memory).
- * @param owner - the request that the memory counts for, or memory that the caller releases
+ * @param countedFor - the request that the memory counts for, or memory that the reader releases
  */
 export function decodeBytes(
   source: AsyncIterable<Uint8Array>, coding: string, options: DecodeOptions,
-  owner?: HttpRequest<unknown> | DecoderMemory,
+  countedFor?: HttpRequest<unknown> | DecoderMemory,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const caps = new Caps(options)
   const sent = countSent(source, caps, coding === 'identity')
-  return coding === 'identity' ? sent : inflate(sent, coding, caps, owner)
+  return coding === 'identity' ? sent : inflate(sent, coding, caps, countedFor)
 }
 
 class Caps {

@@ -23,9 +23,9 @@ export interface JsonShape {
  * Reads the shape of a schema.
  * @throws {TypeError} The schema is no object, or a `$ref` is not in it.
  */
-export function shapeOf(caller: string, schema: unknown): JsonShape {
-  if (!isJsonObject(schema)) throw new TypeError(`${caller}: the schema must be a JSON Schema object`)
-  return new Shapes(caller, schema).of([schema])
+export function shapeOf(where: string, schema: unknown): JsonShape {
+  if (!isJsonObject(schema)) throw new TypeError(`${where}: the schema must be a JSON Schema object`)
+  return new Shapes(where, schema).of([schema])
 }
 
 class Shapes {
@@ -37,7 +37,7 @@ class Shapes {
   private readonly numbers = new Map<Schema, number>()
   private readonly named = new Map<string, Schema>()
 
-  constructor(private readonly caller: string, private readonly root: Schema) {
+  constructor(private readonly where: string, private readonly root: Schema) {
     this.name(root)
   }
 
@@ -90,7 +90,7 @@ class Shapes {
       found = Object.hasOwn(Object(found) as object, name) ? (found as Schema)[name] : undefined
     }
     if (typeof found === 'boolean' || isJsonObject(found)) return found
-    throw new TypeError(`${this.caller}: the schema has no part ${ref}, which a $ref names`)
+    throw new TypeError(`${this.where}: the schema has no part ${ref}, which a $ref names`)
   }
 }
 

@@ -1,7 +1,7 @@
 import { types } from 'node:util'
 import { httpError, type HttpError } from '../errors.js'
 import type { BodySource, RequestHeaders } from '../exchange.js'
-import { ContentDigest } from '../fields/digests.js'
+import { ContentDigest } from '../headers/digests.js'
 
 export abstract class BindingBody implements BodySource {
   constructor(protected readonly left: unknown) {}

@@ -42,20 +42,24 @@ export interface OwnedSubmitOptions {
   /** URL that gets a signed POST once the task has ended. Requires `callbacks` of `createTasks`. */
   readonly callbackUrl?: string | undefined
   /**
-   * An open transaction of yours, such as a client of `pg` after `BEGIN`. The task commits or rolls
-   * back with it. Requires the engine of `postgres()`, on the same database. Default: none.
+   * An open transaction of yours, such as a client of `pg` after `BEGIN`, with which the task
+   * commits. Requires the engine of `postgres()`, on the same database. Default: none.
    */
   readonly transaction?: Transaction | undefined
   /**
-   * Your business key, such as `invoice-42`: 1 to 512 characters. Of one definition and owner, at most one
-   * unfinished task has it. A finished task has given it up, even if it is retried. Default: none.
+   * Your business key, such as `invoice-42`: 1 to 512 characters. At most one unfinished task of a
+   * definition and owner has it. Default: none.
+   *
+   * A finished task has given it up, even if it is retried.
    */
   readonly unique?: string | undefined
   /**
    * Outcome if an unfinished task has the key `unique`. `return`: that task is returned, with
-   * `created: false`, and nothing is changed. `replace`: if that task has never begun, it gets the input,
-   * context, start and priority of this call (with `delayMs`, a burst of calls becomes one run with the last
-   * input); `replaced` is then `true`. If it has begun, it is returned. Default `return`.
+   * `created: false`. `replace`: if that task has never begun, it gets the input, context, start
+   * and priority of this call; `replaced` is then `true`. Default `return`.
+   *
+   * If the task has begun, it is returned unchanged. With `replace` and `delayMs`, a burst of calls
+   * becomes one run with the last input.
    */
   readonly ifExists?: 'return' | 'replace' | undefined
 }
@@ -115,7 +119,7 @@ export async function submitTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown,
   options: OwnedSubmitOptions & Pick<Submission, 'owner' | 'caller' | 'isRequest'>,
 ): Promise<AcceptedTask> {
-  // A copy, so that later changes by the caller have no effect. What does not survive JSON shows
+  // A copy, so that later changes by the application have no effect. What does not survive JSON shows
   // at once.
   const text = JSON.stringify(input) as string | undefined
   if (text !== undefined && Buffer.byteLength(text) > core.settings.maxInputBytes) {
@@ -181,7 +185,7 @@ async function create(
 
 const NO_DETAILS: Details = {}
 
-function newTask(
+export function newTask(
   { settings: { pendingMs } }: TaskCore, submission: Submission, start: Start | undefined,
   trace: TraceHeaders | undefined,
 ): NewTask {

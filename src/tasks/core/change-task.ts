@@ -11,6 +11,7 @@ import {
 import { renewBlobs } from '../../stores/blob-rules.js'
 import { isStoreUnavailable } from '../../stores/store.js'
 import { limitOf } from './accept-task.js'
+import { startFollowUp } from './follow-up.js'
 import { MARGIN_MS, outsideFiles, type TaskCore } from './task-core.js'
 
 /** Number of attempts at a task that others change at the same time. */
@@ -74,6 +75,7 @@ export async function retryTask(
     if (detailsOf(task).round !== round) throw conflict()
     const next = await renewedForRetry(core, task, of)
     if (core.isClosing) throw shuttingDown()
+    await startFollowUp(core, task)
     const definition = core.definition(task.name)
     const changed = await core.change(task, { version: task.version }, {
       status: 'queued', details: { ...next, retryKey: key },
@@ -88,7 +90,7 @@ export async function retryTask(
 
 /** Renews what a task has outside of the engine. Returns its details for the next run. */
 async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Promise<Details> {
-  const { external, blobs: files = [], callback, inputs, failure, ...details } = detailsOf(task)
+  const { external, blobs: files = [], callback, inputs, failure, followUp: _, ...details } = detailsOf(task)
   const { pendingMs, blobs } = core.settings
   const keptMs = pendingMs + core.longestRetentionMs(task.name) + MARGIN_MS
   const isRenewed = external === undefined || await renewing(async () => (
@@ -137,6 +139,7 @@ export async function deleteTask(
     if (!task || !isIn(of, task)) return undefined
     if (!isFinalStatus(task.status)) return 'unfinished'
     check?.(task)
+    await startFollowUp(core, task)
     const now = await core.engine.delete(task, task.version)
     if (now === undefined) return 'deleted'
     task = now

@@ -12,7 +12,7 @@ import { UNDECLARED } from '../definition/json-values.js'
 import { droppedFileKeys, fileKey, fileRunOf, renewExternal, withFileRun } from '../record/outside.js'
 import type { Inputs } from '../record/inputs.js'
 import {
-  detailsOf, dueCallback, historyAfter, withFailure, workIdOf, type Details, type Failure,
+  detailsOf, dueCallback, historyAfter, withFailure, workIdOf, type Details, type StoredTaskFailure,
 } from '../record/details.js'
 import { publishStep, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
@@ -26,6 +26,7 @@ import {
   errorOf, failedOutcome, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,
 } from '../run/run.js'
 import { retryTask } from './change-task.js'
+import { followUpOf } from './follow-up.js'
 import { RunAsks } from './run-asks.js'
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
 import {
@@ -250,7 +251,7 @@ export class RunningTask implements OwnRun {
   }
 
   /** Adds the real error of this run to the details. Without `cause`, that is the failure itself. */
-  private noteError({ code: name, message }: Failure, cause: unknown): void {
+  private noteError({ code: name, message }: StoredTaskFailure, cause: unknown): void {
     const { core: { settings: { storeErrors } }, details, task: { attempt } } = this
     if (!storeErrors) return
     const error = cause === undefined ? { name, message } : toStoredError(cause)
@@ -258,7 +259,7 @@ export class RunningTask implements OwnRun {
   }
 
   private end(
-    { result, failure, cause }: { result?: string, failure?: Failure, cause?: unknown },
+    { result, failure, cause }: { result?: string, failure?: StoredTaskFailure, cause?: unknown },
   ): MaybePromise<void> {
     const { core, files, task } = this
     const status = failure === undefined ? 'completed' : 'failed'
@@ -268,14 +269,15 @@ export class RunningTask implements OwnRun {
     const recorded = failure === undefined ? files?.recorded(this.details) : undefined
     const ended = withFailure(this.history(status, failure), failure)
     const { callback } = ended
-    const details = callback === undefined && recorded === undefined ? ended : {
-      ...ended, ...recorded, ...callback && { callback: dueCallback(callback) },
+    const followUp = failure && followUpOf(core, this.run, ended, failure)
+    const details = callback === undefined && recorded === undefined && followUp === undefined ? ended : {
+      ...ended, ...recorded, ...callback && { callback: dueCallback(callback) }, ...followUp && { followUp },
     }
     return after(
       hasOutside(details) ? outsideFiles(core, task, details, status) : undefined,
       (kept) => after(this.change({
         status, result, files: kept, details, keepMs: core.retentionMs(task.name, status),
-        callbackMs: callback && 0,
+        callbackMs: (callback ?? followUp) && 0,
       }), ({ task: now }) => this.afterEnd(now, result)),
     )
   }
@@ -312,7 +314,7 @@ export class RunningTask implements OwnRun {
   }
 
   private history(
-    status: 'queued' | 'completed' | 'failed', failure: Failure | undefined,
+    status: 'queued' | 'completed' | 'failed', failure: StoredTaskFailure | undefined,
   ): Details {
     const { details, task, task: { attempt } } = this
     const attempts = historyAfter(task, { status, attempt, finishedAt: undefined }, failure)
@@ -414,5 +416,5 @@ function otherTasks(core: TaskCore): OtherTasks {
 }
 
 function unknownTask(name: string): Error {
-  return httpError('unknown_task', { message: `This process knows no task named ${name}.` })
+  return httpError('unknown_task', { message: `The server does not know the work ${name} of this task any more.` })
 }

@@ -16,9 +16,10 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /** Keeps counters, uploads and responses of idempotency keys. Made by the same functions. */
   readonly store: Store
   /**
-   * Keeps the files that runs write. `memory()` and `postgres()` have blobs; with `redis()` pass
-   * `new FolderBlobs(folder, { shared: true })` of `longhaul/files`. Required if a definition has
-   * `files: true`. Default: none.
+   * Keeps the files that runs write. Required if a definition has `files: true`. Default: none.
+   *
+   * All engines but `redis()` come with blobs. There, pass `new FolderBlobs(folder, { shared: true
+   * })` of `longhaul/files`, or `S3Blobs`.
    */
   readonly blobs?: Blobs
   /** The kinds of work. Only these can be submitted. */
@@ -31,17 +32,21 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /** Maximum number of concurrent runs of the default pool in this process. Default 10. */
   readonly concurrency?: number
   /**
-   * Pools beside `default`, each with its concurrency: `{ heavy: { concurrency: 2 } }`, and limits over
-   * all processes, which `default` may have too. Definitions choose one by `pool`. Pass all pools in all
-   * processes. A task stays in the pool that it was submitted to, so remove a pool only when
-   * `tasks.pools()` says that it is empty. Default: none.
+   * Pools beside `default`, each with its concurrency: `{ heavy: { concurrency: 2 } }`, and limits
+   * over all processes, which `default` may have too. Pass all pools in all processes. Default:
+   * none.
+   *
+   * Definitions choose one by `pool`. A task stays in the pool that it was submitted to, so remove
+   * a pool only when `tasks.pools()` says that it is empty.
    */
   readonly pools?: Readonly<Record<string, PoolOptions>>
   /**
-   * Place of the work of a synchronous request (one without `Prefer: respond-async`). `request`: the
-   * work runs in this process, without a task. `task`: the request waits for a task that any worker
-   * may run. A request with an Idempotency-Key, and work with `attempts`, `maxPerOwner` or limits of
-   * running work, becomes a task in either case. Default: `request`, but `task` with `worker: false`.
+   * Place of the work of a synchronous request (one without `Prefer: respond-async`). `request`:
+   * the work runs in this process, without a task. `task`: the request waits for a task that any
+   * worker may run. Default: `request`, but `task` with `worker: false`.
+   *
+   * A request with an Idempotency-Key, and work with `attempts`, `maxPerOwner` or limits of running
+   * work, becomes a task in either case.
    */
   readonly direct?: 'request' | 'task'
   /** Time for which a finished task is kept, in milliseconds. Default 24 hours. */
@@ -60,36 +65,43 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    */
   readonly maxFileBytes?: number
   /**
-   * Maximum size of what the finished tasks of one owner keep in blobs, in bytes: result files,
-   * reports, bodies of tasks that may be retried. Beyond it, the owner loses its own oldest such
-   * tasks, but never the newest. Default: a quarter of `maxBytes` of the blobs, else 10 GiB.
+   * Maximum size of what the finished tasks of one owner keep in blobs, in bytes. Beyond it, the
+   * owner loses its own oldest such tasks, but never the newest. Default: a quarter of `maxBytes`
+   * of the blobs, else 10 GiB.
+   *
+   * Result files, reports, and bodies of tasks that may be retried count.
    */
   readonly maxFileBytesPerOwner?: number
   /**
    * Maximum number of requests that wait in this process: long polls, `respond-async, wait=N` and
-   * event streams. Beyond it, an event stream gets a 503 `service_unavailable`, and the others get
-   * their responses at once. Default 1000.
+   * event streams. Default 1000.
+   *
+   * Beyond it, an event stream gets a 503 `service_unavailable`, and the others get their responses
+   * at once.
    */
   readonly maxWaiters?: number
   /**
-   * Maximum number of these requests for one owner. A client without an owner counts by its
-   * principal, or by the network of its connection. Beyond it, an event stream gets a 429
+   * Maximum number of these requests for one owner. Beyond it, an event stream gets a 429
    * `too_many_requests`. Default: a tenth of `maxWaiters`, 10 at least.
+   *
+   * A client without an owner counts by its principal, or by the network of its connection.
    */
   readonly maxWaitersPerOwner?: number
   /** Runs in a row that may end with their process without a checkpoint; then `task_lost`. Default 3. */
   readonly maxCrashes?: number
   /**
    * Maximum time that a task waits for a worker that can run it, in milliseconds, if the engine is
-   * durable. A worker gives a task back if it does not know the definition, or if its schema rejects
-   * the input. Then the task fails (`unknown_task`, `invalid_input`). Default 1 hour.
+   * durable. Then the task fails (`unknown_task`, `invalid_input`). Default 1 hour.
+   *
+   * A worker gives a task back if it does not know the definition, or if its schema rejects the
+   * input.
    */
   readonly unknownTaskMs?: number
   /** Minimum time between two writes of progress, in milliseconds. Default 200. */
   readonly progressIntervalMs?: number
   /**
-   * Stores the real error of each failed run with its task, and a copy of the input, for operators and your own
-   * code: `task.failure`. Messages and inputs may hold secrets or personal data. `false` stores none of it.
+   * Stores the real error of each failed run with its task, and a copy of the input, for operators
+   * and your own code: `task.failure`. Messages and inputs may hold secrets or personal data.
    * Default `true`.
    */
   readonly storeErrors?: boolean
@@ -98,9 +110,10 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /** Wraps the steps of tasks in spans: `taskTracing()` of `longhaul/opentelemetry`. Default: none. */
   readonly tracing?: Tracing
   /**
-   * Receives errors that are masked to clients, with task and attempt. Also receives one error each time
-   * that the worker of this process becomes unable to take tasks; its `taskId` is `worker:engine`.
-   * Default: a process warning.
+   * Receives errors that are masked to clients, with task and attempt. Default: a process warning.
+   *
+   * Also receives one error each time that the worker of this process becomes unable to take tasks;
+   * its `taskId` is `worker:engine`.
    */
   readonly onError?: (error: unknown, at: { taskId: string; name: string; attempt: number }) => void
 }
@@ -183,6 +196,10 @@ export function readTasksOptions(options: TasksOptions): CoreSettings {
   const names = definitions.map(({ name }) => name)
   const twice = names.find((name, at) => names.indexOf(name) < at)
   if (twice !== undefined) throw fault(`two definitions are named ${twice}`)
+  for (const { name, onFailed } of definitions) {
+    if (onFailed === undefined || definitions.some((each) => each === onFailed)) continue
+    throw fault(`${name} has onFailed: ${onFailed.name}, which is not among the definitions; add it there`)
+  }
   const writer = definitions.find(({ files }) => files === true)
   if (writer && !blobs) {
     throw fault(`${writer.name} writes files, so blobs are required; pass those of memory() or postgres(), `
@@ -264,7 +281,7 @@ function toPools(
     throw fault(`worker names ${unknown}, which is not in pools (${[...pools.keys()].join(', ')})`)
   }
   if (!engine.shared) {
-    throw fault('a list of pools as worker needs an engine that several processes share, because others must run the other pools')
+    throw fault('worker is a list of pools, so other processes must run the other pools, and this engine is for one process')
   }
   return pools
 }

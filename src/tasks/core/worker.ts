@@ -2,16 +2,21 @@ import { WORKER_ID } from '../../runtime/warning.js'
 import { StoreUnavailableError } from '../../stores/store.js'
 import { submitTask } from './accept-task.js'
 import { abandonTask } from './change-task.js'
+import { afterEnd } from './follow-up.js'
 import { RunningTask } from './run-task.js'
 import type { TaskCore } from './task-core.js'
+
+/** Maximum number of follow-ups of failed tasks that are created at the same time. */
+const FOLLOW_UPS = 8
 
 /** Begins to run the tasks of the pools that this process works for, and their schedules. */
 export function startWorker(core: TaskCore): void {
   const { engine, places, settings: { callbacks, limits, store, work, definitions } } = core
   if (work.length === 0) return
-  engine.work({ places, callbacks: callbacks?.concurrency ?? 0, limits }, {
+  const hasFollowUps = [...definitions.values()].some(({ onFailed }) => onFailed !== undefined)
+  engine.work({ places, callbacks: callbacks?.concurrency ?? (hasFollowUps ? FOLLOW_UPS : 0), limits }, {
     run: (run) => new RunningTask(core, run).perform(),
-    callback: async (task) => core.deliveries?.deliver(task),
+    callback: (task) => afterEnd(core, task),
     remove: (task) => core.removeFiles(task),
     abandon: (task) => abandonTask(core, task),
     outage: (error) => { core.report(outageOf(error), { id: WORKER_ID, name: 'worker', attempt: 0 }) },

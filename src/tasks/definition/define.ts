@@ -9,6 +9,7 @@ import type { TaskContext } from './run-context.js'
 import { isAsks, type Asks } from './asks.js'
 import type { JsonForm, JsonSafe } from './json-values.js'
 import { EXTERNAL, type ExternalResource } from './external-resource.js'
+import type { FailedWorkTask } from './failed-work.js'
 import type { Schedule } from './schedule.js'
 
 /** Delay between attempts. */
@@ -30,8 +31,10 @@ export interface TaskSettings {
    */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. `permanent(error)` ends the attempts. An `HttpError`, or an error of
-   * NestJS, http-errors or Boom, below 500 (except 408, 425 and 429) ends them too.
+   * Maximum number of runs. `permanent(error)` ends the attempts, and so does an error for clients
+   * below 500 (except 408, 425 and 429).
+   *
+   * Errors for clients are an `HttpError`, or an error of NestJS, http-errors or Boom.
    * @default 1
    */
   readonly attempts?: number
@@ -44,7 +47,9 @@ export interface TaskSettings {
   readonly pool?: string
   /**
    * Order among the waiting tasks of its pool: 0 to 1,000,000. Tasks with a lower number start
-   * first. A task with a high number may wait as long as tasks with lower numbers arrive.
+   * first.
+   *
+   * A task with a high number may wait as long as tasks with lower numbers arrive.
    * @default 0
    */
   readonly priority?: number
@@ -57,32 +62,49 @@ export interface TaskSettings {
   readonly failedRetentionMs?: number
   /**
    * Maximum number of unfinished tasks of this kind for one owner. More get a 429 `too_many_tasks`.
+   * `Infinity`: no limit. Default: for requests, 100 unfinished tasks of all kinds without
+   * `maxPerOwner` together; for your own calls of `submit`, no limit.
+   *
    * A client without an owner counts by its principal, or by its network address. `tasks.submit`
-   * without `owner` is not counted. Default: for requests, 100 unfinished tasks of all kinds without
-   * `maxPerOwner` together; for your own calls of `submit`, no limit. `Infinity`: no limit.
+   * without `owner` is not counted.
    */
   readonly maxPerOwner?: number
   /**
-   * Maximum number of tasks of this kind that run for one owner at the same time, in all processes. The
-   * others wait, and the tasks of other owners begin. Who counts as an owner is as for `maxPerOwner`.
-   * Synchronous requests for such work become tasks, so they count too. Default: no limit.
+   * Maximum number of tasks of this kind that run for one owner at the same time, in all processes.
+   * The others wait, and the tasks of other owners begin. Default: no limit.
+   *
+   * Who counts as an owner is as for `maxPerOwner`. Synchronous requests for such work become
+   * tasks, so they count too.
    */
   readonly maxRunningPerOwner?: number
   /** `false` if only this process can do the work: `createTasks` then rejects shared engines. */
   readonly shared?: boolean
   /**
-   * `true` if `run` writes files. `createTasks` then needs `blobs`, and a synchronous request becomes
-   * a task: its response has the result, and `Location` names the task with the files.
+   * `true` if `run` writes files. `createTasks` then needs `blobs`.
+   *
+   * A synchronous request becomes a task: its response has the result, and `Location` names the
+   * task with the files.
    * @default false
    */
   readonly files?: boolean
   /** Maximum size of all files of one run, in bytes. Default: that of `createTasks`. */
   readonly maxFileBytes?: number
   /**
-   * Version of the work, 1 to 64 characters. Change it if the meaning of the checkpoint changes: a
-   * checkpoint of another version is dropped, and `onError` gets `checkpoint_dropped`. Default: none.
+   * Version of the work, 1 to 64 characters. A checkpoint of another version is dropped, and
+   * `onError` gets `checkpoint_dropped`. Default: none.
+   *
+   * Change it if the meaning of the checkpoint changes.
    */
   readonly version?: string
+  /**
+   * Definition of a task that is made when a task of this kind fails: an alert, a compensation, a
+   * dead letter. Its input is `FailedWork`. Default: none.
+   *
+   * It is stored in the write that fails the task, so it survives the process, and made once for
+   * each failure. Only operators see it. A cancel is no failure. A synchronous request becomes a
+   * task.
+   */
+  readonly onFailed?: FailedWorkTask
 }
 
 /**
@@ -100,31 +122,38 @@ export interface TaskOptions<
   /** Checks a business rule on valid input before the 202. Throws an `HttpError`, usually a 422. */
   readonly check?: (input: I) => MaybePromise<void>
   /**
-   * Does the work. May be called again after a failure or a crash, so make it idempotent. The result
-   * is stored as JSON. Clients see an `HttpError` as it is, and an error below 500 of NestJS,
-   * http-errors or Boom by its status and message. Any other error is masked as `task_failed` and
-   * goes to `onError`.
+   * Does the work. May be called again after a failure or a crash, so make it idempotent. The
+   * result is stored as JSON.
+   *
+   * Clients see an `HttpError` as it is, and an error below 500 of NestJS, http-errors or Boom by
+   * its status and message. Any other error is masked as `task_failed` and goes to `onError`.
    */
   readonly run: (input: I, context: TaskContext<C, P, A>) => MaybePromise<R & JsonSafe<R>>
   /** Types the result for clients and describes it in the OpenAPI document. It is not checked. */
   readonly output?: Schema<Out>
   /**
-   * Schema of the value that `checkpoint.save` stores for a later run. It types `checkpoint.value`,
-   * and validates it when it is read. If it rejects the value, `onError` gets `checkpoint_dropped`,
-   * and the task starts over. Default: runs save nothing.
+   * Schema of the value that `checkpoint.save` stores for a later run. If it rejects the stored
+   * value, `onError` gets `checkpoint_dropped`, and the task starts over. Default: runs save
+   * nothing.
+   *
+   * It types `checkpoint.value`, and validates it when it is read.
    */
   readonly checkpoint?: Schema<P & JsonSafe<P>>
   /**
-   * Schemas of the answers that `ask` of `run` waits for, by names of 1 to 64 of `A-Z a-z 0-9 . _ -`, a
-   * letter first. Each process can then check an answer. A synchronous request becomes a task: if it asks,
-   * the response is a 202 with its questions. Default: runs ask nothing.
+   * Schemas of the answers that `ask` of `run` waits for, by names of 1 to 64 of `A-Z a-z 0-9 . _
+   * -`, a letter first. Default: runs ask nothing.
+   *
+   * Each process can then check an answer. A synchronous request becomes a task: if it asks, the
+   * response is a 202 with its questions.
    */
   readonly asks?: A & Asks
   /**
    * Stops what a run has started in another system under its `workId`. Called when nobody waits for
    * that work any more: the task was cancelled, a run took longer than `timeoutMs`, or `memory()`
-   * closed. May be called twice, and for work that was not started. Its errors go to `onError`. A
-   * synchronous request becomes a task. Default: none.
+   * closed. Default: none.
+   *
+   * May be called twice, and for work that was not started. Its errors go to `onError`. A
+   * synchronous request becomes a task.
    */
   readonly cancel?: (workId: string) => unknown
   /** External resource that the task owns, such as an upload. Default: none. */
@@ -226,6 +255,7 @@ const OPTIONS = {
   maxRunningPerOwner: whole({ min: 1 }),
   asks: value('an object of Standard Schemas by their names', isAsks),
   external: value(), shared: flag(), files: flag(), maxFileBytes: bytes(), checkpoint: SCHEMA,
+  onFailed: value('a definition: what defineTask returned', hasMethod('run')),
   version: text({ pattern: /^.{1,64}$/s, expects: 'a string of 1 to 64 characters' }),
   schedule: value('what cron() of longhaul/cron returns', hasMethod('begin')),
 } satisfies OptionTable<TaskOptions<never, never>>

@@ -1,8 +1,8 @@
 import { Buffer } from 'node:buffer'
 import { Turns } from '../../runtime/timers.js'
 import type { FileContent, TaskFiles, WriteFileOptions } from './run-context.js'
-import { isFieldValue } from '../../http/fields/reader.js'
-import { parseMediaType } from '../../http/fields/accept.js'
+import { isHeaderValue } from '../../http/headers/reader.js'
+import { parseMediaType } from '../../http/headers/accept.js'
 import { readOptions, value, type OptionTable } from '../../runtime/options.js'
 
 /** Length up to which strings are collected before they are written, in UTF-16 units. */
@@ -63,7 +63,7 @@ export function checkFileName(name: string): void {
 
 const isFileType = (given: unknown): boolean => (
   typeof given === 'string' && given.length <= MAX_TYPE_LENGTH
-    && isFieldValue(given) && parseMediaType(given) !== undefined
+    && isHeaderValue(given) && parseMediaType(given) !== undefined
 )
 const WRITE_FILE = {
   type: value(`a media type such as text/csv, of at most ${MAX_TYPE_LENGTH} characters`, isFileType, {

@@ -125,10 +125,10 @@ function createdNothing(error: unknown): boolean {
 
 export function onceOptions<C>(
   { core, syncTimeoutMs: waitMs }: EndpointSettings<C>, key: string, fingerprint: string,
-  owner: string,
+  caller: string,
 ): OnceOptions {
   const { store, retentionMs, maxResultBytes: maxBytes } = core.settings
-  return { store, key, fingerprint, waitMs, retentionMs, maxBytes, owner }
+  return { store, key, fingerprint, waitMs, retentionMs, maxBytes, caller }
 }
 
 /** Shows a lost connection of the application as a failure of the engine, unless it has a status. */

@@ -15,6 +15,6 @@ export function acceptedResponse<C>(
   if (!isFinalStatus(task.status)) headers['retry-after'] = pollAfter(task)
   headers['content-type'] = 'application/json'
   headers['content-location'] = location
-  if (format.acceptedFields) Object.assign(headers, format.acceptedFields(location))
+  if (format.acceptedHeaders) Object.assign(headers, format.acceptedHeaders(location))
   return { status: 202, headers, body: format.toText(task, location) }
 }

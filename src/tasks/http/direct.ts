@@ -31,10 +31,10 @@ const KEEP_ALIVE_MARGIN_MS = 2000
 export function acquireRunPlace<C>(
   { core }: EndpointSettings<C>, { idempotency, runTransaction, definition, input }: RequestSubmission<C>,
 ): { release(): void } | undefined {
-  const { attempts, maxPerOwner, files, cancel, pool, asks } = definition
+  const { attempts, maxPerOwner, files, cancel, pool, asks, onFailed } = definition
   const needsTask = idempotency !== undefined || runTransaction !== undefined || attempts > 1
     || (maxPerOwner ?? Infinity) !== Infinity || files === true || cancel !== undefined
-    || asks !== undefined || core.settings.limits.has(pool)
+    || asks !== undefined || onFailed !== undefined || core.settings.limits.has(pool)
   if (needsTask) return undefined
   const places = core.directPlacesOf(pool)
   if (!places?.tryAcquire(pool)) return undefined

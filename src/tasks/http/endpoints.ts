@@ -1,5 +1,5 @@
 import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
-import type { Preferences } from '../../http/fields/prefer.js'
+import type { Preferences } from '../../http/headers/prefer.js'
 import { acknowledged } from '../../http/respond.js'
 import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import type { ErrorCode } from '../../http/errors.js'
 import type { ResponseHeaders } from '../../http/exchange.js'
-import { httpDate } from '../../http/fields/dates.js'
+import { httpDate } from '../../http/headers/dates.js'
 import type { Fragment, Properties } from '../../openapi/fragment.js'
 import { LISTED_STATUSES, type ListedStatus } from '../../engine/engine.js'
 import type * as wire from '../../wire/task.js'
@@ -21,10 +21,10 @@ export interface TaskFormat {
   /** JSON Schema of the body, for the OpenAPI document. */
   readonly schema: Readonly<Record<string, unknown>>
   /** Returns further headers of the 202. */
-  readonly acceptedFields?: (statusPath: string) => ResponseHeaders
+  readonly acceptedHeaders?: (statusPath: string) => ResponseHeaders
   /** Returns the response to a GET of the status resource, if that is not 200 with `toText`. */
   readonly shown?: (task: StoredTask) => TaskFormatResponse
-  /** Describes `acceptedFields` and `shown` for the OpenAPI document. */
+  /** Describes `acceptedHeaders` and `shown` for the OpenAPI document. */
   readonly describe?: TaskFormatDescription
 }
 
@@ -35,10 +35,10 @@ export interface TaskFormatResponse {
   readonly text?: string
 }
 
-/** Parts of the OpenAPI document for `acceptedFields` and `shown`. */
+/** Parts of the OpenAPI document for `acceptedHeaders` and `shown`. */
 export interface TaskFormatDescription {
   /** Header objects by name, of the 202. */
-  readonly acceptedFields?: Readonly<Record<string, Fragment>>
+  readonly acceptedHeaders?: Readonly<Record<string, Fragment>>
   /** JSON Schema of the 200 of the status resource, if that is not the schema of the format. */
   readonly result?: Fragment
   /** Response objects of the status resource for other statuses. */

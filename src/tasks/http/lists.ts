@@ -1,11 +1,11 @@
-import { contentTag } from '../../http/fields/preconditions.js'
+import { contentTag } from '../../http/headers/preconditions.js'
 import { httpError, notAcceptable, type HttpError } from '../../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type ResponseHeaders,
 } from '../../http/exchange.js'
-import { negotiate } from '../../http/fields/accept.js'
-import { pageLinkValue, type Link } from '../../http/fields/link.js'
-import { parseTimestamp } from '../../http/fields/dates.js'
+import { negotiate } from '../../http/headers/accept.js'
+import { pageLinkValue, type Link } from '../../http/headers/link.js'
+import { parseTimestamp } from '../../http/headers/dates.js'
 import { empty, isNotModified, jsonText } from '../../http/respond.js'
 import { toReference } from '../../http/request.js'
 import { isName } from '../../runtime/names.js'

@@ -7,7 +7,7 @@ import {
 import type { Properties } from '../../openapi/fragment.js'
 import type { CursorPage } from '../../wire/pages.js'
 import { notModified } from '../../openapi/errors.js'
-import { errorResponses, fields, requestFields } from '../../openapi/responses.js'
+import { errorResponses, responseHeaders, headerParameters } from '../../openapi/responses.js'
 import { MAX_QUESTIONS } from '../definition/asks.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { DEFAULT_LIMIT, MAX_LIMIT } from '../lists.js'
@@ -17,8 +17,8 @@ import {
 } from './formats.js'
 import type { StatusPath } from './status-path.js'
 
-const { prefer, idempotencyKey, contentDigest, ifMatch, ifNoneMatch } = requestFields
-const replayed = fields('Idempotency-Key', 'Idempotent-Replayed')
+const { prefer, idempotencyKey, contentDigest, ifMatch, ifNoneMatch } = headerParameters
+const replayed = responseHeaders('Idempotency-Key', 'Idempotent-Replayed')
 const id = parameter('path', 'id')
 
 const POST_FAILURES = [
@@ -55,7 +55,7 @@ export function submitOperations(
   const result = definition?.output && schemaObject(definition.output, 'output')
   const done = response('The work is done', {
     schema: result ?? members.result,
-    headers: { ...fields('Location', 'Preference-Applied'), ...replayed },
+    headers: { ...responseHeaders('Location', 'Preference-Applied'), ...replayed },
   })
   return [addResponseHeaders(operation('POST', {
     summary: definition ? `Start ${definition.name}` : 'Start a task',
@@ -81,7 +81,7 @@ export function submitOperations(
     ...callback?.property !== undefined && {
       callbacks: callbackOperations(callback.property, result ?? members.result),
     },
-  }), { ...fields('Location', 'Preference-Applied'), ...replayed })]
+  }), { ...responseHeaders('Location', 'Preference-Applied'), ...replayed })]
 }
 
 /** Describes the result of a task in its format, for endpoints that never respond with it directly. */
@@ -98,8 +98,8 @@ export function accepted(
   return response(description, {
     schema,
     headers: {
-      ...fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied'),
-      ...replayed, ...describe?.acceptedFields,
+      ...responseHeaders('Location', 'Content-Location', 'Retry-After', 'Preference-Applied'),
+      ...replayed, ...describe?.acceptedHeaders,
     },
   })
 }
@@ -107,8 +107,8 @@ export function accepted(
 export function statusOperations(
   path: string, { schema, notFound, describe = {} }: TaskFormat, remove: 'cancel' | 'forget',
 ): readonly Operation[] {
-  const headers = fields('ETag', 'Retry-After', 'Sunset')
-  const applied = { ...headers, ...fields('Preference-Applied') }
+  const headers = responseHeaders('ETag', 'Retry-After', 'Sunset')
+  const applied = { ...headers, ...responseHeaders('Preference-Applied') }
   const shown = response('The task', {
     schema: describe.result ?? schema,
     headers: applied,
@@ -137,7 +137,7 @@ export function statusOperations(
       summary: forgets ? 'Cancel a task, or delete a final one' : 'Cancel a task',
       parameters: [id, ifMatch],
       responses: {
-        200: response('The task, cancelled', { schema, headers: fields('ETag', 'Sunset') }),
+        200: response('The task, cancelled', { schema, headers: responseHeaders('ETag', 'Sunset') }),
         ...forgets && { 204: response('The task was final, If-Match had its ETag, and it is deleted') },
         ...errorResponses(
           notFound, forgets ? 'precondition_required' : 'task_already_final',
@@ -159,7 +159,7 @@ export function retryOperations(path: StatusPath, format: TaskFormat): readonly 
   }, [
     format.notFound, 'task_already_completed', 'conflict', 'gone', 'too_many_tasks', 'queue_full',
     'shutting_down', 'unprocessable', 'task_cancelled', 'sync_timeout', 'task_timeout',
-  ]).map((each) => addResponseHeaders(each, fields('Location', 'Preference-Applied')))
+  ]).map((each) => addResponseHeaders(each, responseHeaders('Location', 'Preference-Applied')))
 }
 
 export function redeliverOperations(
@@ -170,7 +170,7 @@ export function redeliverOperations(
     parameters: [id, idempotencyKey],
     responses: {
       202: response('The callback is being sent', {
-        schema, headers: fields('Location', 'Content-Location'),
+        schema, headers: responseHeaders('Location', 'Content-Location'),
       }),
     },
   }, [notFound, 'no_callback', 'callback_pending'])
@@ -188,7 +188,7 @@ export function inputOperations(path: StatusPath, { schema, notFound }: TaskForm
       requestBody: body(answers),
       responses: {
         200: response('The answers are stored, now or by an earlier request', {
-          schema, headers: fields('Content-Location', 'ETag', 'Retry-After', 'Sunset'),
+          schema, headers: responseHeaders('Content-Location', 'ETag', 'Retry-After', 'Sunset'),
         }),
         ...errorResponses(
           'invalid_input', 'malformed_json', 'unsafe_key', 'nested_too_deep', 'missing_body', 'digest_mismatch',
@@ -227,7 +227,7 @@ export function listOperations(
     ...query(name, description, { ...array(item), minItems: 1 }), style: 'form', explode: false,
   })
   const timestamp = { ...time, examples: ['2026-03-01T09:30:00Z'] }
-  const headers = fields('ETag', 'Link')
+  const headers = responseHeaders('ETag', 'Link')
   const page = {
     title: typeof schema['title'] === 'string' ? `${schema['title']} page` : 'Task page',
     ...object({

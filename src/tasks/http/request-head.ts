@@ -1,5 +1,5 @@
 import type { HttpRequest } from '../../http/exchange.js'
-import { parsePrefer, type Preferences } from '../../http/fields/prefer.js'
+import { parsePrefer, type Preferences } from '../../http/headers/prefer.js'
 import { countedAs } from '../../http/requester.js'
 import { parseIdempotencyKey } from '../../idempotency/key.js'
 import type { EndpointSettings } from './settings.js'

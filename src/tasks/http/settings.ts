@@ -22,21 +22,22 @@ export interface TaskEndpointsOptions<C = unknown> {
   /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. */
   readonly format?: TaskFormat
   /**
-   * The owner of the tasks. Others get the response of an unknown task. Required, because each choice
-   * is wrong for some servers:
+   * The owner of the tasks. Others get the response of an unknown task. Required, because each
+   * choice is wrong for some servers:
    *
-   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. For `undefined`,
-   *   the request gets 401 `unauthorized`, before its body is read, unless `anonymous` is `true`. This
-   *   401 has a `WWW-Authenticate` header only if `authenticate` is in front, or if the function throws
-   *   `httpError('unauthorized', { headers })`. Any other value than a non-empty string is a
-   *   `TypeError`: the client gets 500.
-   * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has found.
-   *   A request without one gets 401 `unauthorized`.
-   * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel the
-   *   task. An Idempotency-Key belongs to the subject of the principal, or else to the credentials as
-   *   they were sent: `Authorization`, `Cookie`, `Proxy-Authorization`, `X-Api-Key`.
+   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. For
+   *   `undefined`, the request gets 401 `unauthorized`, unless `anonymous` is `true`.
+   * - `'principal'`: the subject that `authenticate` or your framework (`context.principal`) has
+   *   found. A request without one gets 401 `unauthorized`.
+   * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel
+   *   the task.
    *
-   * `maxPerOwner` counts clients without an owner by the network address of their connection.
+   * The 401 of a function has a `WWW-Authenticate` header only if `authenticate` is in front, or if
+   * the function throws `httpError('unauthorized', { headers })`. Any other value than a non-empty
+   * string is a `TypeError`: the client gets 500. With `'anyone'`, an Idempotency-Key belongs to
+   * the subject of the principal, or else to the credentials as they were sent: `Authorization`,
+   * `Cookie`, `Proxy-Authorization`, `X-Api-Key`. `maxPerOwner` counts clients without an owner by
+   * the network address of their connection.
    */
   readonly owner: OwnerOption<C>
   /**
@@ -49,41 +50,50 @@ export interface TaskEndpointsOptions<C = unknown> {
   /**
    * The property of the body with the callback URL, such as `'callbackUrl'`, which the OpenAPI
    * document names; or a function that finds the URL: `(body) => body.hooks.done`. Requires
-   * `callbacks` of `createTasks`. A URL that cannot be called gets a 400, and so does one in a
-   * synchronous request. Default: no callbacks.
+   * `callbacks` of `createTasks`. Default: no callbacks.
+   *
+   * A URL that cannot be called gets a 400, and so does one in a synchronous request.
    */
   readonly callback?: string | FindCallback<C>
   /**
    * Finds the start in the body: `(body) => body.startAt`. A client sends a time of RFC 3339
-   * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Such a request
-   * gets 202, whatever it prefers. Errors: 400 `invalid_start_at`; 422 `start_at_out_of_range` for a
-   * time in the past or more than a year ahead, by the clock of the engine. Default: now.
+   * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Default:
+   * now.
+   *
+   * Such a request gets 202, whatever it prefers. Errors: 400 `invalid_start_at`; 422
+   * `start_at_out_of_range` for a time in the past or more than a year ahead, by the clock of the
+   * engine.
    */
   readonly startAt?: FindStart<C>
   /**
-   * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task; a final one gets
-   * a 409 `task_already_final`. `forget`: also deletes a final task if `If-Match` has the `ETag` of
-   * its status (204); without the tag, it gets a 428 `precondition_required`, with an old one a 412.
-   * With both, a repeated DELETE of a task that is cancelled gets 200 again. Default `cancel`.
+   * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task; a final one
+   * gets a 409 `task_already_final`. `forget`: also deletes a final task if `If-Match` has the
+   * `ETag` of its status. Default `cancel`.
+   *
+   * With `forget`, the response to a deletion is a 204; without the tag a 428
+   * `precondition_required`, with an old one a 412. With both, a repeated DELETE of a task that is
+   * cancelled gets 200 again.
    */
   readonly remove?: 'cancel' | 'forget'
   /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */
   readonly maxWaitSeconds?: number
   /**
    * Maximum time of a synchronous response, in milliseconds. Then the client gets a 503
-   * `sync_timeout`, and the work is stopped; with an Idempotency-Key it continues, and a retry gets
-   * its result. Default 30 000.
+   * `sync_timeout`, and the work is stopped. Default 30 000.
+   *
+   * With an Idempotency-Key the work continues, and a retry gets its result.
    */
   readonly syncTimeoutMs?: number
   /** Maximum size of a body, in bytes. Default: `maxInputBytes` of the tasks. */
   readonly maxBodyBytes?: number
   /**
    * Maximum number of bytes of one owner's bodies that bulk and NDJSON handlers with `background`
-   * store for their tasks, from their arrival until the task is completed or gone. Resumable uploads
-   * with the same store count too. Beyond it, a request gets a 429 `too_many_bytes`; a larger body
-   * gets a 413. Clients without an owner count by network. Default: a quarter of `maxBytes` of the
-   * blobs, 64 MiB in `memory()`. For blobs without `maxBytes`: 16 GiB, or `maxBodyBytes` of the
-   * handler if that is more.
+   * store for their tasks, and of its resumable uploads. Beyond it, a request gets a 429
+   * `too_many_bytes`; a larger body gets a 413.
+   *
+   * A body counts until its task is completed or gone. Clients without an owner count by network.
+   * Default: a quarter of `maxBytes` of the blobs, 64 MiB in `memory()`. For blobs without
+   * `maxBytes`: 16 GiB, or `maxBodyBytes` of the handler if that is more.
    */
   readonly maxBytesPerOwner?: number
   /** Options of the handler `list`. */
@@ -246,8 +256,10 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
   /** `prefer` (default): the client's `Prefer: respond-async` decides. `always`: a 202. */
   readonly respond?: 'prefer' | 'always'
   /**
-   * Input of a request without a body. Such a request from a page of another site (`Sec-Fetch-Site`,
-   * or else `Origin`) without a Content-Type gets 403 `cross_site`. Default: a body is required.
+   * Input of a request without a body. Default: a body is required.
+   *
+   * Such a request from a page of another site (`Sec-Fetch-Site`, or else `Origin`) without a
+   * Content-Type gets 403 `cross_site`.
    */
   readonly emptyBody?: unknown
   /** Finds the callback URL in the body. Default: `callback` of `taskEndpoints`. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readContentLength } from '../../http/fields/digests.js'
+import { readContentLength } from '../../http/headers/digests.js'
 import { bodyTooLarge } from '../../http/errors.js'
 import { ownerBytesLimit, OwnerBytes } from '../record/owner-bytes.js'
 import type { Blobs } from '../../stores/blobs.js'
@@ -44,9 +44,9 @@ const DAY_MS = 86_400_000
 /** Minimum number of bytes that are reserved in advance for a body of unknown length. */
 const STEP_BYTES = 2 ** 20
 
-/** Writes a body to blobs. Reserves the bytes for the owner before they are written. */
+/** Writes a body to blobs. Reserves the bytes for the caller before they are written. */
 export async function spoolBody<C>(
-  settings: EndpointSettings<C>, { request, caller: owner }: RequestHead<C>, spool: BodyStore,
+  settings: EndpointSettings<C>, { request, caller }: RequestHead<C>, spool: BodyStore,
   body: ArrivingBody,
 ): Promise<ArrivedBody> {
   const { blobs, retentionMs: ttlMs } = spool
@@ -66,14 +66,14 @@ export async function spoolBody<C>(
   const discard = async (): Promise<void> => {
     try {
       await blobs.delete(blob)
-      await owners.remove(owner, blob)
+      await owners.remove(caller, blob)
     } catch {
       // It counts until it expires.
     }
   }
   let reserved = 0
   const reserve = async (size: number, least: number): Promise<void> => {
-    reserved = await owners.reserve(owner, blob, size, { maxBytes, least, ttlMs, arrivalMs: DAY_MS })
+    reserved = await owners.reserve(caller, blob, size, { maxBytes, least, ttlMs, arrivalMs: DAY_MS })
   }
   const hash = createHash('sha256')
   const counted = async function* (): AsyncGenerator<Uint8Array, void, undefined> {
@@ -92,7 +92,7 @@ export async function spoolBody<C>(
   try {
     if (length > 0) await reserve(length, length)
     const { size } = await blobs.put(blob, counted(), { ttlMs, signal })
-    await owners.set(owner, blob, size, ttlMs)
+    await owners.set(caller, blob, size, ttlMs)
     return { spooled: { blob, coding, size }, sha256: hash.digest('hex'), discard }
   } catch (error) {
     await discard()

@@ -1,6 +1,6 @@
 import { isJsonObject } from '../../http/body/json.js'
 import { httpError } from '../../http/errors.js'
-import { parseTimestamp } from '../../http/fields/dates.js'
+import { parseTimestamp } from '../../http/headers/dates.js'
 import { childPointer } from '../../schema/pointer.js'
 import type { Start } from '../core/accept-task.js'
 

@@ -2,9 +2,9 @@ import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import { countedAs } from '../../http/requester.js'
 import { httpError, notAcceptable } from '../../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
-import { negotiate } from '../../http/fields/accept.js'
-import { etagMatches } from '../../http/fields/preconditions.js'
-import { parsePrefer } from '../../http/fields/prefer.js'
+import { negotiate } from '../../http/headers/accept.js'
+import { etagMatches } from '../../http/headers/preconditions.js'
+import { parsePrefer } from '../../http/headers/prefer.js'
 import {
   refuseIdempotencyKey, empty, isNotModified, jsonText, respondAllow, stream,
 } from '../../http/respond.js'

@@ -1,6 +1,7 @@
 import type { TaskQuery } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import { ERROR_CODES } from '../../http/errors.js'
+import type { FailedWork } from '../definition/failed-work.js'
 import type { Inputs } from './inputs.js'
 import type { RecordFiles } from './outside.js'
 import type { LogLine } from './run-log.js'
@@ -30,11 +31,11 @@ export function isIn(of: Scope, task: { readonly owner: string | undefined }): b
 }
 
 /** Headers of a stored error, with lower-case names. */
-export type ErrorFields = Readonly<Record<string, string>>
+export type ErrorHeaders = Readonly<Record<string, string>>
 
-export interface Failure extends TaskFailure {
+export interface StoredTaskFailure extends TaskFailure {
   readonly status: number
-  readonly fields?: ErrorFields | undefined
+  readonly headers?: ErrorHeaders | undefined
 }
 
 /** Properties of a stored task that the engine does not read. All of them survive JSON. */
@@ -62,13 +63,22 @@ export type Details = RecordFiles & {
   readonly progress?: TaskProgress | undefined
   readonly error?: TaskFailure | undefined
   readonly errorStatus?: number | undefined
-  readonly errorFields?: ErrorFields | undefined
+  readonly errorFields?: ErrorHeaders | undefined
   /** The real errors of the last runs, until the task is completed. Clients never see them. */
   readonly failure?: StoredFailures | undefined
   /** Lines that the runs have logged. Clients never see them. */
   readonly log?: readonly LogLine[] | undefined
   readonly callback?: CallbackDetails | undefined
   readonly inputs?: Inputs | undefined
+  /** Work that has to be made because the task has failed. */
+  readonly followUp?: FollowUp | undefined
+}
+
+/** A task that is not created yet. */
+export interface FollowUp {
+  /** Name of its definition. */
+  readonly task: string
+  readonly work: FailedWork
 }
 
 /** Only the core writes details, so they have this type. */
@@ -83,13 +93,13 @@ export function workIdOf({ id, birth, details }: StoredTask): string {
 }
 
 /** Sets the properties of a failure, or removes those of an earlier one. */
-export function withFailure(details: Details, failure: Failure | undefined): Details {
+export function withFailure(details: Details, failure: StoredTaskFailure | undefined): Details {
   if (failure === undefined) {
     return details.error === undefined
       ? details : { ...details, error: undefined, errorStatus: undefined, errorFields: undefined }
   }
-  const { status, fields, ...error } = failure
-  return { ...details, error, errorStatus: status, errorFields: fields }
+  const { status, headers, ...error } = failure
+  return { ...details, error, errorStatus: status, errorFields: headers }
 }
 
 /** State of a callback. Times are milliseconds since 1970. */

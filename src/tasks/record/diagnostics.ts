@@ -21,7 +21,7 @@ export interface TaskEvent {
   /** Name of the definition. */
   readonly name: string
   readonly owner: string | undefined
-  readonly state: TaskStatus
+  readonly status: TaskStatus
   /** Runs that have begun. */
   readonly attempt: number
   /** Code of the error of a failed task. */
@@ -49,10 +49,10 @@ export function publishMove(before: StoredTask, now: StoredTask): void {
 }
 
 export function publishStep(event: TaskEvent['event'], task: StoredTask): void {
-  const { id: taskId, name, owner, status: state, attempt, createdAt, startedAt, finishedAt } = task
+  const { id: taskId, name, owner, status, attempt, createdAt, startedAt, finishedAt } = task
   const { error } = detailsOf(task)
   taskChannel.publish({
-    event, taskId, name, owner, state, attempt, code: error?.code, createdAt, startedAt, finishedAt,
+    event, taskId, name, owner, status, attempt, code: error?.code, createdAt, startedAt, finishedAt,
   } satisfies TaskEvent)
 }
 

@@ -21,10 +21,14 @@ export function isOpen({ answer, isTimedOut }: InputDetails): boolean {
   return answer === undefined && isTimedOut !== true
 }
 
+/** Returns the questions that a client can still answer. */
+export function openInputs(inputs: Inputs): Inputs {
+  return Object.fromEntries(Object.entries(inputs).filter(([, input]) => isOpen(input)))
+}
+
 /** Returns the JSON of the questions that have no answer. */
 export function openInputsText(inputs: Inputs): string {
-  const open = Object.entries(inputs).filter(([, input]) => isOpen(input))
-  return JSON.stringify(Object.fromEntries(open.map(([key, { message, schema, askedAt, expiresAt }]) => [key, {
+  return JSON.stringify(Object.fromEntries(Object.entries(openInputs(inputs)).map(([key, { message, schema, askedAt, expiresAt }]) => [key, {
     message, schema, askedAt: new Date(askedAt).toISOString(), expiresAt: new Date(expiresAt).toISOString(),
   }])))
 }

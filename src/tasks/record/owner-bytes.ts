@@ -17,7 +17,7 @@ type Edit = (list: Reserved) => MaybePromise<unknown>
 
 export interface ReserveLimits {
   readonly maxBytes: number
-  /** Maximum number of unfinished uploads of the owner. Default: no limit. */
+  /** Maximum number of unfinished uploads of the caller. Default: no limit. */
   readonly maxUploads?: number
   /** Minimum number of bytes to reserve. Default: all. */
   readonly least?: number
@@ -41,9 +41,10 @@ const RESERVED: RecordKind<Reserved> = {
   decode: (text) => new Map(JSON.parse(text) as []),
 }
 
+/** One for each store, because all endpoints that use a store share its limits, and the order of changes. */
 const ofStores = new WeakMap<Store, OwnerBytes>()
 
-/** Lists the bodies of each owner that wait in the blobs, in one entry of the store. */
+/** Lists the bodies of each caller that wait in the blobs, in one entry of the store. */
 export class OwnerBytes {
   /** The last change of each list in this process, for which the next one waits. */
   private readonly changes = new Map<string, Promise<unknown>>()
@@ -59,10 +60,10 @@ export class OwnerBytes {
   }
 
   /** Reserves `bytes`, or at least `least`, and returns their number. */
-  async reserve(owner: string, key: string, bytes: number, limits: ReserveLimits): Promise<number> {
+  async reserve(caller: string, key: string, bytes: number, limits: ReserveLimits): Promise<number> {
     const { maxBytes, maxUploads = Infinity, least = bytes, ttlMs, arrivalMs } = limits
     let granted = 0
-    await this.change(owner, async (list) => {
+    await this.change(caller, async (list) => {
       list.delete(key)
       const isFull = uploadsOf(list) >= maxUploads || bytesOf(list) + bytes > maxBytes
       // A long list does not grow with what is gone, because each change checks its two oldest entries.
@@ -77,25 +78,25 @@ export class OwnerBytes {
   }
 
   /** Sets the bytes of a body that is kept. Never rejects. */
-  async set(owner: string, key: string, bytes: number, ttlMs: number): Promise<void> {
-    await this.change(owner, (list) => list.set(key, [bytes, ttlMs])).catch(() => undefined)
+  async set(caller: string, key: string, bytes: number, ttlMs: number): Promise<void> {
+    await this.change(caller, (list) => list.set(key, [bytes, ttlMs])).catch(() => undefined)
   }
 
   /** Reduces the bytes of a body from `from`, unless they have changed. Never rejects. */
-  async reduce(owner: string, key: string, from: number, bytes: number): Promise<void> {
-    await this.change(owner, (list) => {
+  async reduce(caller: string, key: string, from: number, bytes: number): Promise<void> {
+    await this.change(caller, (list) => {
       const [reserved, ttlMs = 0] = list.get(key) ?? []
       return reserved === from && list.set(key, [bytes, ttlMs])
     }).catch(() => undefined)
   }
 
   /** Removes a body. Never rejects: if the store fails, `reserve` removes it later. */
-  async remove(owner: string, key: string): Promise<void> {
-    await this.change(owner, (list) => list.delete(key)).catch(() => undefined)
+  async remove(caller: string, key: string): Promise<void> {
+    await this.change(caller, (list) => list.delete(key)).catch(() => undefined)
   }
 
-  private async change(owner: string, edit: Edit): Promise<void> {
-    const key = `owner-bytes:${createHash('sha256').update(owner).digest('base64url')}`
+  private async change(caller: string, edit: Edit): Promise<void> {
+    const key = `owner-bytes:${createHash('sha256').update(caller).digest('base64url')}`
     const before = this.changes.get(key) ?? Promise.resolve()
     const change = before.catch(() => undefined).then(() => this.write(key, edit))
     this.changes.set(key, change)

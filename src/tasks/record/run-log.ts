@@ -1,5 +1,4 @@
-import { Buffer } from 'node:buffer'
-import { storableText } from './stored-failure.js'
+import { newestOf, storableText } from './stored-failure.js'
 
 /** One line that a run has logged. */
 export interface LogLine {
@@ -17,8 +16,5 @@ const MAX_LINE_BYTES = 1024
 /** Returns the lines with one more. The oldest ones give way. */
 export function withLine(lines: readonly LogLine[], attempt: number, text: unknown): readonly LogLine[] {
   const line = { at: new Date().toISOString(), attempt, text: storableText(String(text), MAX_LINE_BYTES) }
-  const all = [...lines, line].slice(-MAX_LINES)
-  let bytes = 0
-  const from = all.findLastIndex((each) => (bytes += Buffer.byteLength(JSON.stringify(each)) + 1) > MAX_BYTES)
-  return all.slice(from + 1)
+  return newestOf([...lines, line], MAX_LINES, MAX_BYTES)
 }

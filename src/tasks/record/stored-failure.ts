@@ -1,17 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { cutText } from '../../runtime/text.js'
-
-/** A thrown error, as it is stored. Its own properties are not stored, because they may hold secrets. */
-export interface StoredError {
-  /** `name` of the error. For a thrown value that is no error, the type of the value. */
-  readonly name: string
-  readonly message: string
-  /** `code` of the error, such as `ECONNREFUSED` or the state of a database. */
-  readonly code?: string
-  readonly stack?: string
-  /** `cause` of the error, up to four in a row. */
-  readonly cause?: StoredError
-}
+import type { StoredError } from '../definition/failed-work.js'
 
 /** The error of one run. */
 export interface RunFailure {
@@ -45,14 +34,19 @@ const MAX_NAME_BYTES = 128
 const MAX_MESSAGE_BYTES = 2048
 const MAX_STACK_BYTES = 4096
 
+/** Returns the newest items within both limits, but always the last one. `maxBytes` is that of their JSON. */
+export function newestOf<T>(items: readonly T[], max: number, maxBytes: number): readonly T[] {
+  const last = items.slice(-max)
+  let bytes = 0
+  const from = last.findLastIndex((item) => (bytes += Buffer.byteLength(JSON.stringify(item)) + 1) > maxBytes)
+  return last.slice(Math.min(from + 1, last.length - 1))
+}
+
 /** Adds the error of a run. Older ones give way. */
 export function withError(
   stored: StoredFailures | undefined, attempt: number, error: StoredError,
 ): StoredFailures {
-  const all = [...stored?.runs ?? [], { attempt, error }].slice(-MAX_RUNS)
-  let bytes = 0
-  const from = all.findLastIndex(({ error: each }) => (bytes += Buffer.byteLength(JSON.stringify(each))) > MAX_BYTES)
-  return { ...stored, runs: all.slice(Math.min(from + 1, all.length - 1)) }
+  return { ...stored, runs: newestOf([...stored?.runs ?? [], { attempt, error }], MAX_RUNS, MAX_BYTES) }
 }
 
 /** @param input - JSON */

@@ -185,39 +185,39 @@ export interface WaiterSlot {
   readonly release: () => void
 }
 
-/** Limits how many requests wait at once, in all and for each owner. */
+/** Limits how many requests wait at once, in all and for each caller. */
 export class Waiters {
   private readonly slots = new Set<AbortController>()
-  private readonly perOwner = new KeyCounts()
+  private readonly perCaller = new KeyCounts()
   private closed = false
 
-  /** @param maxPerOwner - slots of one owner. Default: a tenth of `max`, at least 10 */
+  /** @param maxPerCaller - slots of one caller. Default: a tenth of `max`, at least 10 */
   constructor(
-    readonly max: number, private readonly maxPerOwner = Math.max(10, Math.ceil(max / 10)),
+    readonly max: number, private readonly maxPerCaller = Math.max(10, Math.ceil(max / 10)),
   ) {}
 
   get size(): number {
     return this.slots.size
   }
 
-  /** @param counted - see `countedAs` */
-  isFullFor(counted: string): boolean {
-    return this.perOwner.get(counted) >= this.maxPerOwner
+  /** @param caller - see `countedAs` */
+  isFullFor(caller: string): boolean {
+    return this.perCaller.get(caller) >= this.maxPerCaller
   }
 
   /** Returns `undefined` if no slot is free, or the client has disconnected. */
-  tryAcquire(client: AbortSignal, counted: string): WaiterSlot | undefined {
-    if (this.slots.size >= this.max || this.isFullFor(counted) || this.closed || client.aborted) {
+  tryAcquire(client: AbortSignal, caller: string): WaiterSlot | undefined {
+    if (this.slots.size >= this.max || this.isFullFor(caller) || this.closed || client.aborted) {
       return undefined
     }
     const slot = new AbortController()
     const release = () => {
-      if (this.slots.delete(slot)) this.perOwner.remove(counted)
+      if (this.slots.delete(slot)) this.perCaller.remove(caller)
       client.removeEventListener('abort', release)
       slot.abort(RELEASED)
     }
     this.slots.add(slot)
-    this.perOwner.add(counted)
+    this.perCaller.add(caller)
     // A stream that is never read runs no cleanup.
     client.addEventListener('abort', release, { once: true })
     return { signal: slot.signal, release }

@@ -2,31 +2,31 @@ import {
   ERROR_CODES, httpError, isReplaced, type ErrorCode, type HttpError,
 } from '../../http/errors.js'
 import { isForClient, readFailure } from '../../http/failure.js'
-import type { ErrorFields, Failure } from '../record/details.js'
+import type { ErrorHeaders, StoredTaskFailure } from '../record/details.js'
 
-const STORED_FIELDS = ['retry-after', 'link'] as const
-const MAX_FIELD_LENGTH = 1024
+const STORED_HEADERS = ['retry-after', 'link'] as const
+const MAX_HEADER_LENGTH = 1024
 
-export function failureOf(code: ErrorCode): Failure {
+export function failureOf(code: ErrorCode): StoredTaskFailure {
   const [status, message] = ERROR_CODES[code]
   return { code, message, status }
 }
 
 /** Returns what clients may know of a thrown value. An unknown error is masked as `task_failed`. */
-export function toFailure(error: unknown): Failure {
+export function toFailure(error: unknown): StoredTaskFailure {
   const { code, message, status, details, headers } = readFailure(error)
   if (code === 'internal_error') return failureOf('task_failed')
-  const fields = storedFields(headers)
-  return { code, message, status, ...details && { details }, ...fields && { fields } }
+  const stored = storedHeaders(headers)
+  return { code, message, status, ...details && { details }, ...stored && { headers: stored } }
 }
 
-function storedFields(headers: Readonly<Record<string, string>>): ErrorFields | undefined {
-  const fields: Record<string, string> = {}
-  for (const name of STORED_FIELDS) {
+function storedHeaders(headers: Readonly<Record<string, string>>): ErrorHeaders | undefined {
+  const kept: Record<string, string> = {}
+  for (const name of STORED_HEADERS) {
     const value = headers[name]
-    if (value !== undefined && value.length <= MAX_FIELD_LENGTH) fields[name] = value
+    if (value !== undefined && value.length <= MAX_HEADER_LENGTH) kept[name] = value
   }
-  return Object.keys(fields).length === 0 ? undefined : fields
+  return Object.keys(kept).length === 0 ? undefined : kept
 }
 
 const PERMANENT = Symbol.for('longhaul.permanent')

@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
 import { httpError } from '../../http/errors.js'
-import { digestField } from '../../http/fields/digests.js'
+import { digestHeader } from '../../http/headers/digests.js'
 import { Sequence } from '../../runtime/maybe-promise.js'
 import type { Blobs } from '../../stores/blobs.js'
 import { fileBytes, fileTypeOf } from '../definition/file-content.js'
@@ -156,7 +156,7 @@ export class RunFiles implements KeepableFiles {
     const counted = { bytes: 0 }
     try {
       const { size } = await blobs.put(key, this.measured(content, hash, counted), { ttlMs, signal })
-      return { name, size, type, digest: digestField({ 'sha-256': hash.digest('base64') }) }
+      return { name, size, type, digest: digestHeader({ 'sha-256': hash.digest('base64') }) }
     } catch (error) {
       this.bytes -= counted.bytes
       throw error

@@ -3,7 +3,7 @@ import { validate } from '../../schema/schema.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskContext } from '../definition/run-context.js'
 import { toResultText } from '../definition/json-values.js'
-import type { Failure } from '../record/details.js'
+import type { StoredTaskFailure } from '../record/details.js'
 import { failureOf, isPermanent, toFailure, shuttingDown } from './failure.js'
 import { SharedLimit, heapShare } from '../../runtime/shared-limit.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
@@ -15,7 +15,7 @@ import { setGlobalTimeout, settles } from '../../runtime/timers.js'
 export type Outcome =
   | { readonly kind: 'completed', readonly result: string }
   /** `cause` is the error that a synchronous request gets. */
-  | { readonly kind: 'failed', readonly failure: Failure, readonly cause: unknown, readonly timedOut: boolean }
+  | { readonly kind: 'failed', readonly failure: StoredTaskFailure, readonly cause: unknown, readonly timedOut: boolean }
   /** Stopped from outside. `reason` is that of the signal. */
   | { readonly kind: 'aborted', readonly reason: unknown }
 
@@ -185,7 +185,7 @@ export class Stop extends RunSignal {
   /** Settles the promise of `waitFor` with an error. */
   private giveUp: ((error: Error) => void) | undefined
 
-  /** @param context - async context of the listeners. Default: that of the caller of `abort` */
+  /** @param context - async context of the listeners. Default: that of the call of `abort` */
   constructor(source: StopSource, private readonly context?: OwnContext) {
     super()
     if (source.onAbort) source.onAbort((reason) => { this.abort(reason) })

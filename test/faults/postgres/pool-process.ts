@@ -37,7 +37,7 @@ const uses: Record<string, () => Promise<void>> = {
     const tasks = createTasks({ engine, store, definitions: [work] })
     await works(async () => {
       const task = await tasks.submit(work, {})
-      if ((await task.wait({ timeoutMs: 5000 }))?.status !== 'completed') throw new Error('it is not done')
+      if ((await task.wait({ timeoutMs: 60_000 }))?.status !== 'completed') throw new Error('it is not done')
     })
     await tasks.close()
     await store.close()

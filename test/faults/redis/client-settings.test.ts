@@ -70,7 +70,7 @@ async function expectAllWorks(t: TestContext, client: RedisClient, namespace: st
   let notices = 0
   const options = { ttlMs: 60_000 }
   await store.watch('key', () => { notices++ })
-  const made = await store.create('key', 'value', { ...options, owner: 'ann', evictable: true })
+  const made = await store.create('key', 'value', { ...options, caller: 'ann', evictable: true })
   assert.ok(made.created)
   assert.equal((await store.create('key', 'other', options)).created, false)
   assert.equal((await store.get('key'))?.value, 'value')
@@ -79,7 +79,7 @@ async function expectAllWorks(t: TestContext, client: RedisClient, namespace: st
   assert.equal((await store.replace('key', 'late', made.revision, options)).replaced, false)
   assert.equal(await store.delete('key', made.revision), false)
   assert.equal(await store.delete('key', next.revision), true)
-  await eventually(() => notices > 0, 5000, 'a notice comes')
+  await eventually(() => notices > 0, 30_000, 'a notice comes')
   await store.increment('count', 2, options)
   const { value, resetMs } = await store.increment('count', 3, options)
   assert.ok(value === 5 && typeof resetMs === 'number' && resetMs > 0)

@@ -10,6 +10,7 @@ import { Json } from '../../../src/runtime/json.js'
 import { sentinelForFile } from '../../servers/redis-sentinel.js'
 import { say, type RedisServer } from '../../servers/redis-server.js'
 import { eventually, keepAlive, pause, within } from '../../kit/wait.js'
+import { expectListed } from './expect-listed.js'
 
 const HOUR = 3_600_000
 /** Maximum time of a call, which the guide promises for its 503, in milliseconds. */
@@ -48,18 +49,6 @@ function task(n: number): NewTask {
     id, birth: `birth-${String(n)}`, key: `key-${String(n)}`, owner, caller: owner, limit: { group: '', max: 100_000 },
     name: 'report', pool: 'default', priority: 0, input: Json.of({ n }), details: {}, keepMs: HOUR,
   }
-}
-
-async function expectListed(engine: TaskEngine, owner: string, ids: readonly string[]): Promise<void> {
-  const listed: string[] = []
-  for (let after: { id: string, createdAt: number } | undefined; ;) {
-    const page = await engine.list({ of: { owner }, order: 'oldest', limit: 1000, after })
-    listed.push(...page.map(({ id }) => id))
-    if (page.length < 1000) break
-    after = page.at(-1)
-  }
-  assert.equal(new Set(listed).size, listed.length, 'a task is listed twice')
-  for (const id of ids) assert.ok(listed.includes(id), `${id} is not in the list of ${owner}`)
 }
 
 for (const [fault, { strike, comeBack }] of Object.entries(FAULTS)) {

@@ -80,13 +80,13 @@ describe('a half-open connection to Redis', () => {
     await near.watch('noticed', () => { notices++ })
     const made = await far.create('noticed', 'a', { ttlMs: 60_000 })
     assert.ok(made.created)
-    await eventually(() => notices > 0, 5000, 'a notice comes')
+    await eventually(() => notices > 0, 30_000, 'a notice comes')
     proxy.forget()
     notices = 0
     await eventually(() => notices > 0, HEALED_MS, 'a notice comes of the new connection')
     notices = 0
     assert.ok((await far.replace('noticed', 'b', made.revision, {})).replaced)
-    await eventually(() => notices > 0, 5000, 'a notice comes of the next write')
+    await eventually(() => notices > 0, 30_000, 'a notice comes of the next write')
     await near.watch('another', () => undefined)
   })
 

@@ -323,7 +323,7 @@ test('each statement finds its rows by an index', async (t) => {
   for (const text of ['one', 'two']) {
     const task = await tasks.submit(work, { text }, { owner: 'ann', delayMs: 1 })
     await task.wait({ timeoutMs: 30_000 })
-    await store.create(text, '1', { ttlMs: 0, owner: 'ann', evictable: true })
+    await store.create(text, '1', { ttlMs: 0, caller: 'ann', evictable: true })
   }
   await tasks.health()
   for (const unique of ['one', 'two', 'two']) {

@@ -71,7 +71,7 @@ async function reportedEachTime(
     await server.start()
     await eventually(async () => {
       const task = await tasks.submit(work, {}).catch(() => undefined)
-      return task !== undefined && (await tasks.wait(task.taskId, { timeoutMs: 5000 }))?.status === 'completed'
+      return task !== undefined && (await tasks.wait(task.taskId, { timeoutMs: 60_000 }))?.status === 'completed'
     }, 30_000, 'tasks run again')
     await pause(LOOKS_MS)
     assert.equal(reports.length, outages, String(reports))

@@ -104,7 +104,7 @@ describe('POST {status}/callback', () => {
       await engine.store.close()
     })
     const { taskId } = await others.submit(plain, 1, { owner: 'ann' })
-    await others.wait(taskId, { timeoutMs: 5000 })
+    await others.wait(taskId, { timeoutMs: 60_000 })
     assert.equal((await endpointOf(others)(taskId)).body['code'], 'no_callback')
     assert.equal((await endpointOf(others)('unknown')).status, 404)
   })

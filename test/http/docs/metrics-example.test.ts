@@ -41,7 +41,7 @@ test('callbacks and store calls have their own series', () => {
     taskId: 'a',
     owner: 'b',
     name: 'c',
-    state: 'failed',
+    status: 'failed',
     code: 'task_timeout',
     attempt: 1,
     createdAt: 0,

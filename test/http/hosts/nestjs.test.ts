@@ -194,8 +194,8 @@ describe('LonghaulModule', () => {
     const nest = await app(module, {})
     const tasks = nest.get<Tasks>(TASKS)
     const { taskId } = await tasks.submit(nest.get(Reporter).definition, {})
-    assert.equal((await tasks.wait(taskId, { timeoutMs: 5000 }))?.status, 'completed')
-    assert.equal((await tasks.wait('one-report', { timeoutMs: 5000 }))?.status, 'completed')
+    assert.equal((await tasks.wait(taskId, { timeoutMs: 60_000 }))?.status, 'completed')
+    assert.equal((await tasks.wait('one-report', { timeoutMs: 60_000 }))?.status, 'completed')
     await nest.close()
   })
 

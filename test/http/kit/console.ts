@@ -107,9 +107,10 @@ export class ConsoleKit {
   async submitAndWait(token: string, task: string, data: object, more: object = {}): Promise<string> {
     const id = await this.submit(token, task, data, more)
     const headers = { authorization: `Bearer ${token}`, prefer: 'wait=20' }
-    const answer = await fetch(`${this.url}/api/status/${id}`, { headers })
-    assert.notEqual(((await answer.json()) as { status: string }).status, 'processing')
-    return id
+    for (;;) {
+      const answer = await fetch(`${this.url}/api/status/${id}`, { headers })
+      if (((await answer.json()) as { status: string }).status !== 'processing') return id
+    }
   }
 
   /** Closes what the test has opened. */

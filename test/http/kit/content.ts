@@ -55,7 +55,7 @@ process.on('warning', ({ message }) => {
  * by who opened it.
  */
 export async function closed(path: string): Promise<void> {
-  const late = Date.now() + 5000
+  const late = Date.now() + 30_000
   while (await openBelow(path) > 0) {
     if (Date.now() > late) throw new Error(`${await openBelow(path)} descriptors stay open`)
     await new Promise((resolve) => setTimeout(resolve, 5))

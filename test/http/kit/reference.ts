@@ -64,9 +64,12 @@ export class Client {
     return this.ask('DELETE', path, { ...what, headers: { ...what.headers, 'if-match': headers.get('etag') ?? '' } })
   }
 
-  /** The status once the task has ended: a long poll. */
-  ended(path: string, what: Ask = {}): Promise<Answer> {
-    return this.ask('GET', path, { ...what, headers: { prefer: 'wait=20' } })
+  /** The status once the task has ended: long polls. */
+  async ended(path: string, what: Ask = {}): Promise<Answer> {
+    for (;;) {
+      const answer = await this.ask('GET', path, { ...what, headers: { prefer: 'wait=20' } })
+      if (answer.json?.status !== 'processing') return answer
+    }
   }
 }
 

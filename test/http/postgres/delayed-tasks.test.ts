@@ -17,7 +17,7 @@ const flaky = defineTask({
 const tasks = tasksOver({ definitions: [send, flaky] })
 
 test('a delayed task that was submitted in a transaction is scheduled, and waits for nothing else', async () => {
-  await eventually(async () => (await tasks.health()).ok, 5000, 'the tables are there')
+  await eventually(async () => (await tasks.health()).ok, 30_000, 'the tables are there')
   const { taskId } = await transact((client) => (
     tasks.submit(send, {}, { transaction: client, delayMs: 3_600_000 })
   ))
@@ -32,10 +32,10 @@ test('tasks may start in months, and after a fraction of a millisecond', async (
     assert.equal((await task.cancel())?.status, 'cancelled')
   }
   const soon = await tasks.submit(send, {}, { delayMs: 0.3 })
-  assert.equal((await soon.wait({ timeoutMs: 5000 }))?.status, 'completed')
+  assert.equal((await soon.wait({ timeoutMs: 60_000 }))?.status, 'completed')
 })
 
 test('a run is repeated after a fraction of a millisecond', async () => {
   const task = await tasks.submit(flaky, {})
-  assert.equal((await task.wait({ timeoutMs: 5000 }))?.status, 'completed')
+  assert.equal((await task.wait({ timeoutMs: 60_000 }))?.status, 'completed')
 })

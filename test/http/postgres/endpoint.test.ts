@@ -89,7 +89,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.deepEqual(await rowOf('a'), { amount: 5, task: taskId })
     assert.equal(response.headers.get('location'), `/tasks/${taskId}`)
     assert.equal((await fetch(origin + `/tasks/${taskId}`)).status, 200)
-    assert.equal((await tasks.wait(taskId, { timeoutMs: 5000 }))?.status, 'completed')
+    assert.equal((await tasks.wait(taskId, { timeoutMs: 60_000 }))?.status, 'completed')
   })
 
   it('responds synchronously with the result, and the task stays', async () => {
@@ -106,7 +106,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal(response.headers.get('location'), `/tasks/${taskId}`)
     assert.equal(response.headers.get('retry-after'), null)
     release()
-    assert.equal((await tasks.wait(taskId, { timeoutMs: 5000 }))?.status, 'completed')
+    assert.equal((await tasks.wait(taskId, { timeoutMs: 60_000 }))?.status, 'completed')
   })
 
   it('returns the same task to a retry with its Idempotency-Key, and does not call the hook', async () => {

@@ -57,7 +57,7 @@ describe('a submit in a transaction', () => {
     assert.deepEqual(context, { locale: 'en' })
     assert.ok(at > committedAt)
     assert.ok(at - committedAt < 1500, `it took ${String(at - committedAt)} ms`)
-    const end = await task.wait({ timeoutMs: 5000 })
+    const end = await task.wait({ timeoutMs: 60_000 })
     assert.deepEqual(end?.status === 'completed' && end.result, { message: 'sent soon' })
     assert.equal((await tasks.ownedBy('ann').get(task.taskId))?.status, 'completed')
   })
@@ -65,7 +65,7 @@ describe('a submit in a transaction', () => {
   it('runs a task with a large input', async () => {
     const id = `large-${'x'.repeat(300_000)}`
     const task = await transact((client) => tasks.submit(invoice, { id }, { transaction: client }))
-    assert.equal((await task.wait({ timeoutMs: 5000 }))?.status, 'completed')
+    assert.equal((await task.wait({ timeoutMs: 60_000 }))?.status, 'completed')
   })
 
   it('leaves no trace after a rollback', async () => {
@@ -132,7 +132,7 @@ describe('a submit in a transaction', () => {
       tasks.submit(invoice, { id: 'own-id' }, { transaction: client, id: 'own-1' }),
     )
     assert.equal(again.created, false)
-    assert.equal((await again.wait({ timeoutMs: 5000 }))?.status, 'completed')
+    assert.equal((await again.wait({ timeoutMs: 60_000 }))?.status, 'completed')
   })
 
   it('gets a 503 after a moment for an id of another open transaction, and both stay usable', async () => {
@@ -191,7 +191,7 @@ describe('a submit in a transaction', () => {
     })
     await run
     assert.equal(await gone?.get(), undefined)
-    assert.equal((await kept?.wait({ timeoutMs: 5000 }))?.status, 'completed')
+    assert.equal((await kept?.wait({ timeoutMs: 60_000 }))?.status, 'completed')
   })
 
   it('publishes on the diagnostics channel after the commit', async () => {
@@ -210,7 +210,7 @@ describe('a submit in a transaction', () => {
       return [rolledBack, submitted] as const
     })
     await run
-    await task.wait({ timeoutMs: 5000 })
+    await task.wait({ timeoutMs: 60_000 })
     channel('longhaul:task').unsubscribe(note)
     assert.deepEqual(of(gone.taskId), [])
     assert.equal(of(task.taskId).filter(({ event }) => event === 'accepted').length, 1)

@@ -103,7 +103,7 @@ describe('bulk on the reference server', () => {
       [accepted.status, accepted.headers.get('preference-applied')],
       [202, 'respond-async, handling=lenient'],
     )
-    const { json } = await client.ask('GET', accepted.headers.get('location') ?? '', { headers: { prefer: 'wait=20' } })
+    const { json } = await client.ended(accepted.headers.get('location') ?? '')
     assert.deepEqual(
       (json as { result?: BulkReport }).result?.items?.map((item) => item.status),
       [200, 404, 422, 200],

@@ -159,7 +159,7 @@ describe('limits that the engine counts', () => {
       [(await first).status, (await other).status, (await send({ 'x-user': 'ann' })).status],
       [200, 200, 200],
     )
-    await eventually(() => store.usage().entries === 0, 5000)
+    await eventually(() => store.usage().entries === 0, 30_000)
   })
 
   test('apply to attempts: a synchronous request is retried after its back-off', async (t) => {

@@ -85,8 +85,12 @@ function open(t: TestContext, url: string | undefined, options: { readonly maxRe
     assert.equal(response.status, 202)
     return response.headers.get('location') ?? ''
   }
-  const ended = async (path: string) =>
-    (await web.ask(path, { prefer: 'wait=20' })).json() as Promise<{ status: string; taskId: string }>
+  const ended = async (path: string) => {
+    for (;;) {
+      const told = await (await web.ask(path, { prefer: 'wait=20' })).json() as { status: string; taskId: string }
+      if (told.status !== 'processing') return told
+    }
+  }
   /** Keys of the entries that were written. */
   const keys = () => spy.writes.map((call) => call.split(' ')[1] ?? '').filter((key) => key.startsWith('partial/'))
   return { ...web, submit, ended, gates, keys }

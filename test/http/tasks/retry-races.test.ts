@@ -180,7 +180,7 @@ for (const { title, parts: { engine, store } } of engines) {
       assert.equal((await tasks.wait(id, { timeoutMs: 10_000 }))?.status, 'completed')
       await eventually(async () => {
         const next = await submit(tasks, () => ({}), limited).catch(() => undefined)
-        return next !== undefined && await tasks.wait(next.id, { timeoutMs: 5000 }) !== undefined
+        return next !== undefined && await tasks.wait(next.id, { timeoutMs: 60_000 }) !== undefined
       })
     })
 

@@ -306,6 +306,6 @@ describe('events over a real connection', () => {
     let text = ''
     response.setEncoding('utf8').on('data', (chunk: string) => { text += chunk }).on('error', () => undefined)
     await eventually(() => text.includes('data: '))
-    await eventually(() => text.split(': still here\n\n').length > 2, 5000)
+    await eventually(() => text.split(': still here\n\n').length > 2, 30_000)
   })
 })

@@ -33,6 +33,7 @@ import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
 import { postgres, type PostgresPool } from 'longhaul/postgres'
 import { redis, type RedisClient, type RedisOptions } from 'longhaul/redis'
+import { csv } from 'longhaul/csv'
 import { streamJson } from 'longhaul/stream-json'
 import { cron } from 'longhaul/cron'
 import { operatorEndpoints, retryTasks } from 'longhaul/operators'
@@ -296,6 +297,7 @@ async function vocabulary(): Promise<void> {
 
 /** A source of records for uploads; the pipeline is one of the application. */
 async function sources(): Promise<void> {
+  assert.deepEqual(csv().mediaTypes, ['text/csv'])
   const source = streamJson(() => [
     new Transform({
       readableObjectMode: true,

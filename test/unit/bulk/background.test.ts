@@ -6,6 +6,7 @@ import { bulkItems } from '../../../src/bulk/items.js'
 import { bulkUpdate } from '../../../src/bulk/update.js'
 import type { BulkItem } from '../../../src/bulk/index.js'
 import { httpError } from '../../../src/http/errors.js'
+import type { Handler } from '../../../src/http/exchange.js'
 import type { AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { taskEndpoints, type TaskEndpoints } from '../../../src/tasks/http/endpoints.js'
@@ -64,11 +65,15 @@ function bench(
     items: (location: string, asked: Asked = {}): Promise<Told> =>
       ask((request) => items({ ...request, path: `${location}/items` }), { ...at(location, asked), raw: true }),
     async ended({ headers }: Told, owner?: string): Promise<Status> {
-      const told = await ask((request) => endpoints.status({ ...request, path: headers['location'] as string }), {
-        method: 'GET',
-        headers: { prefer: 'wait=20', ...(owner !== undefined && { 'x-owner': owner }) },
-      })
-      return told.json as unknown as Status
+      const status: Handler = (request) => endpoints.status({ ...request, path: headers['location'] as string })
+      for (;;) {
+        const told = await ask(status, {
+          method: 'GET',
+          headers: { prefer: 'wait=20', ...(owner !== undefined && { 'x-owner': owner }) },
+        })
+        const shown = told.json as unknown as Status
+        if (shown.status !== 'processing') return shown
+      }
     },
   }
 }

@@ -45,11 +45,11 @@ refuses([
   ],
   [
     () => make.bulkItems({ endpoints: { find: id } }),
-    'bulkItems: the option blobs is missing; it must be the blobs of the bulk task',
+    'bulkItems: the option blobs is missing; it must be the blobs of the task',
   ],
   [
     () => make.bulkItems({ endpoints: { find: id }, blobs: memory() }),
-    'bulkItems: blobs must be the blobs of the bulk task, not an object',
+    'bulkItems: blobs must be the blobs of the task, not an object',
   ],
   [
     () => make.bulkCreate({ repository, background: { name: 'a', blobs: memory() } }),

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { content } from '../../../src/content/content.js'
 import type { ContentSource } from '../../../src/content/source.js'
-import type { DigestAlgorithm } from '../../../src/http/fields/digests.js'
+import type { DigestAlgorithm } from '../../../src/http/headers/digests.js'
 import { see, textSource } from '../kit/content.js'
 
 const TEXT = 'some text '.repeat(300)

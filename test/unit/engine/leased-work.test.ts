@@ -48,13 +48,13 @@ test('a process looks for work one look at a time, and again after a failure', a
   } })
   const periodic = withoutPeriodicLooks(t, made)
   made.lookIn(0)
-  await eventually(() => looks === 1, 5000, 'the first look begins')
+  await eventually(() => looks === 1, 30_000, 'the first look begins')
   for (let times = 0; times < 5; times++) made.lookIn(0)
   await new Promise((resolve) => { setTimeout(resolve, 20) })
   assert.equal(looks, 1)
   latch.resolve()
-  await eventually(() => looks === 2, 5000, 'one more look is made')
-  await eventually(() => looks === 3, 5000, 'the next look comes after the interval')
+  await eventually(() => looks === 2, 30_000, 'one more look is made')
+  await eventually(() => looks === 3, 30_000, 'the next look comes after the interval')
 })
 
 test('a process looks for work again when one of all places for callbacks is free', async (t) => {
@@ -63,13 +63,13 @@ test('a process looks for work again when one of all places for callbacks is fre
   const made = work(t, { callback: () => latch.promise }, { look: async () => { looks++ } })
   withoutPeriodicLooks(t, made)
   made.lookIn(0)
-  await eventually(() => looks === 1, 5000, 'it looks')
+  await eventually(() => looks === 1, 30_000, 'it looks')
   const sent = [made.callBack(task), made.callBack(task)]
   assert.equal(made.freeCallbacks, 0)
   latch.resolve()
   await Promise.all(sent)
   assert.equal(made.freeCallbacks, 2)
-  await eventually(() => looks === 2, 5000, 'it looks again')
+  await eventually(() => looks === 2, 30_000, 'it looks again')
 })
 
 test('a process notes the outcome of a removal, and frees its place even if the note fails', async (t) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { negotiate, negotiateCoding, parseAccept, parseMediaType } from '../../../src/http/fields/accept.js'
+import { negotiate, negotiateCoding, parseAccept, parseMediaType } from '../../../src/http/headers/accept.js'
 import { prefersProblem } from '../../../src/http/respond.js'
 import { OWS, PARAMETERS, TOKEN, members, parameters } from './list-grammar.js'
 import { countSteps } from '../kit/steps.js'

@@ -5,8 +5,8 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { parseDictionary as parseByPackage, serializeDictionary } from 'structured-headers'
 import {
-  ContentDigest, parseDictionary, digestField, isDigest, parseDigests, parseWantedDigests,
-} from '../../../src/http/fields/digests.js'
+  ContentDigest, parseDictionary, digestHeader, isDigest, parseDigests, parseWantedDigests,
+} from '../../../src/http/headers/digests.js'
 import { isLinear } from '../kit/growth.js'
 
 const digestOf = (text: string, algorithm: 'sha256' | 'sha512' = 'sha256'): string => (
@@ -150,8 +150,8 @@ describe('RFC 9530: digest fields', () => {
 
   test('are written and read back', () => {
     const digests = { 'sha-256': one, 'sha-512': long }
-    assert.equal(digestField(digests), `sha-256=:${one}:, sha-512=:${long}:`)
-    assert.deepEqual(parseDigests(digestField(digests)), digests)
+    assert.equal(digestHeader(digests), `sha-256=:${one}:, sha-512=:${long}:`)
+    assert.deepEqual(parseDigests(digestHeader(digests)), digests)
     assert.deepEqual(parseDigests([`sha-256=:${one}:`, `sha-512=:${long}:`]), digests)
   })
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import {
   evaluatePreconditions, ifRangeHolds, type PreconditionFacts, type PreconditionOutcome,
-} from '../../../src/http/fields/preconditions.js'
+} from '../../../src/http/headers/preconditions.js'
 
 const THEN = Date.UTC(2024, 4, 6, 7, 8, 9)
 const THEN_TEXT = 'Mon, 06 May 2024 07:08:09 GMT'

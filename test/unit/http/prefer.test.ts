@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { parsePrefer } from '../../../src/http/fields/prefer.js'
+import { parsePrefer } from '../../../src/http/headers/prefer.js'
 import { ASSIGNED, OWS, PARAMETERS, TOKEN, members, parameters, unquote } from './list-grammar.js'
 import { countSteps } from '../kit/steps.js'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { contentRange, selectRanges, type Ranges } from '../../../src/http/fields/range.js'
+import { contentRange, selectRanges, type Ranges } from '../../../src/http/headers/range.js'
 import { isLinear } from '../kit/growth.js'
 
 /** RFC 9110 section 14.1 and 14.2, the slow and obvious way. */

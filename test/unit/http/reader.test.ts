@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { FieldReader, fieldText, isToken } from '../../../src/http/fields/reader.js'
+import { HeaderReader, headerText, isToken } from '../../../src/http/headers/reader.js'
 
 const CONTROLS = [0x00, 0x08, 0x0a, 0x0d, 0x1f, 0x7f].map((code) => String.fromCharCode(code))
 const OTHERS = ['\t', ' ', '!', '~', '\x80', 'ÿ', ',', ';', '=']
@@ -18,7 +18,7 @@ describe('tokens, RFC 9110 section 5.6.2', () => {
 })
 
 describe('quoted strings, RFC 9110 section 5.6.4', () => {
-  const word = (text: string): string | undefined => new FieldReader(text).word()
+  const word = (text: string): string | undefined => new HeaderReader(text).word()
 
   test('have no controls but tabs in them, unescaped or escaped', () => {
     for (const char of CONTROLS)
@@ -37,7 +37,7 @@ describe('quoted strings, RFC 9110 section 5.6.4', () => {
       ['"\\\\"x', '\\', 4],
       ['"a" "b"', 'a', 3],
     ] as const) {
-      const reader = new FieldReader(text)
+      const reader = new HeaderReader(text)
       assert.deepEqual([reader.word(), reader.at], [expected, at])
     }
     for (const open of ['"', '"a', '"\\"', '"\\', '"a\\']) assert.equal(word(open), undefined)
@@ -47,7 +47,7 @@ describe('quoted strings, RFC 9110 section 5.6.4', () => {
 describe('lists, RFC 9110 section 5.6.1', () => {
   test('end an item at its comma, unless the comma is quoted', () => {
     const behind = (text: string): string => {
-      const reader = new FieldReader(text)
+      const reader = new HeaderReader(text)
       reader.skipItem()
       return text.slice(reader.at)
     }
@@ -58,7 +58,7 @@ describe('lists, RFC 9110 section 5.6.1', () => {
 
   test('have the first of repeated parameters, in lower case, and ignore empty ones', () => {
     const params = (text: string) => {
-      const found = new FieldReader(text).parameters()
+      const found = new HeaderReader(text).parameters()
       return found && [...found]
     }
     assert.deepEqual(params(';A=1; b = "x y" ;;c; a=2\t;d='), [['a', '1'], ['b', 'x y'], ['c', ''], ['d', '']])
@@ -66,6 +66,6 @@ describe('lists, RFC 9110 section 5.6.1', () => {
   })
 
   test('join several lines', () => {
-    assert.deepEqual([fieldText('a'), fieldText(['a', 'b, c'])], ['a', 'a, b, c'])
+    assert.deepEqual([headerText('a'), headerText(['a', 'b, c'])], ['a', 'a, b, c'])
   })
 })

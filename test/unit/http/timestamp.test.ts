@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { parseTimestamp } from '../../../src/http/fields/dates.js'
+import { parseTimestamp } from '../../../src/http/headers/dates.js'
 
 test('a timestamp of RFC 3339 is read to the millisecond, whatever its offset', () => {
   const good: readonly [text: string, iso: string][] = [

@@ -107,7 +107,7 @@ export function bench(
 
 /** The task once it is final. */
 export async function ended(tasks: Tasks, id: string) {
-  await within(tasks.wait(id, { timeoutMs: 5000 }), 6000)
+  await within(tasks.wait(id, { timeoutMs: 60_000 }), 90_000)
   const view = await tasks.get(id)
   if (!view || view.finishedAt === undefined) throw new Error(`Task ${id} has not ended: ${JSON.stringify(view)}`)
   return view

@@ -81,7 +81,7 @@ export function sha256(bytes: Uint8Array | string): string {
 }
 
 /** The value of a digest field. */
-export function digestField(bytes: Uint8Array | string): string {
+export function digestHeader(bytes: Uint8Array | string): string {
   return `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
 }
 

@@ -253,7 +253,7 @@ describe('MemoryStore', () => {
     for (const options of [{ maxEntriesPerOwner: 1 }, { maxEntriesPerOwner: 9, store: { maxEntriesPerOwner: 1 } }]) {
       const { store } = memory(options)
       for (const key of ['first', 'second'])
-        await store.create(key, key, { ttlMs: 60_000, owner: 'ann', evictable: true })
+        await store.create(key, key, { ttlMs: 60_000, caller: 'ann', evictable: true })
       assert.equal(await store.get('first'), undefined)
       assert.equal((await store.get('second'))?.value, 'second')
     }

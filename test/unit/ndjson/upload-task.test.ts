@@ -11,10 +11,10 @@ import { uploadTask } from '../../../src/ndjson/upload-task.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { testContext } from '../../../src/testing/index.js'
-import { parsePrefer } from '../../../src/http/fields/prefer.js'
+import { parsePrefer } from '../../../src/http/headers/prefer.js'
 import { fakeRequest } from '../kit/request.js'
 
-const ASKED = { coding: 'identity', resultType: 'application/json' }
+const ASKED = { coding: 'identity', resultType: 'application/json', isDry: false }
 
 const BLOB = `ndjson-upload/${'a'.repeat(22)}`
 const PIECES = ['{"id":1}\n', '{"id":2}\n{"id":3}\n', '{"id":4}\n'].map((text) => Buffer.from(text))

@@ -10,7 +10,7 @@ import { errorResponse } from '../../../src/http/respond.js'
 import { body, header, operation, parameter, response, schemaObject } from '../../../src/openapi/operation.js'
 import { errorSchema, problemSchema } from '../../../src/openapi/errors.js'
 import {
-  errorResponses, fields, requestFields, responseFields,
+  errorResponses, responseHeaders, headerParameters, knownHeaders,
 } from '../../../src/openapi/responses.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 
@@ -40,10 +40,10 @@ function checkResponse(found: unknown) {
 describe('operation', () => {
   const post = operation('POST', {
     summary: 'Make a user',
-    parameters: [requestFields.idempotencyKey, parameter('query', 'dry', { schema: { type: 'boolean' } })],
+    parameters: [headerParameters.idempotencyKey, parameter('query', 'dry', { schema: { type: 'boolean' } })],
     requestBody: body(z.object({ email: z.string() })),
     responses: {
-      201: response('Made', { headers: fields('Location', 'ETag'), schema: { type: 'object' } }),
+      201: response('Made', { headers: responseHeaders('Location', 'ETag'), schema: { type: 'object' } }),
       ...errorResponses('invalid_input', 'conflict'),
     },
   })
@@ -102,7 +102,7 @@ describe('operation', () => {
     assert.deepEqual(parameter('header', 'X'), { name: 'X', in: 'header', required: false, schema: { type: 'string' } })
     assert.deepEqual(response('gone'), { description: 'gone' })
     assert.deepEqual(header('d', { type: 'integer' }), { description: 'd', schema: { type: 'integer' } })
-    assert.deepEqual(fields('Allow'), { Allow: responseFields.Allow })
+    assert.deepEqual(responseHeaders('Allow'), { Allow: knownHeaders.Allow })
   })
 })
 

@@ -39,7 +39,7 @@ test('metrics measure tasks, waits, durations and pools, by names and outcomes',
   const stop = taskMetrics({ tasks, meter })
   for (const definition of [good, good, bad]) {
     const task = await tasks.submit(definition, {}, { owner: 'ann' })
-    await task.wait({ timeoutMs: 5000 })
+    await task.wait({ timeoutMs: 60_000 })
   }
   await tasks.submit(later, {}, { delayMs: 60_000 })
   const measured = await collect()

@@ -96,7 +96,7 @@ function setUp(t: TestContext, options: Partial<OperatorEndpointsOptions> = {}, 
     more: { callbackUrl?: string } = {},
   ) => {
     const task = await tasks.ownedBy(owner).submit(report, input, more)
-    await task.wait({ timeoutMs: 5000 })
+    await task.wait({ timeoutMs: 60_000 })
     return task.taskId
   }
   const retryMany = async (query: string) => {
@@ -107,7 +107,7 @@ function setUp(t: TestContext, options: Partial<OperatorEndpointsOptions> = {}, 
     return {
       id,
       task,
-      result: async () => ((await tasks.wait(id, { timeoutMs: 5000 })) as { result?: RetryReport }).result,
+      result: async () => ((await tasks.wait(id, { timeoutMs: 60_000 })) as { result?: RetryReport }).result,
     }
   }
   /** Calls `act` around each page of tasks to retry. */
@@ -406,7 +406,7 @@ describe('retryMany', () => {
 
   test('counts tasks that cannot be retried, with their codes', async (t) => {
     const { retryMany, tasks, one } = setUp(t)
-    for (let n = 0; n < 3; n++) await (await tasks.ownedBy('ann').submit(one, {})).wait({ timeoutMs: 5000 })
+    for (let n = 0; n < 3; n++) await (await tasks.ownedBy('ann').submit(one, {})).wait({ timeoutMs: 60_000 })
     const result = await (await retryMany('?task=one')).result()
     assert.deepEqual([result?.retried, result?.failed], [1, 2])
     assert.deepEqual(result?.failures.map(({ code }) => code), ['too_many_tasks', 'too_many_tasks'])
@@ -434,7 +434,7 @@ describe('retryMany', () => {
       await eventually(async () => runs.get(first) === 2 && (await tasks.get(first))?.status === 'failed')
       await tasks.ownedBy('ann').delete(second)
       const { wait } = await tasks.ownedBy('bob').submit(report, { fails: true }, { id: second })
-      await wait({ timeoutMs: 5000 })
+      await wait({ timeoutMs: 60_000 })
       return page
     })
     const { retried, failures } = await (await retryMany('?task=report')).result() ?? {}
@@ -501,7 +501,7 @@ describe('retryMany', () => {
   test('retries other tasks if a resource of one task is away, and continues later if the engine is', async (t) => {
     const { retryMany, end, tasks, remote, away, runs, errors, engine } = setUp(t)
     const { taskId, wait } = await tasks.submit(remote, {})
-    await wait({ timeoutMs: 5000 })
+    await wait({ timeoutMs: 60_000 })
     const ids = [await end('ann', { fails: true }), await end('bob', { fails: true })]
     away.is = true
     assert.deepEqual(await (await retryMany('')).result(), {
@@ -613,7 +613,7 @@ describe('retryMany', () => {
     const { tasks, retries, end, runs } = setUp(t)
     const id = await end('ann', { fails: true })
     const { wait } = await tasks.submit(retries, { task: ['report'], to: new Date(Date.now() + 1000).toISOString() })
-    const done = await wait({ timeoutMs: 5000 })
+    const done = await wait({ timeoutMs: 60_000 })
     assert.equal(done?.status === 'completed' && done.result.retried, 1)
     await eventually(() => runs.get(id) === 2)
     await assert.rejects(async () => tasks.submit(retries, { status: ['completed'] as never }), {

@@ -66,7 +66,7 @@ describe('the overview of operators', () => {
     })
     const done = await tasks.ownedBy('ann').submit(report, {}, { callbackUrl: 'https://example.com/' })
     await eventually(async () => (await done.get())?.callback?.state === 'failed')
-    await (await tasks.submit(report, {})).wait({ timeoutMs: 5000 })
+    await (await tasks.submit(report, {})).wait({ timeoutMs: 60_000 })
     const running = await tasks.submit(mail, {})
     await eventually(async () => (await running.get())?.status === 'processing')
     const oldest = await tasks.ownedBy('bob').submit(mail, {})
@@ -135,7 +135,7 @@ describe('the overview of operators', () => {
 
   test('reads no results, however large they are, and counts without details', async (t) => {
     const { tasks, overview, engine } = setUp(t, 200)
-    for (let n = 0; n < 3; n++) await (await tasks.submit(report, {})).wait({ timeoutMs: 5000 })
+    for (let n = 0; n < 3; n++) await (await tasks.submit(report, {})).wait({ timeoutMs: 60_000 })
     await tasks.submit(report, {}, { delayMs: 3_600_000, context: { note: 'for later' } })
     const pages: { query: TaskQuery, tasks: readonly StoredTask[] }[] = []
     const list = engine.list.bind(engine)

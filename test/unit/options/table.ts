@@ -14,6 +14,7 @@ import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/i
 import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs } from '../../../adapters/memory/index.js'
 import { attach, closeOnSignal, toMiddleware, toNode } from '../../../adapters/node/index.js'
+import { csv } from '../../../src/csv/index.js'
 import { streamJson } from '../../../adapters/stream-json/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
 import { migrate, postgres } from '../../../adapters/postgres/index.js'
@@ -99,6 +100,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/openapi: body': (options) => api.body({}, options),
   'longhaul/bulk: bulkCreate': (options) => api.bulkCreate(options),
   'longhaul/bulk: bulkItems': (options) => api.bulkItems(options),
+  'longhaul/ndjson: uploadItems': (options) => api.uploadItems(options),
   'longhaul/bulk: bulkUpdate': (options) => api.bulkUpdate(options),
   'longhaul/versions: byHeader': (options) => api.byHeader(options),
   'longhaul/versions: byMediaTypeParameter': (options) => api.byMediaTypeParameter(options),
@@ -215,6 +217,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   },
   'longhaul/cron: cron': (options) => cron('0 3 * * *', options),
   'longhaul/partial: partialResults': (options) => partialResults(options),
+  'longhaul/csv: csv': (options) => csv(options),
   'longhaul/stream-json: streamJson': (options) => streamJson(() => [], options),
   'longhaul/koa: toKoa': (options) => toKoa(handler, options),
   'longhaul/memory: memory': (options) => memory(options),

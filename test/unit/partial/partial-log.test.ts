@@ -8,7 +8,7 @@ import {
   logKey, logRecord, removeAll, type Log, type Part,
 } from '../../../src/partial/partial-log.js'
 import { parsePosition, readAfter, toId, type Page, type Position } from '../../../src/partial/partial-reader.js'
-import { PartialWriter, resultText, type Limits } from '../../../src/partial/partial-writer.js'
+import { PartialWriter, resultText, type PartialLimits } from '../../../src/partial/partial-writer.js'
 import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
 import { Spy, SpyStore } from '../kit/tasks.js'
 import { keepAlive, pause } from '../../kit/wait.js'
@@ -16,7 +16,7 @@ import { keepAlive, pause } from '../../kit/wait.js'
 // Timers of the library let a process end.
 keepAlive({ after })
 
-const LIMITS: Limits = { keepMs: 60_000, maxResults: 100, maxBytes: 1_000_000, gatherMs: 20 }
+const LIMITS: PartialLimits = { keepMs: 60_000, maxResults: 100, maxBytes: 1_000_000, gatherMs: 20 }
 const task = { id: 'task', external: 'resource' }
 const KEY = logKey(task)
 

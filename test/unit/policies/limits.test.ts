@@ -39,7 +39,7 @@ test('limits accept their smallest valid value', async () => {
     [(await ask(nothing, { body: body() })).body, (await ask(nothing, { body: body('x') })).status],
     ['0', 413],
   )
-  const one = compose(limitHeaders({ maxFields: 1 }), () => json(200, {}))
+  const one = compose(limitHeaders({ maxHeaders: 1 }), () => json(200, {}))
   assert.deepEqual(
     [(await ask(one, { headers: { a: '' } })).status, (await ask(one, { headers: { a: '', b: '' } })).status],
     [200, 431],
@@ -113,7 +113,7 @@ describe('limitHeaders', () => {
     assert.equal((await ask(bytes, { headers: { abc: '123', de: '4567' } })).status, 200)
     const over = await ask(bytes, { headers: { abc: '123', de: '45678' } })
     assert.deepEqual([over.status, over.json['code']], [431, 'header_fields_too_large'])
-    const fields = compose(limitHeaders({ maxFields: 3 }), ok)
+    const fields = compose(limitHeaders({ maxHeaders: 3 }), ok)
     assert.equal((await ask(fields, { headers: { 'a': '', 'set-cookie': ['1', '2'], 'b': undefined } })).status, 200)
     assert.equal((await ask(fields, { headers: { 'a': '', 'set-cookie': ['1', '2'], 'b': '' } })).status, 431)
   })
@@ -124,9 +124,9 @@ test('invalid options throw at construction', () => {
     [() => limitBody({ maxBodyBytes: -1 }), /maxBodyBytes/],
     [() => limitBody({} as never), /maxBodyBytes/],
     [() => limitBody({ maxBodyBytes: 1.5 }), /maxBodyBytes/],
-    [() => limitHeaders({}), /set maxHeaderBytes, maxFields/],
+    [() => limitHeaders({}), /set maxHeaderBytes, maxHeaders/],
     [() => limitHeaders({ maxHeaderBytes: 0 }), /whole number/],
-    [() => limitHeaders({ maxFields: 1.5 }), /whole number/],
+    [() => limitHeaders({ maxHeaders: 1.5 }), /whole number/],
   ] as const)
     assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
 })

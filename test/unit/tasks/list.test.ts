@@ -18,7 +18,7 @@ function setUp(t: TestContext) {
   t.after(() => tasks.close({ drainMs: 0 }))
   const submit = async (owner: string | undefined, input: { fails?: boolean } = {}) => {
     const task = await tasks.ownedBy(owner).submit(report, input)
-    await task.wait({ timeoutMs: 5000 })
+    await task.wait({ timeoutMs: 60_000 })
     return task.taskId
   }
   return { ...parts, tasks, submit }
@@ -33,7 +33,7 @@ describe('tasks.list', () => {
     const { tasks, submit } = setUp(t)
     const [ann, bob, nobody] = [await submit('ann'), await submit('bob'), await submit(undefined)]
     const own = await tasks.submit(report, {})
-    await own.wait({ timeoutMs: 5000 })
+    await own.wait({ timeoutMs: 60_000 })
     const idsOf = async (owner: string | undefined) =>
       (await tasks.ownedBy(owner).list()).items.map(({ taskId }) => taskId)
     assert.deepEqual(await idsOf('ann'), [ann])
@@ -60,7 +60,7 @@ describe('tasks.list', () => {
     const ids = new Set<string>()
     for (let n = 0; n < 90; n++) {
       const task = await tasks.submit(long, {})
-      await task.wait({ timeoutMs: 5000 })
+      await task.wait({ timeoutMs: 60_000 })
       ids.add(task.taskId)
     }
     const first = await tasks.list({ limit: 200 })
@@ -182,7 +182,7 @@ describe('tasks.list', () => {
     const ids: string[] = []
     for (const definition of [report, brief, report] as const) {
       const task = await tasks.ownedBy('ann').submit(definition as typeof report, {})
-      await task.wait({ timeoutMs: 5000 })
+      await task.wait({ timeoutMs: 60_000 })
       ids.push(task.taskId)
     }
     assert.equal(await tasks.delete(ids[0] as string), true)
@@ -195,7 +195,7 @@ describe('tasks.list', () => {
     const { tasks, submit } = setUp(t)
     const id = await submit('ann', { fails: true })
     await tasks.retry(id)
-    await tasks.wait(id, { timeoutMs: 5000 })
+    await tasks.wait(id, { timeoutMs: 60_000 })
     const { items } = await tasks.ownedBy('ann').list({ status: 'failed' })
     assert.deepEqual(items.map(({ taskId, attempts }) => [taskId, attempts?.length]), [[id, 2]])
   })

@@ -15,7 +15,7 @@ test('a task has one union type: get by definition, times as Date, the result as
   const tasks = createTasks({ ...memory(), definitions: [report, mail] })
   t.after(() => tasks.close())
   const handle = await tasks.submit(report, {})
-  const end = await handle.wait({ timeoutMs: 5000 })
+  const end = await handle.wait({ timeoutMs: 60_000 })
   assert.equal(end?.status, 'completed')
   assert.equal(end.result.at, '1970-01-01T00:00:00.000Z')
   assert.ok(end.finishedAt instanceof Date)

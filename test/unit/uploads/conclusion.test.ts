@@ -8,7 +8,7 @@ import { json } from '../../../src/http/respond.js'
 import type { BlobPutOptions } from '../../../src/stores/blobs.js'
 import { deferred, eventually } from '../../kit/wait.js'
 import { Spy, SpyStore } from '../kit/tasks.js'
-import { broken, digestField, setUp, sha256 } from '../kit/uploads.js'
+import { broken, digestHeader, setUp, sha256 } from '../kit/uploads.js'
 
 const text = 'The quick brown fox jumps over the lazy dog'
 const bytes = Buffer.from(text)
@@ -95,7 +95,7 @@ describe('a request while the last bytes of an upload are being stored', () => {
   })
 
   test('sends the bytes again whose Content-Digest was not compared', async () => {
-    const headers = { 'content-digest': digestField(bytes) }
+    const headers = { 'content-digest': digestHeader(bytes) }
     const { site, path, last, other } = await meanwhile(({ head }, at) => head(at), headers)
     assert.equal(last.status, 409)
     assert.deepEqual([other.headers['upload-offset'], other.headers['upload-complete']], ['0', '?0'])

@@ -10,7 +10,7 @@ import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { MemoryStore } from '../../../adapters/memory/store.js'
 import type { Blobs } from '../../../src/stores/blobs.js'
 import { Random } from '../../soak/random.js'
-import { digestField, setUp } from '../kit/uploads.js'
+import { digestHeader, setUp } from '../kit/uploads.js'
 
 /** Yields bytes in chunks of random sizes, then breaks like a connection that is cut. */
 async function* cutShort(bytes: Uint8Array, random: () => number): AsyncGenerator<Uint8Array> {
@@ -30,7 +30,7 @@ async function upload(cuts: number, size: number, processes: readonly Blobs[], s
   const store = new MemoryStore()
   const instances = processes.map((blobs) => setUp({ store, blobs, partBytes: 4096 }))
   const any = () => instances[Math.floor(random() * instances.length)] as (typeof instances)[number]
-  const path = await any().create({ 'upload-length': String(size), 'repr-digest': digestField(bytes) })
+  const path = await any().create({ 'upload-length': String(size), 'repr-digest': digestHeader(bytes) })
   let made = 0
   for (let offset = 0; made < cuts; made++) {
     const most = Math.ceil(2 * (size - offset) / (cuts - made))

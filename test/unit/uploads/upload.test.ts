@@ -11,7 +11,7 @@ import { operation } from '../../../src/openapi/operation.js'
 import { router } from '../../../src/resources/router.js'
 import { inject } from '../../../src/testing/inject.js'
 import { resumableUpload } from '../../../src/uploads/index.js'
-import { broken, digester, digestField, PARTIAL, setUp, sha256 } from '../kit/uploads.js'
+import { broken, digester, digestHeader, PARTIAL, setUp, sha256 } from '../kit/uploads.js'
 
 const text = 'The quick brown fox jumps over the lazy dog'
 const bytes = Buffer.from(text)
@@ -319,30 +319,30 @@ describe('the digests of an upload', () => {
   test('get a 400 for a wrong Content-Digest, and none of its bytes count, however large it is', async () => {
     const { create, patch, head, blobs } = setUp({ partBytes: 4 })
     const path = await create()
-    const good = { 'content-digest': digestField(bytes.subarray(0, 20)) }
+    const good = { 'content-digest': digestHeader(bytes.subarray(0, 20)) }
     assert.equal((await patch(path, 0, bytes.subarray(0, 20), false, good)).status, 204)
-    const bad = await patch(path, 20, chunked(bytes.subarray(20), 3), true, { 'content-digest': digestField('other') })
+    const bad = await patch(path, 20, chunked(bytes.subarray(20), 3), true, { 'content-digest': digestHeader('other') })
     assert.equal(bad.status, 400)
     assert.equal((await bad.json<{ code: string }>()).code, 'digest_mismatch')
     assert.equal(bad.headers['upload-offset'], '20')
     assert.equal((await head(path)).headers['upload-offset'], '20')
     assert.equal(blobs.usage().blobs, 1)
-    const rest = { 'content-digest': digestField(bytes.subarray(20)) }
+    const rest = { 'content-digest': digestHeader(bytes.subarray(20)) }
     assert.equal((await patch(path, 20, bytes.subarray(20), true, rest)).status, 200)
   })
 
   test('cover the whole if Repr-Digest is in the first or in the last request', async () => {
     const { create, patch, seen } = setUp()
-    const first = await create({ 'repr-digest': digestField(text) })
+    const first = await create({ 'repr-digest': digestHeader(text) })
     assert.equal((await patch(first, 0, bytes, true)).status, 200)
     const last = await create()
-    assert.equal((await patch(last, 0, bytes, true, { 'repr-digest': digestField(text) })).status, 200)
+    assert.equal((await patch(last, 0, bytes, true, { 'repr-digest': digestHeader(text) })).status, 200)
     assert.equal(seen.length, 2)
   })
 
   test('get a 400 for a wrong Repr-Digest before the handler sees a byte, and again in a retry', async () => {
     const { create, patch, seen, head, blobs } = setUp()
-    const path = await create({ 'repr-digest': digestField('other') })
+    const path = await create({ 'repr-digest': digestHeader('other') })
     for (const offset of [0, 43]) {
       const answer = await patch(path, offset, offset === 0 ? bytes : undefined, true)
       assert.equal(answer.status, 400)

@@ -429,7 +429,7 @@ test('A definition without asks cannot ask', async (t) => {
   const tasks = createTasks({ engine, store, definitions: [plain], onError: (error) => { heard.push(error) } })
   t.after(() => tasks.close({ drainMs: 0 }))
   const task = await tasks.submit(plain, 1)
-  assert.equal((await task.wait({ timeoutMs: 5000 }))?.status, 'failed')
+  assert.equal((await task.wait({ timeoutMs: 60_000 }))?.status, 'failed')
   assert.match(String(heard[0]), /pass defineTask the option asks/)
   assert.throws(() => defineTask({ name: 'x', asks: { 1: asks.count }, run: () => '' }), /asks must be/)
   assert.throws(() => defineTask({ name: 'x', asks: {}, run: () => '' }), /asks must be/)

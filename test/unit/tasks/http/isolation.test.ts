@@ -64,7 +64,7 @@ before(async () => {
     const all: string[] = []
     for (const fails of [false, true, false]) {
       const { taskId, wait } = await mine.submit(report, { mark: markOf(who), fails })
-      await wait({ timeoutMs: 5000 })
+      await wait({ timeoutMs: 60_000 })
       all.push(taskId)
     }
     const waiting = await mine.submit(slow, { mark: markOf(who) }, { delayMs: 3_600_000 })

@@ -37,12 +37,12 @@ describe('tasks.wait', () => {
       })
       const tasks = createTasks({ ...memory(), definitions: [work], onError: () => undefined })
       const task = await tasks.submit(work, 1)
-      console.log((await task.wait({ timeoutMs: 5000 })).status)`)
+      console.log((await task.wait({ timeoutMs: 60_000 })).status)`)
     const late = child(`
       const work = defineTask({ name: 'work', timeoutMs: 60, run: () => new Promise(() => undefined) })
       const tasks = createTasks({ ...memory(), definitions: [work], onError: () => undefined })
       const task = await tasks.submit(work, 1)
-      console.log((await task.wait({ timeoutMs: 5000 })).status)`)
+      console.log((await task.wait({ timeoutMs: 60_000 })).status)`)
     assert.deepEqual(await Promise.all([retried, late]), [
       { said: 'completed\n', status: 0 },
       { said: 'failed\n', status: 0 },

@@ -69,7 +69,7 @@ function open(t: TestContext, kind: keyof typeof KINDS, delays: { engine: number
   })
   /** Resolves when no task is left that is not final. */
   const settled = async (): Promise<void> => {
-    for (const { taskId: id } of (await tasks.list()).items) await tasks.wait(id, { timeoutMs: 5000 })
+    for (const { taskId: id } of (await tasks.list()).items) await tasks.wait(id, { timeoutMs: 60_000 })
   }
   return { tasks, written, send, settled }
 }

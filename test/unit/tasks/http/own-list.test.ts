@@ -27,7 +27,7 @@ function setUp(t: TestContext, options: Partial<TaskEndpointsOptions> = {}) {
   )
   const done = async (user: string, input: { fails?: boolean, text?: string } = {}) => {
     const task = await tasks.ownedBy(user).submit(report, input)
-    await task.wait({ timeoutMs: 5000 })
+    await task.wait({ timeoutMs: 60_000 })
     return task.taskId
   }
   return { tasks, endpoints, site, get, done }

@@ -38,8 +38,8 @@ describe('longhaul:task', () => {
     t.after(() => tasks.close({ drainMs: 0 }))
     const { taskId: id } = await tasks.submit(work, {}, { owner: 'ann', id: 'one' })
     await tasks.submit(work, {}, { owner: 'ann', id: 'one' })
-    await tasks.wait(id, { timeoutMs: 5000 })
-    assert.deepEqual(heard.map(({ event, state, attempt }) => [event, state, attempt]).sort(), [
+    await tasks.wait(id, { timeoutMs: 60_000 })
+    assert.deepEqual(heard.map(({ event, status, attempt }) => [event, status, attempt]).sort(), [
       ['accepted', 'queued', 0],
       ['finished', 'completed', 3],
       ['retried', 'queued', 1], ['retried', 'queued', 2],
@@ -63,9 +63,9 @@ describe('longhaul:task', () => {
     const tasks = createTasks({ ...memory(), definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
     const { taskId: id } = await tasks.submit(work, {})
-    await tasks.wait(id, { timeoutMs: 5000 })
+    await tasks.wait(id, { timeoutMs: 60_000 })
     assert.deepEqual(
-      heard.map(({ event, state, attempt, startedAt }) => [event, state, attempt, startedAt === undefined]),
+      heard.map(({ event, status, attempt, startedAt }) => [event, status, attempt, startedAt === undefined]),
       [
         ['accepted', 'queued', 0, true],
         ['started', 'processing', 1, false],
@@ -80,12 +80,12 @@ describe('longhaul:task', () => {
     const tasks = createTasks({ ...memory(), definitions: [bad], onError: () => undefined })
     t.after(() => tasks.close({ drainMs: 0 }))
     const failing = await tasks.submit(bad, {})
-    await tasks.wait(failing.taskId, { timeoutMs: 5000 })
+    await tasks.wait(failing.taskId, { timeoutMs: 60_000 })
     const cancelled = await tasks.submit(bad, {}, { delayMs: 60_000 })
     await tasks.cancel(cancelled.taskId)
     await tasks.cancel(cancelled.taskId)
     const ends = heard.filter(({ event }) => event === 'finished')
-    assert.deepEqual(ends.map(({ taskId, state, code, startedAt }) => [taskId, state, code, startedAt === undefined]), [
+    assert.deepEqual(ends.map(({ taskId, status, code, startedAt }) => [taskId, status, code, startedAt === undefined]), [
       [failing.taskId, 'failed', 'task_failed', false], [cancelled.taskId, 'cancelled', undefined, true],
     ])
   })

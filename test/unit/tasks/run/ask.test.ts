@@ -45,7 +45,7 @@ describe('A run that asks', () => {
 
   test('fails if its external resource no longer exists', async (t) => {
     const { tasks, work } = withFile(t, false)
-    const end = await (await tasks.submit(work, {})).wait({ timeoutMs: 5000 })
+    const end = await (await tasks.submit(work, {})).wait({ timeoutMs: 60_000 })
     assert.equal(end?.status === 'failed' && end.error.code, 'gone')
   })
 

@@ -1,6 +1,6 @@
 import type { RequestHeaders } from '../exchange.js'
 import { parseHttpDate } from './dates.js'
-import { fieldText } from './reader.js'
+import { headerText } from './reader.js'
 import { createHash } from 'node:crypto'
 
 export interface PreconditionFacts {
@@ -50,9 +50,9 @@ export function evaluatePreconditions(facts: PreconditionFacts): PreconditionOut
 export function ifRangeHolds(
   facts: Pick<PreconditionFacts, 'headers' | 'etag' | 'lastModified'>, now: number,
 ): boolean {
-  const field = facts.headers['if-range']
-  if (field === undefined) return true
-  const text = fieldText(field).trim()
+  const header = facts.headers['if-range']
+  if (header === undefined) return true
+  const text = headerText(header).trim()
   const { etag, lastModified } = facts
   // One tag, not a list: `*` and `"a", "b"` are not valid here.
   if (text.endsWith('"')) return text === etag && text.startsWith('"')
@@ -62,18 +62,18 @@ export function ifRangeHolds(
 }
 
 function matches(
-  field: string | readonly string[], { exists, etag }: PreconditionFacts,
+  header: string | readonly string[], { exists, etag }: PreconditionFacts,
   comparison: 'strong' | 'weak',
 ): boolean {
   if (!exists) return false
-  return fieldText(field).trim() === '*' || etagMatches(field, etag, comparison)
+  return headerText(header).trim() === '*' || etagMatches(header, etag, comparison)
 }
 
 function changedSince(
-  field: string | readonly string[] | undefined, { exists, lastModified }: PreconditionFacts,
+  header: string | readonly string[] | undefined, { exists, lastModified }: PreconditionFacts,
 ): boolean | undefined {
-  if (field === undefined || !exists || lastModified === undefined) return undefined
-  const date = parseHttpDate(fieldText(field).trim())
+  if (header === undefined || !exists || lastModified === undefined) return undefined
+  const date = parseHttpDate(headerText(header).trim())
   return date === undefined ? undefined : wholeSecond(lastModified) > date
 }
 
@@ -86,12 +86,12 @@ function wholeSecond(ms: number): number {
  * sections 8.8.3 and 13.1). `strong`: both must be strong. Malformed elements match nothing.
  */
 export function etagMatches(
-  field: string | readonly string[] | undefined, etag: string | undefined,
+  header: string | readonly string[] | undefined, etag: string | undefined,
   comparison: 'strong' | 'weak',
 ): boolean {
-  if (field === undefined || etag === undefined) return false
-  if (field === etag) return comparison === 'weak' || !isWeak(etag)
-  const text = fieldText(field)
+  if (header === undefined || etag === undefined) return false
+  if (header === etag) return comparison === 'weak' || !isWeak(etag)
+  const text = headerText(header)
   if (text.trim() === '*') return true
   if (comparison === 'strong' && isWeak(etag)) return false
   return names(text, isWeak(etag) ? etag.slice(2) : etag, comparison === 'weak')

@@ -1,6 +1,6 @@
 import { Memo } from '../../runtime/collections.js'
 import type { PreferenceName } from '../../wire/prefer.js'
-import { FieldReader, fieldText } from './reader.js'
+import { HeaderReader, headerText } from './reader.js'
 
 export interface Preference {
   /** The unquoted value; `''` if there is none, which RFC 7240 treats like an empty value. */
@@ -33,12 +33,12 @@ const memo = new Memo(parse)
  * const { respondAsync, wait } = parsePrefer(request.headers.prefer)
  */
 export function parsePrefer(header: string | readonly string[] | undefined): Preferences {
-  return header === undefined ? NONE : memo.get(fieldText(header))
+  return header === undefined ? NONE : memo.get(headerText(header))
 }
 
 function parse(text: string): Preferences {
   const all = new Map<string, Preference>()
-  const reader = new FieldReader(text)
+  const reader = new HeaderReader(text)
   const items = reader.items(() => {
     const name = reader.token().toLowerCase()
     const value = name === '' ? undefined : reader.assigned()

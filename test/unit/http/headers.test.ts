@@ -3,10 +3,10 @@ import { describe, mock, test } from 'node:test'
 import fc from 'fast-check'
 import type { ResponseHeaders } from '../../../src/http/exchange.js'
 import { addVary } from '../../../src/http/respond.js'
-import { isFieldValue } from '../../../src/http/fields/reader.js'
-import { etagMatches } from '../../../src/http/fields/preconditions.js'
-import { httpDate, parseHttpDate } from '../../../src/http/fields/dates.js'
-import { linkValue } from '../../../src/http/fields/link.js'
+import { isHeaderValue } from '../../../src/http/headers/reader.js'
+import { etagMatches } from '../../../src/http/headers/preconditions.js'
+import { httpDate, parseHttpDate } from '../../../src/http/headers/dates.js'
+import { linkValue } from '../../../src/http/headers/link.js'
 import { entityTags } from './list-grammar.js'
 import { countSteps } from '../kit/steps.js'
 
@@ -146,10 +146,10 @@ describe('linkValue', () => {
   })
 })
 
-describe('isFieldValue', () => {
+describe('isHeaderValue', () => {
   test('rejects line breaks, controls and wide characters', () => {
-    for (const text of ['', 'a b\tc', 'é', '"x"']) assert.equal(isFieldValue(text), true, text)
-    for (const text of ['a\r\nb', '\n', '\r', '\0', '\x7f', '€']) assert.equal(isFieldValue(text), false, text)
+    for (const text of ['', 'a b\tc', 'é', '"x"']) assert.equal(isHeaderValue(text), true, text)
+    for (const text of ['a\r\nb', '\n', '\r', '\0', '\x7f', '€']) assert.equal(isHeaderValue(text), false, text)
   })
 })
 

@@ -29,8 +29,8 @@ export type RecordTaskContext = Omit<TaskContext<unknown>, 'checkpoint'> & {
   readonly checkpoint: PartsCheckpoint<RecordPosition>
 }
 
-/** Settings of `TaskRun.open`. */
-export interface TaskRunSettings {
+/** Settings of `SpooledRun.open`. */
+export interface SpooledRunSettings {
   /** Name of the public function, for error messages. */
   readonly where: string
   readonly spool: Spool
@@ -53,7 +53,7 @@ export interface TaskRunSettings {
 }
 
 /** One run of a task that writes the records of a spooled body: where it begins, and its report. */
-export class TaskRun implements Continuation {
+export class SpooledRun implements Continuation {
   readonly report: Report
   /** The position after the last commit. */
   private position: RecordPosition
@@ -62,7 +62,7 @@ export class TaskRun implements Continuation {
   private savedAt = -Infinity
 
   private constructor(
-    private readonly settings: TaskRunSettings,
+    private readonly settings: SpooledRunSettings,
     /** The position at which this run begins. */
     readonly from: RecordPosition, readonly previous: string | undefined, readonly stored: StoredReport,
   ) {
@@ -74,7 +74,7 @@ export class TaskRun implements Continuation {
   }
 
   /** Opens a run at the position that the application has stored, or else at its checkpoint. */
-  static async open(settings: TaskRunSettings): Promise<TaskRun> {
+  static async open(settings: SpooledRunSettings): Promise<SpooledRun> {
     const { spool, spooled, task, canContinue = () => true } = settings
     const { position = START, previous } = await startOf(settings)
     const from = canContinue(position) ? position : START
@@ -84,7 +84,7 @@ export class TaskRun implements Continuation {
       onError: settings.onError,
     })
     await stored.continueFrom(from)
-    return new TaskRun(settings, from, previous, stored)
+    return new SpooledRun(settings, from, previous, stored)
   }
 
   cursorAfter(batch: Batch<unknown>, outcomes: Outcomes): string {
@@ -146,7 +146,7 @@ export class TaskRun implements Continuation {
  * checkpoint.
  */
 async function startOf(
-  { where, resume, isPlace, task }: TaskRunSettings,
+  { where, resume, isPlace, task }: SpooledRunSettings,
 ): Promise<{ readonly position?: RecordPosition | undefined, readonly previous?: string }> {
   const { attempt, taskId, owner, context, signal, checkpoint } = task
   if (attempt === 1) return {}

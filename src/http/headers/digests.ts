@@ -1,10 +1,10 @@
-import { fieldText } from './reader.js'
+import { headerText } from './reader.js'
 import { isUtf8 } from 'node:buffer'
 import { createHash, timingSafeEqual, type Hash } from 'node:crypto'
 import { httpError } from '../errors.js'
 import type { RequestHeaders } from '../exchange.js'
 
-/** Hash algorithms of digest fields that are not deprecated (RFC 9530 section 5). */
+/** Hash algorithms of digest headers that are not deprecated (RFC 9530 section 5). */
 export type DigestAlgorithm = 'sha-256' | 'sha-512'
 
 /** Digests of the same bytes by algorithm, in base64. */
@@ -29,8 +29,8 @@ export function isDigest(algorithm: DigestAlgorithm, text: unknown): text is str
  * Reads the known digests of a Content-Digest or Repr-Digest header (RFC 9530 sections 2 and 3);
  * `undefined` if it is malformed.
  */
-export function parseDigests(field: string | readonly string[]): Digests | undefined {
-  const members = parseDictionary(fieldText(field))
+export function parseDigests(header: string | readonly string[]): Digests | undefined {
+  const members = parseDictionary(headerText(header))
   if (members === undefined) return undefined
   const digests: Partial<Record<DigestAlgorithm, string>> = {}
   for (const name of NAMES) {
@@ -43,16 +43,16 @@ export function parseDigests(field: string | readonly string[]): Digests | undef
   return digests
 }
 
-export function digestField(digests: Digests): string {
+export function digestHeader(digests: Digests): string {
   const known = NAMES.filter((name) => digests[name] !== undefined)
   return known.map((name) => `${name}=:${digests[name]}:`).join(', ')
 }
 
 /** Reads a Want-Repr-Digest header (RFC 9530 section 4). Ignores a malformed one. Never throws. */
 export function parseWantedDigests(
-  field: string | readonly string[] = '',
+  header: string | readonly string[] = '',
 ): Readonly<Record<'wanted' | 'refused', readonly DigestAlgorithm[]>> {
-  const members = parseDictionary(fieldText(field))
+  const members = parseDictionary(headerText(header))
   const preferenceOf = (name: DigestAlgorithm): number => {
     const value = members?.get(name) ?? ''
     return PREFERENCE.test(value) ? Number(value) : -1
@@ -82,9 +82,9 @@ export class ContentDigest {
   static of(
     headers: RequestHeaders, name: 'content-digest' | 'repr-digest' = 'content-digest',
   ): ContentDigest | undefined {
-    const field = headers[name]
-    if (field === undefined) return undefined
-    const digests = parseDigests(field)
+    const header = headers[name]
+    if (header === undefined) return undefined
+    const digests = parseDigests(header)
     const shown = name === 'content-digest' ? 'Content-Digest' : 'Repr-Digest'
     if (digests === undefined) {
       const reason = 'is malformed, or has no digest where it names sha-256 or sha-512.'
@@ -178,15 +178,15 @@ function match(pattern: RegExp, text: string, at: number): RegExpExecArray | und
   return pattern.exec(text) ?? undefined
 }
 
-export function isCoded({ 'content-encoding': field }: RequestHeaders): boolean {
-  if (field === undefined || field === '') return false
-  return !(typeof field === 'string' && field.toLowerCase() === 'identity')
+export function isCoded({ 'content-encoding': header }: RequestHeaders): boolean {
+  if (header === undefined || header === '') return false
+  return !(typeof header === 'string' && header.toLowerCase() === 'identity')
 }
 
 /** Reads `Content-Length`; `undefined` if the request does not say how long its body is. */
 export function readContentLength(headers: RequestHeaders): number | undefined {
-  const field = headers['content-length']
-  return typeof field === 'string' && /^[0-9]{1,15}$/.test(field) ? Number(field) : undefined
+  const header = headers['content-length']
+  return typeof header === 'string' && /^[0-9]{1,15}$/.test(header) ? Number(header) : undefined
 }
 
 const GZIP = /^(?:x-)?gzip$/i
@@ -199,7 +199,7 @@ const GZIP = /^(?:x-)?gzip$/i
  */
 export function isStillCoded(headers: RequestHeaders, left: unknown): boolean {
   if (!isCoded(headers)) return false
-  const isGzip = GZIP.test(fieldText(headers['content-encoding'] ?? ''))
+  const isGzip = GZIP.test(headerText(headers['content-encoding'] ?? ''))
   // A parser that decodes compressed bytes as text replaces some of them.
   if (typeof left === 'string') {
     return isGzip ? left.startsWith('\x1f\ufffd') : left.includes('\ufffd')

@@ -1,4 +1,4 @@
-import { fieldText } from './reader.js'
+import { headerText } from './reader.js'
 
 /** A part of a representation: from `start` up to, not including, `end`. */
 export interface Range {
@@ -24,11 +24,11 @@ interface Spec {
  * unit, a malformed or backward range, too many ranges, or more than two that overlap.
  */
 export function selectRanges(
-  field: string | readonly string[] | undefined, size: number,
+  header: string | readonly string[] | undefined, size: number,
   { unit = 'bytes', maxRanges = 16 }: { readonly unit?: string, readonly maxRanges?: number } = {},
 ): Ranges {
-  if (field === undefined) return 'whole'
-  const specs = readSpecs(fieldText(field), unit, maxRanges)
+  if (header === undefined) return 'whole'
+  const specs = readSpecs(headerText(header), unit, maxRanges)
   if (specs === undefined) return 'whole'
   const ranges: Range[] = []
   let wholeOfNothing = false

@@ -23,7 +23,7 @@ export function isToken(text: string): boolean {
 }
 
 /** Reads a list-based header (RFC 9110 section 5.6) in linear time. */
-export class FieldReader {
+export class HeaderReader {
   at = 0
 
   constructor(readonly text: string) {}
@@ -127,9 +127,9 @@ export class FieldReader {
   }
 }
 
-/** Joins the lines of a field, which form one list (RFC 9110 section 5.3). */
-export function fieldText(field: string | readonly string[]): string {
-  return typeof field === 'string' ? field : field.join(', ')
+/** Joins the lines of a header, which form one list (RFC 9110 section 5.3). */
+export function headerText(header: string | readonly string[]): string {
+  return typeof header === 'string' ? header : header.join(', ')
 }
 
 const QVALUE = /^(?:0(?:\.[0-9]*)?|\.[0-9]+|1(?:\.0*)?)$/
@@ -144,7 +144,7 @@ export function readWeight(params: ReadonlyMap<string, string>): number | undefi
 const UNSAFE = /[^\t\x20-\x7e\x80-\xff]/
 
 /** Returns true if a header can have this value: no controls, and nothing above U+00FF. */
-export function isFieldValue(text: string): boolean {
+export function isHeaderValue(text: string): boolean {
   return !UNSAFE.test(text)
 }
 

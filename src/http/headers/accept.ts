@@ -1,5 +1,5 @@
 import { Memo } from '../../runtime/collections.js'
-import { FieldReader, fieldText, readWeight } from './reader.js'
+import { HeaderReader, headerText, readWeight } from './reader.js'
 
 /** One range of an Accept header. Shared between requests: do not change it. */
 export interface MediaRange {
@@ -20,7 +20,7 @@ const choices = new WeakMap<readonly string[], Memo<{ readonly best: string | un
  * `q` may have more than three decimals. Never throws.
  */
 export function parseAccept(header: Header): readonly MediaRange[] {
-  return header === undefined ? NOTHING : ranges.get(fieldText(header))
+  return header === undefined ? NOTHING : ranges.get(headerText(header))
 }
 
 /**
@@ -42,7 +42,7 @@ export function negotiate(header: Header, offers: readonly string[]): string | u
     memo = new Memo((text) => ({ best: choose(ranges.get(text), offers) }))
     choices.set(offers, memo)
   }
-  return memo.get(fieldText(header)).best
+  return memo.get(headerText(header)).best
 }
 
 function choose(asked: readonly MediaRange[], offers: readonly string[]): string | undefined {
@@ -110,7 +110,7 @@ function specificity(range: MediaRange, offer: MediaType): number {
 }
 
 function parseRanges(text: string): readonly MediaRange[] {
-  const reader = new FieldReader(text)
+  const reader = new HeaderReader(text)
   const found = reader.items(() => readMediaType(reader)).flatMap(({ type: name, params }) => {
     const [type = '', subtype = ''] = name.split('/')
     const q = readWeight(params)
@@ -132,7 +132,7 @@ export function negotiateCoding(
   header: string | readonly string[] | undefined, codings: readonly string[],
 ): string | undefined {
   if (header === undefined) return 'identity'
-  const asked = codingMemo.get(fieldText(header))
+  const asked = codingMemo.get(headerText(header))
   const any = asked.get('*')
   let best: string | undefined
   let bestQ = 0
@@ -151,7 +151,7 @@ export function negotiateCoding(
 
 function parseCodings(text: string): ReadonlyMap<string, number> {
   const asked = new Map<string, number>()
-  const reader = new FieldReader(text)
+  const reader = new HeaderReader(text)
   const items = reader.items(() => {
     const name = canonical(reader.token())
     const params = name === '' ? undefined : reader.parameters()
@@ -182,14 +182,14 @@ export function parseMediaType(text: string): MediaType | undefined {
 }
 
 function toMediaType(text: string): MediaType | undefined {
-  const reader = new FieldReader(text)
+  const reader = new HeaderReader(text)
   reader.space()
   const read = readMediaType(reader)
   return reader.done ? read : undefined
 }
 
 function readMediaType(
-  reader: FieldReader,
+  reader: HeaderReader,
 ): { type: string, params: Map<string, string> } | undefined {
   const start = reader.at
   if (reader.token() === '' || !reader.eat(SLASH) || reader.token() === '') return undefined
