@@ -3,6 +3,8 @@ import { rm } from 'node:fs/promises'
 import { basename, resolve } from 'node:path'
 import { rollup } from 'rollup'
 import { defineConfig, type Options } from 'tsup'
+import { transform } from 'esbuild'
+import { assetNames, readAsset } from './adapters/console/assets.js'
 import { ENTRY_POINTS as entry, PROGRAM } from './scripts/entry-points.mjs'
 
 type Plugin = NonNullable<Options['esbuildPlugins']>[number]
@@ -31,6 +33,25 @@ const ownEntry = (path: string): Plugin => ({
     build.onResolve({ filter: /^\.\.\/\.\.\/src\/index\.js$/ }, () => ({ path, external: true }))
   },
 })
+
+/** Puts the files of the console into the build, minified, in place of the module that reads them from the sources. */
+const consoleFiles: Plugin = {
+  name: 'console-files',
+  setup(build) {
+    build.onLoad({ filter: /adapters\/console\/assets\.ts$/ }, async () => {
+      const files = await Promise.all(assetNames.map(async (name) => [name, await minified(name)] as const))
+      return { loader: 'js', contents: `const FILES = ${JSON.stringify(Object.fromEntries(files))}
+        export const assetNames = Object.keys(FILES)
+        export const readAsset = (name) => Promise.resolve(FILES[name])` }
+    })
+  },
+}
+
+async function minified(name: string): Promise<string> {
+  const text = await readAsset(name)
+  const loader = name.endsWith('.js') ? 'js' : name.endsWith('.css') ? 'css' : undefined
+  return loader === undefined ? text : (await transform(text, { loader, minify: true, target: 'es2022' })).code
+}
 
 /** Writes `nodeRequire` as `require` in CommonJS, so that bundlers can follow it there. */
 const plainRequire: NonNullable<Options['plugins']>[number] = {
@@ -98,11 +119,11 @@ export const nodeBuilds: Options[] = [
   {
     ...forNode, entry: { ...entry, ...PROGRAM }, format: 'esm', outDir: 'dist/node',
     inject: ['scripts/node-require.mjs'], plugins: [fewFiles],
-    esbuildPlugins: [nodeFiles, ownEntry('./index.js')],
+    esbuildPlugins: [nodeFiles, consoleFiles, ownEntry('./index.js')],
   },
   {
     ...forNode, format: 'cjs', outDir: 'dist/cjs', plugins: [plainRequire],
-    esbuildPlugins: [nodeFiles, ownEntry('./index.cjs')],
+    esbuildPlugins: [nodeFiles, consoleFiles, ownEntry('./index.cjs')],
   },
 ]
 
@@ -115,6 +136,7 @@ export default defineConfig([
     format: 'esm',
     outDir: 'dist/esm',
     bundle: false,
+    esbuildPlugins: [consoleFiles],
   },
   ...nodeBuilds,
   {

@@ -46,7 +46,8 @@ const GUIDE = {
   'longhaul/nestjs': 'nestjs.md',
   'longhaul/sqlite': 'sqlite.md',
   'longhaul/bullmq': 'bullmq.md',
-  'longhaul/mcp': 'mcp.md'
+  'longhaul/mcp': 'mcp.md',
+  'longhaul/console': 'console.md'
 }
 
 const HEAD = `# Options

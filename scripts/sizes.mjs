@@ -36,6 +36,7 @@ const PARTS = [
   ['*', 'longhaul/redis'],
   ['*', 'longhaul/bullmq'],
   ['*', 'longhaul/mcp', 'ipaddr.js', 'secure-json-parse'],
+  ['*', 'longhaul/console', 'ipaddr.js', 'secure-json-parse'],
   ['*', 'longhaul/callbacks', 'ipaddr.js', 'standardwebhooks'],
   ['createClient', 'longhaul/client'],
   ['*', 'longhaul/client'],

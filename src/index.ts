@@ -47,6 +47,6 @@ export { taskEndpoints, type TaskEndpoints } from './tasks/http/endpoints.js'
 export type { TaskEndpointsOptions, FindCallback, FindStart } from './tasks/http/settings.js'
 export { jobFormat, taskFormat, type TaskFormat } from './tasks/http/formats.js'
 export type {
-  Select, Selected, SubmitEndpoint, SubmitEndpointArguments, SubmitEndpointOptions,
+  ReadWork, Select, Selected, SubmitEndpoint, SubmitEndpointArguments, SubmitEndpointOptions,
   SubmitTransaction,
 } from './tasks/http/settings.js'

@@ -283,7 +283,7 @@ class Line extends LinkedList<Due> implements Linked<Line> {
 class Level {
   /** Lines by caller. Empty lines are kept, because a `Map` that changes with each item is slow. */
   readonly lines = new Map<string | undefined, Line>()
-  /** Lines that are not empty. The first line has the next turn. */
+  /** Lines with waiting tasks. The first one has the next turn. */
   readonly turns = new LinkedList<Line>()
 
   constructor(readonly priority: number) {}

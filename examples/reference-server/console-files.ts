@@ -1,44 +1,24 @@
-import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { describe, errorResponses, responseHeaders, operation, parameter, response } from 'longhaul/openapi'
 import { compose, type Handler, type Policy } from 'longhaul'
-import { content, type ContentSource } from 'longhaul/content'
+import { content } from 'longhaul/content'
 import { folderSource } from 'longhaul/files'
+import { describe, errorResponses, operation, parameter, response, responseHeaders } from 'longhaul/openapi'
 import type { Context } from './auth.js'
 
-/** Folder of the files of the console. */
+/** Folder of the panels that only this server has. */
 export const CONSOLE_FOLDER = join(import.meta.dirname, 'console')
 
-/** Content security policy: a page may load its own files and call its own server only. */
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
-  "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
-].join('; ')
-
-const GUARDS = {
-  'content-security-policy': CONTENT_SECURITY_POLICY,
-  'x-content-type-options': 'nosniff',
-  'referrer-policy': 'no-referrer',
-  'cross-origin-opener-policy': 'same-origin',
-}
-
-/** Adds the headers for pages and scripts. Only browsers use them, so the OpenAPI document does not name them. */
-export const guarded: Policy<Context> = async (request, next) => {
-  const answer = await next(request)
-  if (answer) Object.assign(answer.headers, GUARDS)
-  return answer
-}
-
-/** Options of all files of the console: a client revalidates each file, and gets 304 if it has not changed. */
+/** Options of all texts that this server serves: a client revalidates each, and gets 304 if it has not changed. */
 export const HOW = { codings: ['br', 'gzip'], cacheControl: 'no-cache' } as const
 
-/** Returns a source for a text in memory. */
-export function textSource(text: string, type: string): ContentSource {
-  const bytes = Buffer.from(text)
-  return {
-    size: bytes.byteLength, type, etag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`,
-    open: (start, end) => [bytes.subarray(start, end)],
+/** Adds the headers for texts. Only browsers use them, so the OpenAPI document does not name them. */
+export const guarded: Policy<Context> = async (request, next) => {
+  const answer = await next(request)
+  if (answer) {
+    answer.headers['content-security-policy'] ??= "default-src 'none'"
+    answer.headers['x-content-type-options'] = 'nosniff'
   }
+  return answer
 }
 
 /** The OpenAPI description of a page or file of the console. */
@@ -55,12 +35,15 @@ export function fileOperation(summary: string, mediaTypes: readonly string[], pa
   })
 }
 
-const OFFERED = /^[a-z0-9-]+\.(?:js|css|svg)$/
+const OFFERED = /^[a-z0-9-]+\.(?:js|css)$/
 
-/** GET /console/{file}: scripts, styles and the icon, as they are in the folder. Public. */
-export const consoleFiles: Handler<Context> = compose(guarded, describe<Context>(
-  content<Context>(folderSource<Context>(CONSOLE_FOLDER, {
+/** GET /console/{file}: the files of `longhaul/console`, and those of the panels of this server. Public. */
+export function consoleFiles(page: Handler<Context>): Handler<Context> {
+  const own = compose(guarded, content<Context>(folderSource<Context>(CONSOLE_FOLDER, {
     path: ({ params: { file = '' } }) => (OFFERED.test(file) ? file : undefined),
-  }), HOW),
-  [fileOperation('A file of the console', ['text/javascript; charset=utf-8', 'text/css; charset=utf-8', 'image/svg+xml'], [parameter('path', 'file')])],
-))
+  }), HOW))
+  return describe<Context>(
+    async (request) => await page(request.with({ mountPath: '/console' })) ?? own(request),
+    [fileOperation('A file of the console', ['text/javascript; charset=utf-8', 'text/css; charset=utf-8', 'image/svg+xml'], [parameter('path', 'file')])],
+  )
+}

@@ -4,15 +4,14 @@ import { idempotent } from 'longhaul/policies'
 import { strictQuery } from 'longhaul/resources'
 import type { PartialResults } from 'longhaul/partial'
 import type { Store } from 'longhaul/stores'
+import { access } from './access.js'
 import { authorize, operatorsOnly, type Context } from './auth.js'
 import type { BulkUsers } from './bulk.js'
-import { clientModule } from './console-client.js'
 import { consoleFiles } from './console-files.js'
 import { largeFileContent } from './content.js'
-import { frontPage } from './front-page.js'
+import { frontPage, serverConsole } from './front-page.js'
 import type { NdjsonUsers } from './ndjson.js'
 import type { ApiDocument } from './openapi.js'
-import { operatorPools } from './operator-pools.js'
 import { processData } from './tasks/process-data.js'
 import { processJob } from './tasks/process-job.js'
 import { byTaskAndData, startAt } from './select.js'
@@ -56,6 +55,7 @@ export function routes({
     statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.principal?.role === 'admin', remove: 'forget', retries,
   })
 
+  const page = serverConsole(demoTokens, kinds, document)
   const uploads = ndjson.upload(task, { store, owner })
   const api = usersApi(users)
   const versioned = versionedUsers(users)
@@ -67,9 +67,9 @@ export function routes({
   const forOperators = (handler: Handler<Context>): Handler<Context> => compose(authorize, operatorsOnly, strictQuery(handler))
 
   const all: Record<string, Handler<Context>> = {
-    'GET /': frontPage(demoTokens, kinds, document),
-    'GET /console/longhaul-client.js': clientModule,
-    'GET /console/{file}': consoleFiles,
+    'GET /': frontPage(page, document),
+    'GET /console/{file}': consoleFiles(page),
+    'GET /api/access': guarded(access),
     'GET /openapi.json': document.handler,
     // SPEC 9
     '/users': compose(authorize, versioned),
@@ -91,6 +91,7 @@ export function routes({
     'GET|HEAD /api/status': guarded(task.list),
     'POST /api/status/{id}/retry': guarded(task.retry),
     'POST /api/status/{id}/callback': guarded(task.callback),
+    'POST /api/status/{id}/input': guarded(task.input),
     // SPEC 4.7
     'POST /start-job': guarded(job.submit(processJob, { respond: 'always', emptyBody: {} })),
     'GET|HEAD|DELETE /job-status/{id}': guarded(job.status),
@@ -116,8 +117,9 @@ export function routes({
     'GET|HEAD /admin/tasks/{id}/files/{name}': forOperators(operators.files),
     'POST /admin/tasks/{id}/retry': forOperators(operators.retry),
     'POST /admin/tasks/{id}/callback': forOperators(operators.callback),
+    'POST /admin/tasks/{id}/input': forOperators(operators.input),
     'GET|HEAD /admin/overview': forOperators(operators.overview),
-    'GET /admin/pools': forOperators(operatorPools(tasks)),
+    'GET|HEAD /admin/pools': forOperators(operators.pools),
   }
   return router<Context>(trace ? withTrace(all) : all)
 }

@@ -3,7 +3,7 @@ import type { Context } from './auth.js'
 import { anyTask } from './tasks/any-task.js'
 
 /** The demo tasks. Each has a schema for its `data`. */
-const DEMO_TASKS = ['wait', 'checksum', 'export-users', 'tell']
+const DEMO_TASKS = ['wait', 'checksum', 'export-users', 'tell', 'invite']
 
 /** Reads the start of a task for later from the body. */
 export const startAt: FindStart<Context> = (body) => body['startAt']

@@ -141,7 +141,7 @@ export class Leases {
     this.timer.unref()
   }
 
-  /** Renews the lease of a run no more, because its handler has ended. */
+  /** Stops the renewal of the lease of a run, because its handler has ended. */
   remove(run: LeasedRun): void {
     if (this.runs.get(run.task.id) === run) this.runs.delete(run.task.id)
     if (this.runs.size === 0) this.stop()

@@ -16,7 +16,7 @@ export interface ElementOptions {
   readonly maxElements?: number
   /** Number of bytes that are parsed at once. Default: 64 KiB. */
   readonly batchBytes?: number
-  /** Place of a batch of an earlier reader with the same path. */
+  /** Position of a batch, from an earlier reader with the same path. Reading continues there. */
   readonly from?: ArrayPosition | undefined
   /** Validates and counts the elements, and yields none. Default: false. */
   readonly countOnly?: boolean

@@ -2,6 +2,7 @@ export {
   operatorEndpoints, type OperatorEndpoints, type OperatorEndpointsOptions,
 } from './operator-endpoints.js'
 export {
-  retryTasks, type RetryFailure, type RetryFilter, type RetryReport, type RetryTasks,
-  type RetryTasksOptions,
-} from './retry-tasks.js'
+  cancelTasks, forgetTasks, retryTasks, type CancelFilter, type CancelReport, type CancelTasks,
+  type ForgetFilter, type ForgetReport, type ForgetTasks, type RetryFailure, type RetryFilter,
+  type RetryReport, type RetryTasks, type RetryTasksOptions,
+} from './many-tasks.js'

@@ -23,7 +23,9 @@ import type { ListFilter } from '../tasks/lists.js'
 import type { Tasks } from '../tasks/tasks.js'
 import { createOverview } from './overview.js'
 import { createPause, createPools } from './pools.js'
-import type { RetryFilter, RetryTasks } from './retry-tasks.js'
+import {
+  ACTION_STATUSES, type Action, type CancelTasks, type ForgetTasks, type RetryFilter, type RetryTasks,
+} from './many-tasks.js'
 import type { StoredTask } from '../engine/task.js'
 import type { LogLine } from '../tasks/record/run-log.js'
 import type { FailureDetails } from '../tasks/record/stored-failure.js'
@@ -49,6 +51,10 @@ export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions
   readonly maxWaitSeconds?: number
   /** The definition for `retryMany`: made by `retryTasks`, and in `definitions`. Default: none. */
   readonly retries?: RetryTasks & D[number]
+  /** The definition for `cancelMany`: made by `cancelTasks`, and in `definitions`. Default: none. */
+  readonly cancels?: CancelTasks & D[number]
+  /** The definition for `forgetMany`: made by `forgetTasks`, and in `definitions`. Default: none. */
+  readonly forgets?: ForgetTasks & D[number]
 }
 
 /** The handlers for operators, who see and change the tasks of all owners. */
@@ -101,6 +107,20 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
    * @throws {TypeError} When it is read: there is no option `retries`.
    */
   readonly retryMany: Handler<C>
+  /**
+   * Handler of a POST that cancels all unfinished tasks of a filter, like `retryMany`:
+   * `POST /admin/tasks/cancel?task=report&owner=ann`. The result is a `CancelReport`.
+   *
+   * @throws {TypeError} When it is read: there is no option `cancels`.
+   */
+  readonly cancelMany: Handler<C>
+  /**
+   * Handler of a POST that deletes all final tasks of a filter, like `retryMany`:
+   * `POST /admin/tasks/forget?status=failed`. `status` is required. The result is a `ForgetReport`.
+   *
+   * @throws {TypeError} When it is read: there is no option `forgets`.
+   */
+  readonly forgetMany: Handler<C>
   /** Returns the task of a request below its status path, as `find` of `taskEndpoints`. */
   find(request: HttpRequest<C>, below: string): MaybePromise<StoredTask | undefined>
   /** @internal */
@@ -115,6 +135,7 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
 const OPTIONS = {
   statusPath: value(), operator: func({ required: true }), format: value(),
   remove: oneOf(['cancel', 'forget']), maxWaitSeconds: value(), retries: value(),
+  cancels: value(), forgets: value(),
 } satisfies OptionTable<OperatorEndpointsOptions>
 
 /**
@@ -149,14 +170,14 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
   tasks: Tasks<D>, options: OperatorEndpointsOptions<C, D>,
 ): OperatorEndpoints<C, D> {
   const where = 'operatorEndpoints'
-  const { operator, retries, format = taskFormat, ...shared } = readOptions(
+  const { operator, retries, cancels, forgets, format = taskFormat, ...shared } = readOptions(
     where, options as OperatorEndpointsOptions<C>, OPTIONS,
   )
   const access: OperatorAccess<C> = { where, admit: (request) => requireOperator(operator, request) }
   const settings = readSettings(tasks, { ...shared, format: forOperatorsOnly(format), owner: 'principal' }, access)
   const endpoints = createEndpoints(tasks, settings)
   const { list, status, retry, callback, input, files } = endpoints
-  if (retries !== undefined) settings.core.mustHave(retries)
+  for (const each of [retries, cancels, forgets]) if (each !== undefined) settings.core.mustHave(each)
   const forOperators = (handler: Handler<C>): Handler<C> => (
     describe(handler, (handler.operations ?? []).map(addFailures('unauthorized', 'forbidden')))
   )
@@ -174,11 +195,13 @@ export function operatorEndpoints<C = HostContext, D extends Definitions = Defin
     input: forOperators(input),
     files: forOperators(files),
     get retryMany() {
-      if (retries === undefined) {
-        throw new TypeError(`${where}: retryMany needs the option retries: const retries = retryTasks(), `
-          + 'among the definitions of createTasks')
-      }
-      return forOperators(createRetryMany(settings, retries, access))
+      return forOperators(createMany(settings, access, 'retry', retries))
+    },
+    get cancelMany() {
+      return forOperators(createMany(settings, access, 'cancel', cancels))
+    },
+    get forgetMany() {
+      return forOperators(createMany(settings, access, 'forget', forgets))
     },
   }
 }
@@ -228,15 +251,25 @@ function forOperatorsOnly(format: TaskFormat): TaskFormat {
   }
 }
 
-/** The query parameters of `retryMany`. */
+/** The query parameters of `retryMany`, `cancelMany` and `forgetMany`. */
 const NAMES = ['status', 'task', 'from', 'to', 'owner'] as const
 
-function createRetryMany<C>(
-  settings: EndpointSettings<C>, retries: RetryTasks, { admit }: OperatorAccess<C>,
+/** Option with the definition of each action. */
+const OPTION_OF = { retry: 'retries', cancel: 'cancels', forget: 'forgets' } as const
+
+function createMany<C>(
+  settings: EndpointSettings<C>, { where, admit }: OperatorAccess<C>, action: Action,
+  definition: RetryTasks | CancelTasks | ForgetTasks | undefined,
 ): Handler<C> {
+  if (definition === undefined) {
+    const option = OPTION_OF[action]
+    throw new TypeError(`${where}: ${action}Many needs the option ${option}: const ${option} = ${action}Tasks(), `
+      + 'among the definitions of createTasks')
+  }
   const select: Select<C> = (body, request) => {
     if (JSON.stringify(body) === '{}') {
-      return { definition: retries, input: toFilter(readListFilter(settings, request, 'all', { names: NAMES })) }
+      const filter = readListFilter(settings, request, 'all', { names: NAMES })
+      return { definition, input: toFilter(filter, action, settings.format) }
     }
     throw httpError('invalid_input', {
       details: [{ pointer: '', message: 'must be empty, or an empty object' }],
@@ -249,41 +282,53 @@ function createRetryMany<C>(
     return submitted(request)
   }
   return describe(handler, (submitted.operations ?? []).map((each) => (
-    retryOperation(each, settings.format)
+    manyOperation(each, settings.format, action)
   )))
 }
 
-function isRetryable(status: string): status is 'failed' | 'cancelled' {
-  return status === 'failed' || status === 'cancelled'
+/** Returns the words of a format for the statuses that an action changes. */
+function wordsOf(
+  { statuses = TASK_STATUSES }: TaskFormat, action: Action,
+): NonNullable<TaskFormat['statuses']> {
+  return Object.fromEntries(Object.entries(statuses).filter(
+    ([, all]) => all.every((each) => ACTION_STATUSES[action].includes(each)),
+  ))
 }
 
-function toFilter({ of, statuses, names: task, from, to }: ListFilter): RetryFilter {
-  const status = statuses?.filter(isRetryable)
-  if (status?.length !== statuses?.length) {
-    throw httpError('invalid_query', { message: '"status" must be "failed", "cancelled", or both, because only such tasks are retried.' })
+function toFilter(
+  { of, statuses: status, names: task, from, to }: ListFilter, action: Action, format: TaskFormat,
+): object {
+  if (status?.some((each) => !ACTION_STATUSES[action].includes(each)) ?? action === 'forget') {
+    const words = Object.keys(wordsOf(format, action)).map((each) => JSON.stringify(each)).join(', ')
+    throw httpError('invalid_query', { message: `"status" must be one or several of ${words}, separated by commas.` })
   }
   return {
     ...status && { status }, ...task && { task },
     ...of !== 'all' && of.owner !== undefined && { owner: of.owner },
     ...from !== undefined && { from: new Date(from).toISOString() },
     ...to !== undefined && { to: new Date(to).toISOString() },
-  }
+  } satisfies Omit<RetryFilter, 'status'>
 }
 
+const SUMMARIES = {
+  retry: 'Retry all failed or cancelled tasks of a filter, in the background',
+  cancel: 'Cancel all unfinished tasks of a filter, in the background',
+  forget: 'Delete all final tasks of a filter, in the background',
+} as const
+
 /** Describes the query in place of the body of a submit. */
-function retryOperation(submit: Operation, format: TaskFormat): Operation {
-  const statuses = Object.fromEntries(Object.entries(format.statuses ?? TASK_STATUSES).filter(
-    ([, all]) => all.every(isRetryable),
-  ))
-  const [list] = listOperations({ ...format, statuses }, true)
+function manyOperation(submit: Operation, format: TaskFormat, action: Action): Operation {
+  const [list] = listOperations({ ...format, statuses: wordsOf(format, action) }, true)
   const names: readonly unknown[] = NAMES
-  const parameters = (list?.openapi['parameters'] ?? []) as readonly Fragment[]
+  const parameters = ((list?.openapi['parameters'] ?? []) as readonly Fragment[]).map((each) => (
+    action === 'forget' && each['name'] === 'status' ? { ...each, required: true } : each
+  ))
   return addParameters(addFailures('invalid_query')(changed(submit, {
-    summary: 'Retry all failed or cancelled tasks of a filter, in the background',
+    summary: SUMMARIES[action],
     requestBody: body({ type: 'object', maxProperties: 0 }, { required: false }),
     responses: {
       ...submit.openapi['responses'] as Fragment,
-      202: accepted('Accepted: a task retries the others', format),
+      202: accepted(`Accepted: a task changes the others (${action})`, format),
     },
   })), parameters.filter(({ name }) => names.includes(name)))
 }

@@ -3,7 +3,7 @@ import type { ReplaceOptions, Store } from '../stores/store.js'
 import { StoredRecord } from '../stores/stored-record.js'
 
 /** Older partial results, in a separate entry that is written once. */
-export interface Part {
+export interface LogPart {
   /** Random id, so that no other run takes this part for its own. */
   readonly id: string
   /** Number of the first result. */
@@ -31,7 +31,7 @@ export interface Log {
   readonly writer: string
   /** The runs that have written the numbers. A store that lost some lets the next run write these numbers again. */
   readonly writings: readonly Writing[]
-  readonly parts: readonly Part[]
+  readonly parts: readonly LogPart[]
   /** Number of the first result of `tail`, from 1. */
   readonly first: number
   /** The newest results, as JSON. */
@@ -55,7 +55,7 @@ export const newResource = (): string => `${RESOURCE}${randomUUID()}`
 export const hasLog = ({ external }: TaskOfLog): boolean => external?.startsWith(RESOURCE) === true
 /** Returns the key of the entry that changes with each write. */
 export const logKey = ({ id, external }: TaskOfLog): string => `partial/${id}/${external}`
-export const partKey = (task: TaskOfLog, { id }: Part): string => `${logKey(task)}/${id}`
+export const logPartKey = (task: TaskOfLog, { id }: LogPart): string => `${logKey(task)}/${id}`
 export const newId = (): string => randomBytes(4).toString('hex')
 /** Returns a log without results. */
 export const emptyLog = () => ({ writings: [{ id: newId(), first: 1 }], parts: [], first: 1, tail: [] })
@@ -87,10 +87,10 @@ export async function removeAll(store: Store, task: TaskOfLog): Promise<void> {
   const log = await logRecord(store, task).read()
   if (!log) return
   await store.delete(logKey(task))
-  await deleteParts(store, task, log.parts)
+  await deleteLogParts(store, task, log.parts)
 }
 
 /** Never rejects, because they expire. */
-export async function deleteParts(store: Store, task: TaskOfLog, parts: readonly Part[]): Promise<void> {
-  await Promise.all(parts.map(async (part) => store.delete(partKey(task, part)))).catch(() => undefined)
+export async function deleteLogParts(store: Store, task: TaskOfLog, parts: readonly LogPart[]): Promise<void> {
+  await Promise.all(parts.map(async (part) => store.delete(logPartKey(task, part)))).catch(() => undefined)
 }

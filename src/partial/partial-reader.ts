@@ -1,5 +1,5 @@
 import type { Store } from '../stores/store.js'
-import { logRecord, partKey, writingOf, type TaskOfLog } from './partial-log.js'
+import { logRecord, logPartKey, writingOf, type TaskOfLog } from './partial-log.js'
 
 /** The last partial result that a reader has. */
 export interface Position {
@@ -74,7 +74,7 @@ export async function readAfter(
   }
   for (const part of parts) {
     if (part.first + part.count - 1 <= last) continue
-    const older = await store.get(partKey(task, part))
+    const older = await store.get(logPartKey(task, part))
     // Evicted: a gap.
     if (older) return pageOf(older.value.split('\n'), part.first, true)
   }

@@ -6,7 +6,7 @@ import type { Store, WriteOptions } from '../stores/store.js'
 import type { StoredRecord } from '../stores/stored-record.js'
 import { rejectEmptied } from '../tasks/definition/json-values.js'
 import {
-  deleteParts, emptyLog, logRecord, newId, partKey, type Log, type Part, type TaskOfLog,
+  deleteLogParts, emptyLog, logRecord, newId, logPartKey, type Log, type LogPart, type TaskOfLog,
 } from './partial-log.js'
 
 /** Size from which the newest partial results become a part of their own, in bytes. */
@@ -118,7 +118,7 @@ export class PartialWriter {
     const { log: { parts, first, tail }, run: { task }, store } = this
     let texts: string[] = []
     for (const part of parts) {
-      const older = await this.retry.run(() => store.get(partKey(task, part)))
+      const older = await this.retry.run(() => store.get(logPartKey(task, part)))
       // Evicted: those before it are no use without it.
       texts = older ? texts.concat(older.value.split('\n')) : []
     }
@@ -182,14 +182,14 @@ export class PartialWriter {
     if (bytes < PART_BYTES && tail.length < partCount) return this.write({ ...log, tail })
     const part = { id: newId(), first: log.first, count: tail.length, bytes }
     // An entry that exists is that of a try whose reply was lost.
-    await this.retry.run(() => store.create(partKey(task, part), tail.join('\n'), options))
+    await this.retry.run(() => store.create(logPartKey(task, part), tail.join('\n'), options))
     const parts = [...log.parts, part]
-    const dropped: Part[] = []
+    const dropped: LogPart[] = []
     while (parts.length > 1 && (total(parts, 'count') > maxResults || total(parts, 'bytes') > maxBytes)) {
-      dropped.push(parts.shift() as Part)
+      dropped.push(parts.shift() as LogPart)
     }
     await this.write({ ...log, parts, first: log.first + tail.length, tail: [] })
-    await deleteParts(store, task, dropped)
+    await deleteLogParts(store, task, dropped)
   }
 
   /** Stored log. */
@@ -209,7 +209,7 @@ export class PartialWriter {
     const { store, run: { task }, log } = this
     if (log.first === 1 && log.tail.length === 0) return
     await this.write({ ...log, ...emptyLog() })
-    await deleteParts(store, task, log.parts)
+    await deleteLogParts(store, task, log.parts)
   }
 
   private write(log: Log): Promise<void> {
@@ -239,6 +239,6 @@ function untilTick(gatherMs: number): number {
   return gatherMs === 0 ? 0 : gatherMs - performance.now() % gatherMs
 }
 
-function total(parts: readonly Part[], what: 'count' | 'bytes'): number {
+function total(parts: readonly LogPart[], what: 'count' | 'bytes'): number {
   return parts.reduce((sum, part) => sum + part[what], 0)
 }

@@ -1,4 +1,4 @@
-/** Element of a list, which has the links itself, so that the list allocates nothing. */
+/** Element of a list. It has the links itself, so that the list allocates nothing. */
 export interface Linked<T> {
   previous: T | undefined
   next: T | undefined

@@ -76,7 +76,7 @@ export function oneOf<const T extends string, E extends Extra<T>>(
   }
 }
 
-/** Returns a check of an object that is told by one of its methods. */
+/** Returns a check that recognises an object by one of its methods. */
 export const hasMethod = (name: string) => (given: unknown): boolean => (
   typeof (given as Readonly<Record<string, unknown>> | null | undefined)?.[name] === 'function'
 )

@@ -84,7 +84,7 @@ export class Share {
     return this.#amount
   }
 
-  /** Returns why this share may not have `more` than now. Ignores work that waits. */
+  /** Returns why this share may not grow by `more`. Ignores work that waits. */
   refusal(more = 0): Refusal | undefined {
     return this.limit.refusal(this, more)
   }

@@ -120,7 +120,7 @@ export type SubmitArguments<T extends AnyTaskDefinition, O extends OwnedSubmitOp
   unknown extends ContextOf<T> ? [options?: O]
     : [options: Omit<O, 'context'> & { readonly context: ContextOf<T> }]
 
-/** A task that was submitted. Its calls find one of a transaction after the commit. */
+/** A task that was submitted. If it belongs to a transaction, its calls find it after the commit. */
 export interface TaskHandle<T extends AnyTaskDefinition = AnyTaskDefinition> {
   readonly taskId: string
   /** `false` if a task of this id existed before: nothing new was started. */

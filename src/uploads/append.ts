@@ -6,7 +6,7 @@ import type { OwnerBytes } from '../tasks/record/owner-bytes.js'
 import { reserveLimits, type Settings } from './options.js'
 import { announce, inconsistentLength, superseded, tooLarge, uploadHeaders } from './protocol.js'
 import {
-  bytesOf, partKey, stateKey, type Part, type UploadRecords, type UploadWriter,
+  bytesOf, uploadPartKey, stateKey, type UploadPart, type UploadRecords, type UploadWriter,
 } from './upload-state.js'
 
 export interface UploadStores<C> {
@@ -47,7 +47,7 @@ class Append<C> {
   /** Number of bytes that the upload may still get. */
   private readonly left: number
   /** Parts in the blobs that are not in the state yet. */
-  private parts: Part[] = []
+  private parts: UploadPart[] = []
   private isFull = false
   /** True if the body has a digest: its bytes count only once all of them have arrived. */
   private readonly isDeferred: boolean
@@ -79,7 +79,7 @@ class Append<C> {
       }
       const size = await this.nextSize()
       const name = writer.newPart()
-      const part = await blobs.put(partKey(writer.id, name), body.part(size), {
+      const part = await blobs.put(uploadPartKey(writer.id, name), body.part(size), {
         ttlMs: limits.maxAgeMs + retentionMs,
       })
       this.parts.push([name, part.size])

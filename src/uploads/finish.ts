@@ -14,7 +14,7 @@ import type { UploadStores } from './append.js'
 import { reserveLimits } from './options.js'
 import { PARTIAL_UPLOAD, uploadHeaders } from './protocol.js'
 import {
-  answerKey, partKey, stateKey, type StoredRequest, type UploadState,
+  answerKey, uploadPartKey, stateKey, type StoredRequest, type UploadState,
 } from './upload-state.js'
 
 /** Statuses after which the same bytes may be accepted later. The upload stays as it is. */
@@ -178,7 +178,7 @@ class ReceivedBody implements BodySource {
   /** @throws {HttpError} `gone`: a part was deleted. */
   async* stream(): AsyncGenerator<Uint8Array, void, undefined> {
     for (const [name] of this.upload.parts) {
-      const part = await this.blobs.open(partKey(this.id, name))
+      const part = await this.blobs.open(uploadPartKey(this.id, name))
       if (part === undefined) {
         throw httpError('gone', { message: 'The uploaded bytes no longer exist.' })
       }

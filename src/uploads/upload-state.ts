@@ -18,7 +18,7 @@ export interface UploadState {
   readonly length: number | null
   readonly offset: number
   /** Blobs of the bytes, in order. */
-  readonly parts: readonly Part[]
+  readonly parts: readonly UploadPart[]
   /** Id of the request that appends; `null` if none does. Any other request must not write. */
   readonly writer: string | null
   /** True if another request waits until the writer has stored its bytes and stopped. */
@@ -35,7 +35,7 @@ export interface UploadState {
 }
 
 /** Name and size in bytes of one part. The name is unique, so no writer replaces another's part. */
-export type Part = readonly [name: string, size: number]
+export type UploadPart = readonly [name: string, size: number]
 
 export interface StoredRequest {
   readonly method: string
@@ -62,7 +62,7 @@ export function answerKey(id: string): string {
   return `upload-answer:${id}`
 }
 
-export function partKey(id: string, name: string): string {
+export function uploadPartKey(id: string, name: string): string {
   return `upload/${id}/${name}`
 }
 
@@ -151,9 +151,9 @@ export class UploadRecords {
   }
 
   /** Deletes parts. Those that cannot be deleted expire. */
-  async deleteParts(id: string, parts: readonly Part[]): Promise<void> {
+  async deleteParts(id: string, parts: readonly UploadPart[]): Promise<void> {
     for (const [name] of parts) {
-      await this.blobs.delete(partKey(id, name)).catch(() => undefined)
+      await this.blobs.delete(uploadPartKey(id, name)).catch(() => undefined)
     }
   }
 
@@ -200,12 +200,12 @@ export class UploadWriter {
     return `${this.name}-${(this.#written++).toString(36)}`
   }
 
-  async add(parts: readonly Part[]): Promise<void> {
+  async add(parts: readonly UploadPart[]): Promise<void> {
     await this.commit(parts, (state) => state)
   }
 
   /** Adds parts and ends the right to append. Sets the length of the upload, if it is known now. */
-  async release(parts: readonly Part[], length?: number): Promise<void> {
+  async release(parts: readonly UploadPart[], length?: number): Promise<void> {
     await this.commit(parts, (state) => released({ ...state, length: length ?? state.length }))
   }
 
@@ -225,7 +225,7 @@ export class UploadWriter {
 
   /** Adds parts, applies a change to the state, and stores the result. */
   private async commit(
-    parts: readonly Part[], change: (state: UploadState) => UploadState,
+    parts: readonly UploadPart[], change: (state: UploadState) => UploadState,
   ): Promise<void> {
     let next: UploadState | undefined
     await repeated(() => this.record.change((found) => {
@@ -261,16 +261,16 @@ function released(state: UploadState): UploadState {
   return { ...state, writer: null, asked: false, received }
 }
 
-function withParts(state: UploadState, added: readonly Part[]): UploadState {
+function withParts(state: UploadState, added: readonly UploadPart[]): UploadState {
   return { ...state, offset: state.offset + bytesOf(added), parts: [...state.parts, ...added] }
 }
 
-export function bytesOf(parts: readonly Part[]): number {
+export function bytesOf(parts: readonly UploadPart[]): number {
   return parts.reduce((sum, [, size]) => sum + size, 0)
 }
 
 /** Returns whether a write of `next`, which has added parts, has landed, though its reply was lost. */
-function isAfter(found: UploadState, next: UploadState, added: readonly Part[]): boolean {
+function isAfter(found: UploadState, next: UploadState, added: readonly UploadPart[]): boolean {
   if (next.received) return found.received
   const last = added.at(-1)
   return last ? found.parts.some(([name]) => name === last[0]) : found.writer === next.writer

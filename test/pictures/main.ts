@@ -99,6 +99,7 @@ async function pictureOfUpload(from: Browser): Promise<void> {
     if (request.method() !== 'PATCH' || ++parts < 4) await route.continue()
   })
   await page.getByLabel('NDJSON file').setInputFiles(file)
+  await page.getByRole('button', { name: 'Upload the file' }).click()
   await between(page, '#sending-bar', 10, 100)
   await page.locator('#sending').getByRole('button', { name: 'Pause' }).click()
   await page.locator('#sending-state', { hasText: /^Paused at/ }).waitFor()

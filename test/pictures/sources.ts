@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const root = join(import.meta.dirname, '..', '..')
-const CONSOLE = join(root, 'examples/reference-server/console')
+const FOLDERS = ['adapters/console/page', 'examples/reference-server/console']
 
 /** The pictures, in `docs`. */
 export const PICTURES = ['console.png', 'console-operator.png', 'upload-paused.png']
@@ -15,8 +15,10 @@ export const DIGEST_FILE = join(root, 'test/pictures/digest.txt')
 /** Returns the SHA-256 of the console's files, in the order of their paths. */
 export function digestOfConsole(): string {
   const hash = createHash('sha256')
-  const files = readdirSync(CONSOLE, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  const files = FOLDERS.flatMap((folder) => (
+    readdirSync(join(root, folder), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  ))
   const paths = files.map(({ parentPath, name }) => join(parentPath, name)).sort()
-  for (const path of paths) hash.update(path.slice(CONSOLE.length)).update('\0').update(readFileSync(path)).update('\0')
+  for (const path of paths) hash.update(path.slice(root.length)).update('\0').update(readFileSync(path)).update('\0')
   return hash.digest('hex')
 }

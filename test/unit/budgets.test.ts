@@ -10,10 +10,10 @@ const root = resolve(import.meta.dirname, '../..')
 
 const BUDGETS = {
   'lines of code in src': 28_500,
-  'lines of code in adapters': 13_300,
+  'lines of code in adapters': 13_600,
   'lines of code in conformance': 4_950,
-  'public names': 410,
-  'rows of options': 494,
+  'public names': 422,
+  'rows of options': 500,
   'files of an accept': 52,
   'functions of an accept': 145,
 }

@@ -4,7 +4,7 @@ import { detailList } from './errors.js'
 const FIELDS = ['name', 'email', 'role']
 let made = 0
 
-/** One user to create, with a mark for what became of it. */
+/** One user to create, with a mark for the outcome. */
 export class BulkRow {
   created = false
   #inputs = {}
@@ -18,7 +18,7 @@ export class BulkRow {
       const id = `${key}-${name}`
       const fault = h('span', { class: 'fault', id: `${id}-fault` })
       const input = name === 'role'
-        ? h('select', { id }, h('option', { value: '' }, 'not said'), ['viewer', 'editor', 'admin'].map((role) => h('option', {}, role)))
+        ? h('select', { id }, h('option', { value: '' }, 'default'), ['viewer', 'editor', 'admin'].map((role) => h('option', {}, role)))
         : h('input', { id, type: 'text', inputmode: name === 'email' ? 'email' : 'text', autocomplete: 'off', spellcheck: 'false' })
       input.value = user[name] ?? ''
       this.#inputs[name] = input
@@ -34,20 +34,20 @@ export class BulkRow {
     return Object.fromEntries(FIELDS.map((name) => [name, this.#inputs[name].value]).filter(([, value]) => value !== ''))
   }
 
-  /** Tells it its place in the list, from 1. */
+  /** Sets its place in the list, from 1. */
   number(place) {
     this.element.firstChild.setAttribute('aria-label', `User ${place}`)
     this.#remove.setAttribute('aria-label', `Remove user ${place}`)
   }
 
-  /** Puts the focus on what is wrong, else on the first field. */
+  /** Moves the focus to the first field with a mistake, else to the first field. */
   focus() {
     const wrong = FIELDS.map((name) => this.#inputs[name]).find((input) => input.getAttribute('aria-invalid') === 'true')
     const first = wrong ?? (this.created ? this.#remove : this.#inputs.name)
     first.focus()
   }
 
-  /** Shows what the server said of it; `undefined` for nothing yet. */
+  /** Shows the item of the server's report; `undefined` if there is none yet. */
   mark(item) {
     const { status, id, error } = item ?? {}
     const { message, code } = error ?? {}
@@ -75,7 +75,7 @@ export class BulkRow {
     }
     input.setAttribute('aria-invalid', 'true')
     input.setAttribute('aria-describedby', fault.id)
-    // The first message is the plainest.
+    // The first message is the simplest.
     fill(fault, h('code', {}, `/${name}`), ` ${faults[0].message}`)
   }
 }

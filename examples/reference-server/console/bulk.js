@@ -48,7 +48,7 @@ function remove(row) {
   rows = rows.filter((other) => other !== row)
   row.element.remove()
   number()
-  // The focus stays where one was.
+  // The focus moves to the next row.
   const next = rows[Math.min(at, rows.length - 1)]
   if (next) next.focus()
   else byId('bulk-add').focus()
@@ -62,7 +62,7 @@ async function create() {
   if (isBusy(submit)) return
   const open = rows.filter((row) => !row.created)
   if (open.length === 0) {
-    report.textContent = 'There is nobody to create; add a user.'
+    report.textContent = 'There is no user to create. Add one.'
     return
   }
   setBusy(submit, true)
@@ -78,7 +78,7 @@ async function create() {
   }
 }
 
-/** The report, and the status that it came with: where none was created it comes with an error. */
+/** Returns the report with the status of its response. If no user was created, the response is an error. */
 async function send(users) {
   try {
     const response = await ask('POST', '/api/users/bulk', { body: JSON.stringify(users), headers: { 'content-type': 'application/json' } })

@@ -52,7 +52,7 @@ async function run() {
   go.textContent = 'Pause'
   again.hidden = true
   showError(byId('download-error'))
-  state.textContent = mine.position ? `Goes on at ${mebibytes(mine.position.received)}.` : 'Downloading …'
+  state.textContent = mine.position ? `Continues at ${mebibytes(mine.position.received)}.` : 'Downloading …'
   const from = mine.position && { from: mine.position }
   const download = client.download(PATH, { ...from, signal: controller.signal, onRestart: () => {
     Object.assign(mine, { parts: [], piece: [], held: 0 })
@@ -85,14 +85,14 @@ async function run() {
   }
 }
 
-/** Waits until as much is allowed: what is not read yet, the server does not send. */
+/** Waits until the chosen speed allows more. The server does not send what the page does not read. */
 async function pace(taken, began, signal) {
   const speed = Number(byId('download-speed').value)
   const early = speed > 0 ? (taken / speed) * 1000 - (performance.now() - began) : 0
   if (early > 4) await pause(early, signal)
 }
 
-/** Pieces that the browser may put on its disk. */
+/** Joins chunks to pieces, which the browser may store on its disk. */
 function hold(mine, bytes) {
   mine.piece.push(bytes)
   mine.held += bytes.length
@@ -119,7 +119,7 @@ async function finish(mine) {
   go.hidden = true
   again.hidden = false
   if (lost) again.focus()
-  state.textContent = 'All of it is here. The server makes its checksum …'
+  state.textContent = 'The download is complete. The server computes its checksum …'
   const here = h('p', {}, 'SHA-256 here: ', hex === undefined ? 'the browser computes it on secure pages only' : h('code', { class: 'hash' }, hex))
   const save = h('p', {}, h('a', { href: saved, download: 'large-file.bin' }, 'Save the file'))
   fill(verdict, here, save)
@@ -132,7 +132,7 @@ async function finish(mine) {
     fill(verdict, here, h('p', {}, 'SHA-256 there: ', h('code', { class: 'hash' }, sha256)), hex !== undefined && outcome, save)
   } catch (error) {
     if (content !== mine) return
-    state.textContent = 'All of it is here, but the server made no checksum.'
+    state.textContent = 'The download is complete, but the server computed no checksum.'
     showError(byId('download-error'), error)
   }
 }

@@ -8,7 +8,7 @@ import { read, write } from './session.js'
 const PATH = '/upload-ndjson'
 /** Key of the unfinished upload, or of its task, in the storage of this tab. */
 const KEY = 'longhaul.upload'
-/** Statuses of an upload that the server refuses for good. */
+/** Statuses with which the server finally rejects an upload. */
 const REFUSED = new Set([400, 409, 413, 415, 422])
 
 const part = byId('sending')
@@ -82,7 +82,7 @@ async function watch(task) {
   write(KEY, task.statusUrl === undefined ? '' : JSON.stringify({ task }))
   let isCancelled = false
   for (;;) {
-    state.textContent = 'All bytes are on the server. It reads them …'
+    state.textContent = 'The server has all bytes, and reads them …'
     setButtons({ end: ['Cancel the task', () => {
       isCancelled = true
       void task.cancel().catch(() => undefined)

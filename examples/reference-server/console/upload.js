@@ -23,13 +23,16 @@ let stop = new AbortController()
 
 form.addEventListener('submit', (event) => {
   event.preventDefault()
-  void sendLines(new Blob([text.value]))
-})
-file.addEventListener('change', () => {
   const [chosen] = file.files
-  if (chosen) void sendChosen(chosen).then(() => { file.value = '' })
+  if (chosen) void sendChosen(chosen)
+  else void sendLines(new Blob([text.value]))
 })
-byId('upload-example').addEventListener('click', () => { text.value = EXAMPLE })
+file.addEventListener('change', nameButton)
+byId('upload-example').addEventListener('click', () => {
+  file.value = ''
+  nameButton()
+  text.value = EXAMPLE
+})
 cancel.addEventListener('click', () => { stop.abort(new Error('cancelled')) })
 
 for (const kind of ['dragenter', 'dragover']) {
@@ -42,24 +45,32 @@ drop.addEventListener('dragleave', (event) => { if (!drop.contains(event.related
 drop.addEventListener('drop', (event) => {
   event.preventDefault()
   drop.classList.remove('over')
-  const [dropped] = event.dataTransfer.files
+  const { files } = event.dataTransfer
   const pasted = event.dataTransfer.getData('text')
-  if (dropped) void sendChosen(dropped)
+  if (files.length > 0) file.files = files
   else if (pasted !== '') text.value = pasted
+  nameButton()
 })
 
 void whileBusy(continueEarlier)
 
-/** A file is sent in parts that resume. */
+/** Says on the button what it uploads: the chosen file, or the lines. */
+function nameButton() {
+  submit.textContent = file.files.length > 0 ? 'Upload the file' : 'Upload the lines'
+}
+
+/** Sends a file in parts, whose upload resumes. */
 function sendChosen(chosen) {
   return whileBusy(async () => {
-    const answer = await sendFile(chosen, byId('upload-background').checked)
-    if (answer === undefined) tellCancelled()
-    return answer
+    const report = await sendFile(chosen, byId('upload-background').checked)
+    file.value = ''
+    nameButton()
+    if (report === undefined) tellCancelled()
+    return report
   })
 }
 
-/** Pasted lines are one request. */
+/** Sends pasted lines in one request. */
 function sendLines(body) {
   return whileBusy(async () => {
     stop = new AbortController()
@@ -87,8 +98,8 @@ async function whileBusy(work) {
   fill(byId('upload-lines'))
   fill(report)
   try {
-    const answer = await work()
-    if (answer) show(answer)
+    const result = await work()
+    if (result) show(result)
   } catch (error) {
     showError(byId('upload-error'), error)
   } finally {
@@ -97,7 +108,7 @@ async function whileBusy(work) {
 }
 
 function tellCancelled() {
-  fill(report, h('p', {}, 'The upload was cancelled; what was read before stays.'))
+  fill(report, h('p', {}, 'The upload was cancelled. The lines that were read before stay.'))
 }
 
 const request = (body) => ({ body, signal: stop.signal, headers: { 'content-type': 'application/x-ndjson' } })
@@ -106,7 +117,7 @@ async function direct(body) {
   return (await ask('POST', '/upload-ndjson', request(body))).json()
 }
 
-/** The server reads it as a task, of which it tells how far it is. */
+/** Sends lines that the server reads in a task, which has a progress. */
 async function inBackground(body) {
   const { headers, ...rest } = request(body)
   const response = await ask('POST', '/upload-ndjson', { ...rest, headers: { ...headers, prefer: 'respond-async' } })
@@ -129,7 +140,7 @@ async function inBackground(body) {
 
 function show({ message, summary, items = [] }) {
   const { failed = items.length } = summary ?? {}
-  const told = failed > items.length ? ` The table has the first ${items.length} of those that failed.` : ''
+  const told = failed > items.length ? ` The table has the first ${items.length} lines that failed.` : ''
   fill(report, h('p', { class: failed === 0 ? 'good' : 'warn' }, h('strong', {}, message), told))
   document.dispatchEvent(new Event('users'))
   if (items.length === 0) return

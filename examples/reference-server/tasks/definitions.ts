@@ -8,6 +8,7 @@ import type { Users } from '../users/repository.js'
 import { anyTask } from './any-task.js'
 import { checksum } from './checksum.js'
 import { exportUsers } from './export-users.js'
+import { invite } from './invite.js'
 import { processData } from './process-data.js'
 import { processJob } from './process-job.js'
 import { storyWords, tell } from './tell.js'
@@ -33,6 +34,6 @@ export function background(users: Users, blobs: Blobs, store: Store): Background
   const words = storyWords(store)
   return {
     ndjson, bulk, words, retries,
-    definitions: [wait, checksum, tell(words), exportUsers(users), anyTask, processData, processJob, ...ndjson.tasks, ...bulk.tasks, retries],
+    definitions: [wait, checksum, tell(words), exportUsers(users), invite, anyTask, processData, processJob, ...ndjson.tasks, ...bulk.tasks, retries],
   }
 }

@@ -1,6 +1,6 @@
 import { httpError, HttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
-import type { ListedTask } from '../definition/define.js'
+import type { ListedTask, OtherTasks } from '../definition/define.js'
 import { isFinalStatus, type StoredTask, type TaskChange } from '../../engine/task.js'
 import { failureOf, shuttingDown } from '../run/failure.js'
 import { fileKey, renewExternal } from '../record/outside.js'
@@ -145,6 +145,31 @@ export async function deleteTask(
     task = now
   }
   throw changedMeanwhile()
+}
+
+/** Changes a task that was listed, for `OtherTasks`. Another task that has its id by now stays as it is. */
+export async function changeListed(
+  core: TaskCore, action: Parameters<OtherTasks['change']>[0], listed: ListedTask, key: string,
+): Promise<string | undefined> {
+  const { id, birth, round } = listed
+  const isSame: Condition = (task) => { if (task.birth !== birth) throw httpError('task_not_found') }
+  switch (action) {
+    case 'retry':
+      return await retryTask(core, id, 'all', { key, listed }) ? undefined : 'task_not_found'
+    case 'cancel': {
+      const { task } = await cancelTask(core, id, 'all', isSame) ?? {}
+      if (task?.birth !== birth) return 'task_not_found'
+      return task.status === 'cancelled' ? undefined : 'task_already_final'
+    }
+    case 'forget': {
+      const deleted = await deleteTask(core, id, 'all', (task) => {
+        isSame(task)
+        if (detailsOf(task).round !== round) throw conflict()
+      })
+      // A task that is gone is deleted, perhaps by an earlier run of the caller.
+      return deleted === 'unfinished' ? 'task_not_final' : undefined
+    }
+  }
 }
 
 /** Fails a task, or its callback, because it ends with this process. Never rejects. */

@@ -25,7 +25,7 @@ import { deleteBlobs, renewBlobs } from '../../stores/blob-rules.js'
 import {
   errorOf, failedOutcome, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,
 } from '../run/run.js'
-import { retryTask } from './change-task.js'
+import { changeListed } from './change-task.js'
 import { followUpOf } from './follow-up.js'
 import { RunAsks } from './run-asks.js'
 import { ProgressWriter, openCheckpoint } from './run-saves.js'
@@ -410,7 +410,7 @@ export class RunningTask implements OwnRun {
 function otherTasks(core: TaskCore): OtherTasks {
   return {
     engine: core.engine,
-    retry: (listed, key) => retryTask(core, listed.id, 'all', { key, listed }),
+    change: (action, listed, key) => changeListed(core, action, listed, key),
     report: (error, task) => { core.report(error, task) },
   }
 }

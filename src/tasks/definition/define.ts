@@ -227,8 +227,13 @@ export interface ListedTask extends TaskRef {
 /** Access to the tasks among which a task runs. */
 export interface OtherTasks {
   readonly engine: TaskEngine
-  /** Retries a task of any owner, once for each key, unless it was retried since it was listed. */
-  readonly retry: (task: ListedTask, key: string) => Promise<StoredTask | undefined>
+  /**
+   * Changes a task of any owner. `retry` does so once for each key. Returns the code of the reason why the
+   * task was not changed, or rejects with the error.
+   */
+  readonly change: (
+    action: 'retry' | 'cancel' | 'forget', task: ListedTask, key: string,
+  ) => Promise<string | undefined>
   /** Reports to `onError`. */
   readonly report: (error: unknown, task: Pick<StoredTask, 'id' | 'name' | 'attempt'>) => void
 }

@@ -18,9 +18,10 @@ export interface ExternalResource<I> {
    */
   readonly release: (name: string, task?: EndedTask) => unknown
   /**
-   * Makes it live for at least `ttlMs` milliseconds from now. Called when the task ends failed or
+   * Keeps the resource for at least `ttlMs` milliseconds from now. Called when the task ends failed or
    * cancelled, before a retry, and before a task for later is accepted. If it returns `false`, the
-   * request gets a 410 `gone`; if it throws, that error. Default: the resource is not renewed.
+   * request gets a 410 `gone`. If it throws, the request gets that error. Default: the resource is not
+   * renewed.
    * @param task - absent before the task is accepted
    */
   readonly renew?: (name: string, ttlMs: number, task?: EndedTask) => MaybePromise<boolean>

@@ -44,8 +44,15 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   readonly submit: SubmitEndpoint<C, D>
   /**
    * Accepts work for your own handler, and responds as `submit` does to `Prefer: respond-async`,
-   * Idempotency-Key and `wait` included. Calls `read` once the headers are valid. Rejects as `read`
-   * and `submit` do.
+   * Idempotency-Key and `wait` included. Calls `read` once the headers are valid. `read` returns the
+   * `input` of the task and the `body`, by which requests with the same key are compared. Rejects as
+   * `read` and `submit` do.
+   *
+   * @example
+   * export const handler: Handler = (request) => endpoints.accept(request, report, () => {
+   *   const input = { year: Number(request.query.get('year')) }
+   *   return { input, body: input }
+   * })
    */
   accept(
     request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>,

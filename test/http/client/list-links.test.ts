@@ -20,7 +20,7 @@ attach(
 const { url: origin, close } = await listen(server)
 after(close)
 
-test('fetch of Node, which accepts 16 KiB of header fields, gets a list whose query has 8 kB', async () => {
+test('fetch of Node, which accepts 16 KiB of headers, gets a list whose query has 8 kB', async () => {
   const answer = await fetch(`${origin}/?start=200&filter=${'x'.repeat(8000)}`)
   const { next } = await answer.json() as { next: string }
   assert.deepEqual([answer.status, answer.headers.get('link')], [200, null])

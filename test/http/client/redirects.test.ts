@@ -199,7 +199,7 @@ describe('a redirect within the origin', () => {
 })
 
 describe('a URL at another origin that the server names', () => {
-  test('gets no credentials and no fields of the call as Location of a 202, as file and as next page', async (t) => {
+  test('gets no credentials and no headers of the call as Location of a 202, as file and as next page', async (t) => {
     const other = await site(t, ({ path }, response) => {
       if (path === '/list') respond(response, 200, {}, { items: [] })
       else respond(response, 200, {}, { status: 'completed', result: {}, files: [] })

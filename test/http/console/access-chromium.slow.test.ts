@@ -46,7 +46,7 @@ async function filled(options: OpenOptions): Promise<Page> {
   await page.getByRole('button', { name: 'Start', exact: true }).click()
   await page.getByText('✓ The same bytes').waitFor()
   await page.locator('#versions-table td').first().waitFor()
-  await page.getByText('Everything that it answers to').click()
+  await page.getByText('All routes').click()
   return page
 }
 
@@ -122,7 +122,7 @@ describe('the console by keyboard alone', () => {
     await page.keyboard.type('demo-writer')
     await page.keyboard.press('Enter')
     await page.locator('#session-state', { hasText: 'The server knows this token' }).waitFor()
-    await tabTo(page, 'nav a[href="#tasks"]')
+    await tabTo(page, 'nav a[href="#new-task"]')
     await page.keyboard.press('Enter')
     await tabTo(page, '#task-seconds')
     await page.keyboard.press('ControlOrMeta+a')
@@ -141,8 +141,10 @@ describe('the console by keyboard alone', () => {
     await page.locator('.badge.cancelled').waitFor()
     await tabTo(page, '.task [aria-label^=Forget]')
     await page.keyboard.press('Enter')
+    await tabTo(page, 'dialog button.main', 'Shift+Tab')
+    await page.keyboard.press('Enter')
     await page.locator('#task-state', { hasText: 'No tasks yet.' }).waitFor()
-    assert.equal(await page.evaluate('document.activeElement.id'), 'task-list-title')
+    assert.equal(await page.evaluate('document.activeElement.id'), 'tasks-title')
     await tabTo(page, '[data-rel=next]')
     await page.keyboard.press('Enter')
     await page.locator('#users-state', { hasText: '11 to 20 of' }).waitFor()

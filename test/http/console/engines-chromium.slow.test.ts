@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
 import { RedisServer } from '../../servers/redis-server.js'
-import { rowOf, state, submitWait, useConsole, type ConsoleKit } from '../kit/console.js'
+import { agree, rowOf, state, submitWait, useConsole, type ConsoleKit } from '../kit/console.js'
 
 let redis: RedisServer
 let postgres: PostgresServer
@@ -36,6 +36,7 @@ async function walk(kit: ConsoleKit): Promise<void> {
   await row.getByText('History: 2 attempts').waitFor()
   await state(row, 'failed')
   await row.getByRole('button', { name: 'Forget' }).click()
+  await agree(page, 'Forget')
   await page.locator('#task-state', { hasText: 'No task matches the filters.' }).waitFor()
   assert.equal((await kit.ask(token, 'GET', `/api/status/${failed}`)).status, 404)
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { describe, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { useConsole } from '../kit/console.js'
+import { agree, useConsole } from '../kit/console.js'
 import { listen } from '../../kit/listen.js'
 
 const kit = useConsole()
@@ -88,6 +88,7 @@ describe('the view of the operator', () => {
     await row(running).getByText('cancelled').waitFor()
     assert.equal((await bodyOf(ann, running)).status, 'cancelled')
     await row(running).getByRole('button', { name: 'Forget' }).click()
+    await agree(page, 'Forget')
     await row(running).waitFor({ state: 'detached' })
     assert.equal((await status(ann, running)).status, 404)
     const [first = '', second = ''] = failed
@@ -97,12 +98,16 @@ describe('the view of the operator', () => {
     await page.getByLabel('Owner', { exact: true }).fill(other)
     await page.keyboard.press('Enter')
     await row(second).getByRole('button', { name: `Retry all failed wait of ${other}` }).click()
+    await page.getByRole('dialog').getByText(`Retry 1 failed task wait of ${other}?`).waitFor()
+    await agree(page, 'Retry all')
     await page.locator('#announcer', { hasText: '1 of 1 tasks were retried.' }).waitFor()
     while ((await bodyOf(bob, second)).attempt !== 2) await page.waitForTimeout(50)
     assert.equal((await bodyOf(ann, first)).attempt, 2)
     await page.getByLabel('Owner', { exact: true }).fill('')
     await page.keyboard.press('Enter')
     await row(first).getByRole('button', { name: 'Retry all failed wait', exact: true }).click()
+    await page.getByRole('dialog').getByText(/^Retry \d+ failed tasks wait of all owners\?$/).waitFor()
+    await agree(page, 'Retry all')
     while ((await bodyOf(ann, first)).attempt !== 3 || (await bodyOf(bob, second)).attempt !== 3)
       await page.waitForTimeout(50)
   })

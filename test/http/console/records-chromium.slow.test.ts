@@ -38,6 +38,7 @@ describe('the NDJSON upload of the console', () => {
     await page
       .getByLabel('NDJSON file')
       .setInputFiles({ name: 'users.ndjson', mimeType: 'application/x-ndjson', buffer: Buffer.from(LINES) })
+    await page.getByRole('button', { name: 'Upload the file' }).click()
     assert.deepEqual(await failedLines(page), FAILED)
 
     const dropped = await page.evaluateHandle(
@@ -46,6 +47,7 @@ describe('the NDJSON upload of the console', () => {
     await page.dispatchEvent('#drop', 'dragover', { dataTransfer: dropped })
     assert.match(await page.locator('#drop').getAttribute('class') ?? '', /over/)
     await page.dispatchEvent('#drop', 'drop', { dataTransfer: dropped })
+    await page.getByRole('button', { name: 'Upload the file' }).click()
     await page.getByText('Read 2 records: 1 succeeded, 1 failed.').waitFor()
     assert.deepEqual(await failedLines(page), [['2', 'line_not_object']])
     assert.doesNotMatch(await page.locator('#drop').getAttribute('class') ?? '', /over/)

@@ -26,7 +26,13 @@ async function raw(path: string, headers: Record<string, string> = {}): Promise<
   return { status: answer.statusCode ?? 0, text: await readText(answer) }
 }
 
-const FILES = readdirSync(CONSOLE_FOLDER).filter((name) => /\.(?:js|css|svg)$/.test(name))
+/** The folders of longhaul/console and of the panels of the reference server. */
+const FOLDERS = [join(import.meta.dirname, '../../../adapters/console/page'), CONSOLE_FOLDER]
+const PLACES = new Map(FOLDERS.flatMap((folder) => (
+  readdirSync(folder).filter((name) => /\.(?:js|css|svg)$/.test(name)).map((name) => [name, join(folder, name)] as const)
+)))
+const FILES = [...PLACES.keys()]
+const sourceOf = (name: string): string => readFileSync(PLACES.get(name) ?? '', 'utf8')
 
 describe('the front page', () => {
   test('is the console for a browser, an overview for a client that accepts text, and a 406 for others', async () => {
@@ -104,7 +110,7 @@ describe('the front page', () => {
     assert.equal((await open('POST', '/')).status, 405)
   })
 
-  test('contains nothing that a client puts into the Host field', async () => {
+  test('contains nothing that a client puts into the Host header', async () => {
     assert.match(
       (await raw('/', { host: 'api.example:8080' })).text,
       / http:\/\/api\.example:8080\/api\/long-running-task</,
@@ -134,7 +140,7 @@ describe('the files of the console', () => {
         'if-none-match': headers.get('etag') ?? '',
       })
       assert.deepEqual([again.status, again.text], [304, ''], name)
-      if (FILES.includes(name)) assert.equal(text, readFileSync(join(CONSOLE_FOLDER, name), 'utf8'))
+      if (FILES.includes(name)) assert.equal(text, sourceOf(name))
     }
     assert.equal((await open('HEAD', '/console/longhaul-client.js')).status, 200)
   })
@@ -145,7 +151,7 @@ describe('the files of the console', () => {
     assert.ok(named.length >= 5)
     for (const path of named) assert.equal((await open('HEAD', path)).status, 200, path)
     for (const name of FILES.filter((each) => !each.endsWith('.svg'))) {
-      const source = readFileSync(join(CONSOLE_FOLDER, name), 'utf8')
+      const source = sourceOf(name)
       assert.doesNotMatch(source, /https?:\/\/|innerHTML|outerHTML|insertAdjacentHTML|\beval\(|document\.write/, name)
       for (const [, imported] of source.matchAll(/from '([^']+)'/g))
         assert.ok(
@@ -157,7 +163,7 @@ describe('the files of the console', () => {
 
   test('are the only ones that are served, and no path leads outside', async () => {
     for (const name of [
-      'index.html', 'overview.txt', 'none.js', '..%2fauth.ts', '%2e%2e', '.git', 'Dom.js',
+      'page.html', 'tasks.html', 'upload.html', 'overview.txt', 'none.js', '..%2fauth.ts', '%2e%2e', '.git', 'Dom.js',
       'dom.js.map', '../auth.ts', '..', 'style.css%00.js', '',
     ]) {
       const { status, text } = await raw(`/console/${name}`)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
-import { rowOf, state, submitWait, useConsole } from '../kit/console.js'
+import { agree, rowOf, state, submitWait, useConsole } from '../kit/console.js'
 
 const kit = useConsole()
 
@@ -171,6 +171,7 @@ describe('the forget button of the console', () => {
     const page = await kit.open({ token })
     await rowOf(page, newer).getByRole('button', { name: 'Forget' }).focus()
     await page.keyboard.press('Space')
+    await agree(page, 'Forget')
     await says(page, '1 task,')
     assert.equal((await kit.ask(token, 'GET', `/api/status/${newer}`)).status, 404)
     assert.equal(await isFocused(rowOf(page, older).locator('h3')), true)
@@ -178,8 +179,9 @@ describe('the forget button of the console', () => {
 
     await rowOf(page, older).getByRole('button', { name: 'Forget' }).focus()
     await page.keyboard.press('Enter')
+    await agree(page, 'Forget')
     await says(page, 'No tasks yet.')
-    assert.equal(await isFocused(page.locator('#task-list-title')), true)
+    assert.equal(await isFocused(page.locator('#tasks-title')), true)
   })
 
   test('shows in the row that another client has deleted the task, and offers nothing', async () => {

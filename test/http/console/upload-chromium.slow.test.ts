@@ -30,7 +30,11 @@ writeFileSync(file, `${Array.from({ length: COUNT }, (_, at) => JSON.stringify({
 after(() => { rmSync(folder, { recursive: true }) })
 const REPORT = `Read ${COUNT + 1} records: ${COUNT} succeeded, 1 failed.`
 
-const choose = (page: Page): Promise<void> => page.getByLabel('NDJSON file').setInputFiles(file)
+/** Chooses the file, and uploads it. */
+async function choose(page: Page): Promise<void> {
+  await page.getByLabel('NDJSON file').setInputFiles(file)
+  await page.getByRole('button', { name: 'Upload the file' }).click()
+}
 const button = (page: Page, name: string) => page.locator('#sending').getByRole('button', { name })
 const state = (page: Page, text: string | RegExp): Promise<void> =>
   page.locator('#sending-state', { hasText: text }).waitFor()

@@ -173,6 +173,9 @@ export async function submitWait(page: Page, seconds: number): Promise<Locator> 
   return rowOf(page, id ?? '')
 }
 
+/** Agrees to the question that the page asks before it does something. */
+export const agree = (page: Page, verb: string): Promise<void> => page.getByRole('dialog').getByRole('button', { name: verb }).click()
+
 /** Returns the row of a task in the list. */
 export const rowOf = (page: Page, taskId: string): Locator => page.locator(`.task[data-id="${taskId}"]`)
 

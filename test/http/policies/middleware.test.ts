@@ -120,7 +120,7 @@ async function serving(
 
 for (const site of SITES) {
   describe(`toMiddleware in ${site.name}`, () => {
-    test('adds the deprecation fields to every response of the application', () => {
+    test('adds the deprecation headers to every response of the application', () => {
       const answers: Record<string, Respond> = {
         'end': hello,
         'writeHead': (_, res) => {
@@ -173,7 +173,7 @@ for (const site of SITES) {
       )
     })
 
-    test('adds the fields to HEAD and 304, which have no body', () => serving(site, toMiddleware(old), (req, res) => {
+    test('adds the headers to HEAD and 304, which have no body', () => serving(site, toMiddleware(old), (req, res) => {
       res.statusCode = req.method === 'HEAD' ? 200 : 304
       res.end()
     }, async (port) => {
@@ -184,7 +184,7 @@ for (const site of SITES) {
       }
     }))
 
-    test("joins lists that both set, and keeps the application's value of other fields", () => {
+    test("joins lists that both set, and keeps the application's value of other headers", () => {
       const guard = toMiddleware([
         adding({
           'vary': 'Accept, Origin',
@@ -310,7 +310,7 @@ for (const site of SITES) {
 describe('toMiddleware', () => {
   const [, site] = SITES as [Site, Site]
 
-  test("adds its fields to the application's own 404 and error pages", async () => {
+  test("adds its headers to the application's own 404 and error pages", async () => {
     for (const make of [express4, express5]) {
       const app = make()
       app.set('env', 'test')
@@ -325,7 +325,7 @@ describe('toMiddleware', () => {
     }
   })
 
-  test("adds its fields to Fastify's own replies, its 404 and its errors", async () => {
+  test("adds its headers to Fastify's own replies, its 404 and its errors", async () => {
     const app = fastify()
     const guard = toMiddleware([old, adding({ vary: 'Accept' })])
     app.addHook('onRequest', (request, reply, done) => { guard(request.raw, reply.raw, () => done()) })
@@ -341,7 +341,7 @@ describe('toMiddleware', () => {
     await app.close()
   })
 
-  test('adds each field once in a chain of several, with a handler of longhaul behind them', async () => {
+  test('adds each header once in a chain of several, with a handler of longhaul behind them', async () => {
     const app = express5()
     const { store } = memory()
     const few = (name: string, limit: number, by: 'address' | 'principal') =>
@@ -392,7 +392,7 @@ describe('toMiddleware', () => {
     })
   })
 
-  test('masks and reports a failure of a policy, and a field that cannot be sent', async () => {
+  test('masks and reports a failure of a policy, and a header that cannot be sent', async () => {
     for (const bad of [
       () => {
         throw new Error('secret')
@@ -427,7 +427,7 @@ describe('toMiddleware', () => {
     }
   })
 
-  test('sends the fields with the final head if an application writes its head twice', () =>
+  test('sends the headers with the final head if an application writes its head twice', () =>
     serving(
       site,
       toMiddleware([old, adding({ vary: 'Accept' })]),

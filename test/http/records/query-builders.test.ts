@@ -69,7 +69,7 @@ describe('query builders', () => {
       assert.deepEqual(await update((id, change) => run(id, change).execute()), UNKNOWN)
       assert.deepEqual(await update((id, change) => run(id, change).returningAll().executeTakeFirst()), KNOWN)
     })
-    test('with Drizzle has no record in the result of the statement and in the list of returning', async () => {
+    test('with Drizzle has its record only as the first element of returning', async () => {
       const run = (id: number, change: Change) => orm.update(books).set(change).where(eq(books.id, id))
       assert.deepEqual(await update((id, change) => run(id, change)), UNKNOWN)
       assert.deepEqual(await update((id, change) => run(id, change).returning()), UNKNOWN)

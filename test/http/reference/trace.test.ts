@@ -9,7 +9,7 @@ const send = (headers: Record<string, string>) =>
   inject(handler, { method: 'TRACE', path: '/any', headers, context: { principal: undefined } })
 
 describe('TRACE', () => {
-  test('SPEC 4.1.TRACE: shows all header fields but credentials', async () => {
+  test('SPEC 4.1.TRACE: shows all headers but credentials', async () => {
     const credentials = [
       'Authorization', 'Cookie', 'Proxy-Authorization', 'X-Api-Key', 'ApiKey',
       'Ocp-Apim-Subscription-Key', 'X-Auth-Token', 'X-Amz-Security-Token', 'X-CSRF-Token',

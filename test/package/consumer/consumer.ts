@@ -42,6 +42,7 @@ import { partialResults } from 'longhaul/partial'
 import { sqlite } from 'longhaul/sqlite'
 import { bullmqTask } from 'longhaul/bullmq'
 import { mcpTasks, mcpTool } from 'longhaul/mcp'
+import { consolePage, taskConsole } from 'longhaul/console'
 import { taskMetrics, taskTracing } from 'longhaul/opentelemetry'
 import { inject, testClock, testContext } from 'longhaul/testing'
 
@@ -159,7 +160,7 @@ async function main(): Promise<void> {
   const onPostgres = (pool: PostgresPool): Store => postgres({ pool }).store
   const redisEngine = (options: RedisOptions): TaskEngine => redis(options).engine
   for (const each of [
-    onRedis, onPostgres, redisEngine, sqlite, bullmqTask, mcpTasks, mcpTool, S3Blobs,
+    onRedis, onPostgres, redisEngine, sqlite, bullmqTask, mcpTasks, mcpTool, consolePage, taskConsole, S3Blobs,
     storeConformance, engineConformance, blobsConformance, inject, testClock, testContext,
   ])
     assert.equal(typeof each, 'function')

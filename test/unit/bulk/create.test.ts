@@ -250,7 +250,7 @@ describe('a repository that fails', () => {
     }
     assert.deepEqual(told, [])
   })
-  test('has ten errors of one request reported to onError, which may throw itself', async () => {
+  test('reports ten errors of one request to onError, which may throw', async () => {
     let heard = 0
     const repository = { create: () => { throw new Error('down') } }
     await ask(

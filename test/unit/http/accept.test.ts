@@ -234,7 +234,7 @@ describe('parseMediaType', () => {
   })
 })
 
-test('hostile Accept fields of 16 KiB take steps in proportion to their length', () => {
+test('hostile Accept headers of 16 KiB take steps in proportion to their length', () => {
   const offers = ['application/json', 'application/x-ndjson;v=1']
   for (const text of HOSTILE.map(hostile)) {
     const steps = countSteps(() => {

@@ -87,7 +87,7 @@ describe('HTTP dates', () => {
 })
 
 describe('addVary', () => {
-  test('joins names once, in any case, and * stands for all', () => {
+  test('joins each name once, in any case, and reads * as all names', () => {
     const cases: [ResponseHeaders, string[], string][] = [
       [{}, ['Accept', 'Prefer'], 'Accept, Prefer'],
       [{ vary: 'accept' }, ['Accept', 'Prefer'], 'accept, Prefer'],

@@ -76,7 +76,7 @@ describe('preconditions, RFC 9110 section 13', () => {
     })
   }
 
-  test('read several field lines as one list', () => {
+  test('read several header lines as one list', () => {
     assert.equal(outcome('PUT', { 'if-match': ['"b"', '"a"'] }), 'proceed')
     assert.equal(outcome('GET', { 'if-modified-since': [AFTER, AFTER] }), 'proceed')
   })

@@ -5,8 +5,8 @@ import { contentRange, selectRanges, type Ranges } from '../../../src/http/heade
 import { isLinear } from '../kit/growth.js'
 
 /** RFC 9110 section 14.1 and 14.2, the slow and obvious way. */
-function reference(field: string, size: number, maxRanges: number): Ranges {
-  const [, unit = '', set = ''] = /^[ \t]*([^=]*)=(.*)$/s.exec(field) ?? []
+function reference(header: string, size: number, maxRanges: number): Ranges {
+  const [, unit = '', set = ''] = /^[ \t]*([^=]*)=(.*)$/s.exec(header) ?? []
   if (unit.toLowerCase() !== 'bytes') return 'whole'
   const members = set
     .split(',')
@@ -83,14 +83,14 @@ describe('Range, RFC 9110 section 14.2', () => {
     ['items=0-1', 10, 'whole'],
     ['', 10, 'whole'],
   ]
-  for (const [field, size, expected] of cases) {
-    test(`is read as the RFC says: ${JSON.stringify(field)} of ${size}`, () => {
-      assert.deepEqual(selectRanges(field, size), expected)
-      assert.deepEqual(reference(field, size, 16), expected, 'the reference agrees')
+  for (const [header, size, expected] of cases) {
+    test(`is read as the RFC says: ${JSON.stringify(header)} of ${size}`, () => {
+      assert.deepEqual(selectRanges(header, size), expected)
+      assert.deepEqual(reference(header, size, 16), expected, 'the reference agrees')
     })
   }
 
-  test('ignores a missing field, several lines and another unit', () => {
+  test('ignores a missing header, several lines and another unit', () => {
     assert.equal(selectRanges(undefined, 10), 'whole')
     assert.equal(selectRanges(['bytes=0-1', 'bytes=2-3'], 10), 'whole')
     assert.deepEqual(selectRanges('items=0-24', 100, { unit: 'items' }), [{ start: 0, end: 25 }])
@@ -118,10 +118,10 @@ describe('Range, RFC 9110 section 14.2', () => {
     )
     const blank = fc.constantFrom('', '', ' ', '\t ')
     const set = fc.array(fc.tuple(blank, spec, blank).map((parts) => parts.join('')), { minLength: 1, maxLength: 6 })
-    const field = fc
+    const header = fc
       .tuple(fc.constantFrom('bytes', 'bytes', 'bytes', 'Bytes', 'byte', ' bytes'), set)
       .map(([unit, specs]) => `${unit}=${specs.join(',')}`)
-    fc.assert(fc.property(field, fc.nat(14), fc.integer({ min: 1, max: 5 }), (text, size, maxRanges) => {
+    fc.assert(fc.property(header, fc.nat(14), fc.integer({ min: 1, max: 5 }), (text, size, maxRanges) => {
       assert.deepEqual(selectRanges(text, size, { maxRanges }), reference(text, size, maxRanges))
     }), { numRuns: 5000 })
     fc.assert(fc.property(fc.string({ unit: fc.constantFrom(...'0123459-,= \tbytes') }), fc.nat(14), (text, size) => {
@@ -130,11 +130,11 @@ describe('Range, RFC 9110 section 14.2', () => {
   })
 
   test('returns ranges that never overlap and lie within the size', () => {
-    const field = fc.array(
+    const header = fc.array(
       fc.tuple(fc.nat(40), fc.nat(40)).map(([a, b]) => `${Math.min(a, b)}-${Math.max(a, b)}`),
       { minLength: 1, maxLength: 8 },
     )
-    fc.assert(fc.property(field, fc.integer({ min: 1, max: 50 }), (specs, size) => {
+    fc.assert(fc.property(header, fc.integer({ min: 1, max: 50 }), (specs, size) => {
       const ranges = selectRanges(`bytes=${specs.join(',')}`, size)
       if (typeof ranges === 'string') return
       const bytes = ranges.flatMap(({ start, end }) => Array.from({ length: end - start }, (_, at) => start + at))
@@ -143,7 +143,7 @@ describe('Range, RFC 9110 section 14.2', () => {
     }))
   })
 
-  test('takes linear time for hostile fields', () => {
+  test('takes linear time for hostile headers', () => {
     const hostile: ((n: number) => string)[] = [
       (n) => `bytes=${','.repeat(n)}`,
       (n) => `bytes=${' '.repeat(n)}x`,
@@ -153,11 +153,11 @@ describe('Range, RFC 9110 section 14.2', () => {
       (n) => `bytes=${' ,\t'.repeat(n)}1-`,
       (n) => 'b'.repeat(n),
     ]
-    for (const field of hostile) {
+    for (const header of hostile) {
       assert.ok(isLinear((n) => {
-        const text = field(n)
+        const text = header(n)
         return () => { selectRanges(text, 1000) }
-      }), field(5))
+      }), header(5))
     }
   })
 })

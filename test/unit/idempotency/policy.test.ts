@@ -244,7 +244,7 @@ describe('idempotent', () => {
     assert.equal(noise.length, 1)
   })
 
-  test('repeats a streamed response up to maxResponseBytes, and of a longer one its status with a short body', async (t) => {
+  test('repeats a streamed response up to maxResponseBytes, and the status of a longer one', async (t) => {
     let runs = 0
     async function* pieces(count: number) {
       for (let n = 0; n < count; n++) yield n % 2 ? 'x' : Buffer.from('y')

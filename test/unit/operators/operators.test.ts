@@ -19,7 +19,9 @@ import { eventually } from '../../kit/wait.js'
 const root = { context: { user: { role: 'admin' } } }
 const ann = { context: { user: { role: 'customer' } } }
 
-function setUp(t: TestContext, options: Partial<OperatorEndpointsOptions> = {}, maxUnfinished = 1000) {
+type OwnOptions = Partial<Omit<OperatorEndpointsOptions, 'cancels' | 'forgets'>>
+
+function setUp(t: TestContext, options: OwnOptions = {}, maxUnfinished = 1000) {
   const parts = memory({ maxUnfinished })
   const words = partialResults<string>({ store: parts.store })
   const runs = new Map<string, number>()
@@ -619,6 +621,6 @@ describe('retryMany', () => {
     await assert.rejects(async () => tasks.submit(retries, { status: ['completed'] as never }), {
       code: 'invalid_input',
     })
-    assert.throws(() => retries.run({}, {} as never), /retry-tasks retries the tasks of createTasks/)
+    assert.throws(() => retries.run({}, {} as never), /retry-tasks changes the tasks of createTasks/)
   })
 })

@@ -5,7 +5,7 @@ import { ClientError, createClient, readNdjson, readPartialResults, verifyCallba
 import { blobsConformance, engineConformance, storeConformance } from '../../../conformance/index.js'
 import { taskMetrics, taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { cron } from '../../../adapters/cron/index.js'
-import { operatorEndpoints, retryTasks } from '../../../src/operators/index.js'
+import { cancelTasks, forgetTasks, operatorEndpoints, retryTasks } from '../../../src/operators/index.js'
 import { S3Blobs } from '../../../adapters/s3/index.js'
 import { partialResults } from '../../../src/partial/index.js'
 import { fastifyLonghaul, toFastify } from '../../../adapters/fastify/index.js'
@@ -22,6 +22,7 @@ import { redis } from '../../../adapters/redis/index.js'
 import { sqlite } from '../../../adapters/sqlite/index.js'
 import { bullmqTask } from '../../../adapters/bullmq/index.js'
 import { mcpTasks, mcpTool } from '../../../adapters/mcp/index.js'
+import { consolePage, taskConsole } from '../../../adapters/console/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
 import { exportTask } from '../../../src/export/index.js'
@@ -93,6 +94,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/policies: bearer': (options) => api.bearer(options),
   'longhaul/bullmq: bullmqTask': (options) =>
     bullmqTask({ name: 'a', queue: jobQueue, events: jobQueue, ...(options as object) }),
+  'longhaul/console: consolePage': (options) => consolePage({ tasks: '/api/tasks', ...(options as object) }),
+  'longhaul/console: taskConsole': (options) => taskConsole(tasks, { owner: () => 'ann', ...(options as object) }),
   'longhaul/mcp: mcpTool': (options) => mcpTool(report, options),
   'longhaul/mcp: mcpTasks': (options) =>
     mcpTasks(tasks, { tools: [mcpTool(report)], owner: 'anyone', ...(options as object) }),
@@ -144,6 +147,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: TaskEndpoints#submit': (options) => endpoints.submit(report, options),
   'longhaul/operators: operatorEndpoints': (options) => operatorEndpoints(tasks, options),
   'longhaul/operators: retryTasks': (options) => retryTasks(options),
+  'longhaul/operators: cancelTasks': (options) => cancelTasks(options),
+  'longhaul/operators: forgetTasks': (options) => forgetTasks(options),
   'longhaul: OwnedTasks#list': (options) => tasks.ownedBy('ann').list(options),
   'longhaul: OwnedTasks#submit': (options) => tasks.ownedBy('ann').submit(report, {}, options),
   'longhaul: OwnedTasks#wait': (options) => tasks.ownedBy('ann').wait('a', options),

@@ -5,7 +5,7 @@ import { memory } from '../../../adapters/memory/index.js'
 import { WorkerClosingError } from '../../../src/engine/runs.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import {
-  logKey, logRecord, removeAll, type Log, type Part,
+  logKey, logRecord, removeAll, type Log, type LogPart,
 } from '../../../src/partial/partial-log.js'
 import { parsePosition, readAfter, toId, type Page, type Position } from '../../../src/partial/partial-reader.js'
 import { PartialWriter, resultText, type PartialLimits } from '../../../src/partial/partial-writer.js'
@@ -237,7 +237,7 @@ describe('readers of partial results', () => {
     const writer = await open(store, 1)
     await emit(writer, ...numbers(1, 35))
     const { parts } = await logRecord(store, task).read() as Log
-    const [first, evicted] = parts as [Part, Part]
+    const [first, evicted] = parts as [LogPart, LogPart]
     const last = evicted.first + evicted.count - 1
     assert.equal(await store.delete(`${KEY}/${evicted.id}`), true)
     const { position, isMore } = await readAfter(store, task, undefined, false)

@@ -303,7 +303,7 @@ describe('authenticate', () => {
     const cache = { maxEntries: 10, ttlMs: 60_000 }
     const at = (handler: Handler, peerAddress: string) => ask(handler, { headers: auth('Bearer tok'), peerAddress })
 
-    test('rejects a token that is bound to an address elsewhere, because key has what verify reads', async () => {
+    test('rejects the token of one address at another address, because key has the address that verify reads', async () => {
       let calls = 0
       const verify = (token: string, request: HttpRequest) => { calls++; return bound(token, request) }
       const handler = compose(

@@ -170,7 +170,7 @@ describe('a download with a signed URL', () => {
     assert.equal(front.requests.length, 2)
   })
 
-  test('is for the owner only, and its URL expires with neither the task nor its file', async (t) => {
+  test('is for the owner only, and its URL may outlive the task and its file', async (t) => {
     let signed = 0
     const { ask, tasks, path } = await start(t, {
       getSignedUrl: (...args) => {
