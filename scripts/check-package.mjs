@@ -14,7 +14,7 @@ import { measure } from './sizes.mjs'
 const majors = process.argv.slice(2)
 
 await run('build', bin('tsup'), [])
-await run('tools', 'npm', ['run', 'tools:install'])
+await run('tools', 'npm', ['run', 'checks:install'])
 check('sideEffects', manifest.sideEffects === false, 'package.json must say sideEffects: false')
 
 const [pack] = JSON.parse(await run('pack', 'npm', [

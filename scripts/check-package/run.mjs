@@ -27,8 +27,8 @@ process.on('exit', () => {
 /** Returns the path of a program in node_modules. */
 export const bin = (name) => join(root, 'node_modules', '.bin', name)
 
-/** Returns the path of a program of tools/package.json. */
-export const tool = (name) => join(root, 'tools', 'node_modules', '.bin', name)
+/** Returns the path of a program of checks/package.json. */
+export const tool = (name) => join(root, 'checks', 'node_modules', '.bin', name)
 
 /** Prints the result of one check. Ends the process if it failed. */
 export function check(title, ok, reason) {

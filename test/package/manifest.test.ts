@@ -101,7 +101,7 @@ test('the package contains what is built and the docs for users, without side ef
   assert.equal(manifest.engines.node, '>=20.19')
 })
 
-for (const folder of ['', 'bench/', 'tools/']) {
+for (const folder of ['', 'bench/', 'checks/']) {
   test(`${folder}package-lock.json contains no address of a registry, and the dependencies of ${folder}package.json`, () => {
     const { dependencies, devDependencies } = JSON.parse(text(`${folder}package.json`))
     const { packages } = JSON.parse(text(`${folder}package-lock.json`))

@@ -10,16 +10,16 @@ import { build } from 'esbuild'
 import { root } from '../kit/process.js'
 
 /** vitest and jest, which only this test and the check of the package need. */
-const TOOLS = join(root, 'tools')
+const CHECKS = join(root, 'checks')
 const PAGE = join(root, 'test/http/docs/guide-testing.test.ts')
 
 describe('the tests of the guide run under other test runners', () => {
   let folder: string
 
   before(async () => {
-    await promisify(execFile)('npm', ['run', '--silent', 'tools:install'], { cwd: root })
-    // Below the tools: it finds their packages, and those of the repository.
-    folder = await mkdtemp(join(TOOLS, 'runners-'))
+    await promisify(execFile)('npm', ['run', '--silent', 'checks:install'], { cwd: root })
+    // Below checks: it finds their packages, and those of the repository.
+    folder = await mkdtemp(join(CHECKS, 'runners-'))
     await writeFile(join(folder, 'package.json'), '{ "name": "runners", "private": true }')
     await writeFile(join(folder, 'vitest.config.mjs'), 'export default {}')
   })
@@ -49,7 +49,7 @@ describe('the tests of the guide run under other test runners', () => {
 
   async function run(name: string, ...parameters: string[]): Promise<string> {
     const { NODE_TEST_CONTEXT: _, ...env } = process.env
-    const program = join(TOOLS, 'node_modules/.bin', name)
+    const program = join(CHECKS, 'node_modules/.bin', name)
     const child = spawn(program, parameters, { cwd: folder, env: { ...env, NO_COLOR: '1', CI: '1' } })
     const [[code], said, complained] = await Promise.all([
       once(child, 'close') as Promise<[number | null]>, text(child.stdout), text(child.stderr),
