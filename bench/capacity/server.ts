@@ -28,7 +28,7 @@ const drain: Handler = async ({ body }) => {
   return json(200, { bytes })
 }
 const uploads = resumableUpload(drain, {
-  blobs: new FolderBlobs(process.argv[2] ?? ''), store, owner: ({ headers }) => headers['x-owner'], uploadPath: '/uploads/{id}',
+  blobs: new FolderBlobs(process.argv[2] ?? ''), store, owner: ({ headers }) => String(headers['x-owner']), uploadPath: '/uploads/{id}',
 })
 
 /** Submits tasks of many owners, a thousand at once. Returns the id of the last one. */
