@@ -14,7 +14,7 @@ const BUDGETS = {
   'lines of code in conformance': 4_950,
   'public names': 424,
   'rows of options': 502,
-  'files of an accept': 52,
+  'files of an accept': 51,
   'functions of an accept': 145,
 }
 
