@@ -1,3 +1,5 @@
 export { taskMetrics } from './metrics.js'
+export { httpRoutes } from './routes.js'
 export { taskTracing } from './tracing.js'
+export type { RouteEvent } from '../../src/resources/route-channel.js'
 export type { Tracing } from '../../src/tasks/definition/tracing.js'

@@ -1,6 +1,7 @@
 import { httpError } from '../http/errors.js'
 import { type Handler, type HttpRequest, checkCall } from '../http/exchange.js'
 import { allowValue, MethodTable, optionsResponse, STANDARD_METHODS } from './methods.js'
+import { routeChannel, type RouteEvent } from './route-channel.js'
 import { parseRoute, routeOperations, RouteTree, shapeOf, type Route } from './routes.js'
 
 interface Entry<C> {
@@ -73,7 +74,10 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
     }
     const found = tree.find(path)
     if (found === undefined) return undefined
-    const { route: { names }, table } = found.data
+    const { route: { names, template }, table } = found.data
+    if (routeChannel.hasSubscribers) {
+      routeChannel.publish({ method, mountPath: request.mountPath, template } satisfies RouteEvent)
+    }
     const handler = table.find(method)
     if (handler === undefined) return table.otherwise(method, known)
     if (found.params === undefined) return table.call(handler, request)

@@ -3,19 +3,8 @@ import { engineConformance } from 'longhaul/conformance'
 import { postgresForFile } from '../servers/postgres-server.js'
 import { engineOptions, serverFixture } from './postgres-engine-fixture.js'
 
-const settings = { max_connections: 300 }
-const server = await postgresForFile({ settings })
-const oldest = await postgresForFile({ settings, major: 13 })
-const serializable = new URL(oldest.url)
-serializable.searchParams.set('options', '-c default_transaction_isolation=serializable')
+const server = await postgresForFile({ settings: { max_connections: 300 } })
 
 engineConformance(runner, async (needs) => serverFixture(server.url, needs), {
   ...engineOptions, title: 'PostgresTaskEngine on a server',
-})
-
-engineConformance(runner, async (needs) => (
-  serverFixture(serializable.href, needs, { preparedStatements: true })
-), {
-  ...engineOptions,
-  title: `PostgresTaskEngine on PostgreSQL ${oldest.version}, serializable by default, with prepared statements`,
 })

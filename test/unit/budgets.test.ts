@@ -12,8 +12,8 @@ const BUDGETS = {
   'lines of code in src': 28_600,
   'lines of code in adapters': 13_600,
   'lines of code in conformance': 4_950,
-  'public names': 424,
-  'rows of options': 502,
+  'public names': 426,
+  'rows of options': 504,
   'files of an accept': 51,
   'functions of an accept': 145,
 }

@@ -64,7 +64,7 @@ describe('S3Blobs: uploads', () => {
   }
 
   test('a put whose content the server never reads rejects in the end, without a signal', async (t) => {
-    const { front, blobs } = await open(t, { timeoutMs: 100 })
+    const { front, blobs } = await open(t, { timeoutMs: 1000 })
     front.handle = () => undefined
     await assert.rejects(within(blobs.put('key', pieces(1, 1000), LATER), 30_000), isStoreUnavailable)
   })
@@ -196,7 +196,7 @@ describe('S3Blobs: reads', () => {
   })
 
   test('a reader requests the remaining bytes from a server that stops in the middle', async (t) => {
-    const { front, blobs } = await open(t, { timeoutMs: 300 })
+    const { front, blobs } = await open(t, { timeoutMs: 2000 })
     await blobs.put('key', pieces(3), LATER)
     const ranges: unknown[] = []
     front.handle = ({ operation, req, forward }) => {
@@ -209,7 +209,7 @@ describe('S3Blobs: reads', () => {
   })
 
   test('a server that sends nothing makes the reader fail', async (t) => {
-    const { front, blobs } = await open(t, { timeoutMs: 100 })
+    const { front, blobs } = await open(t, { timeoutMs: 2000 })
     await blobs.put('key', pieces(1), LATER)
     front.handle = ({ operation, forward }) => operation === 'get' ? undefined : forward()
     await assert.rejects(within(check(await blobs.open('key') ?? assert.fail()), 30_000), isStoreUnavailable)

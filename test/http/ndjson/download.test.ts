@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict'
-import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { readNdjson } from 'longhaul/client'
 import { ndjsonDownload } from 'longhaul/ndjson'
 import { router } from 'longhaul'
 import { attach } from 'longhaul/node'
 import { listen, type Listening } from '../../kit/listen.js'
-import { blocks } from '../kit/doc-page.js'
 import { ask, eventually, open } from '../kit/wire.js'
 
 describe('a download over a socket', () => {
@@ -54,32 +52,25 @@ describe('a download over a socket', () => {
       assert.deepEqual(answer.body.trimEnd().split('\n').map((line) => JSON.parse(line) as object), people)
     }
   })
-  test('arrives decoded at the reader of the guide as it is sent', async () => {
-    for (const name of ['docs/guide/ndjson.md']) {
-      const page = await readFile(join(import.meta.dirname, '../../..', name), 'utf8')
-      const snippet = blocks(page, 'js').find((block) => block.startsWith('async function* records')) ?? ''
-      const program = `export ${snippet.slice(0, snippet.indexOf('\n}\n') + 3)}`
-      const { records } = (await import(`data:text/javascript,${encodeURIComponent(program)}`)) as {
-        records: (response: Response) => AsyncIterable<unknown>
-      }
-      const all = async (response: Response): Promise<unknown[]> => {
-        const read: unknown[] = []
-        for await (const record of records(response)) read.push(record)
-        return read
-      }
-      const response = await fetch(`http://127.0.0.1:${server.port}/bulk-data`)
-      assert.ok(response.headers.get('content-encoding'))
-      assert.deepEqual(await all(response), people)
-      const bytes = Buffer.from('{"name":"Zoë"}\n{"id":1}')
-      const cut = new ReadableStream<Uint8Array>({
-        start: (controller) => {
-          for (const byte of bytes) controller.enqueue(Uint8Array.of(byte))
-          controller.close()
-        },
-      })
-      assert.deepEqual(await all(new Response(cut)), [{ name: 'Zoë' }, { id: 1 }])
+  test('arrives decoded at readNdjson as it is sent', async () => {
+    const all = async (response: Response): Promise<unknown[]> => {
+      const read: unknown[] = []
+      for await (const record of readNdjson(response)) read.push(record)
+      return read
     }
+    const response = await fetch(`http://127.0.0.1:${server.port}/bulk-data`)
+    assert.ok(response.headers.get('content-encoding'))
+    assert.deepEqual(await all(response), people)
+    const bytes = Buffer.from('{"name":"Zoë"}\n{"id":1}')
+    const cut = new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        for (const byte of bytes) controller.enqueue(Uint8Array.of(byte))
+        controller.close()
+      },
+    })
+    assert.deepEqual(await all(new Response(cut)), [{ name: 'Zoë' }, { id: 1 }])
   })
+
   test('has the same head for HEAD and no body, and keeps nothing open', async () => {
     const [head, get] = [await ask(server.port, 'HEAD', '/bulk-data'), await ask(server.port, 'GET', '/bulk-data')]
     assert.equal(head.body, '')

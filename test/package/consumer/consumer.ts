@@ -44,7 +44,7 @@ import { sqlite } from 'longhaul/sqlite'
 import { bullmqTask } from 'longhaul/bullmq'
 import { mcpTasks, mcpTool } from 'longhaul/mcp'
 import { consolePage, taskConsole } from 'longhaul/console'
-import { taskMetrics, taskTracing } from 'longhaul/opentelemetry'
+import { httpRoutes, taskMetrics, taskTracing } from 'longhaul/opentelemetry'
 import { inject, testClock, testContext } from 'longhaul/testing'
 
 const double = defineTask({

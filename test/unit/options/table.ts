@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { callbacks, httpSender } from '../../../src/callbacks/index.js'
 import { ClientError, createClient, readNdjson, readPartialResults, verifyCallback } from '../../../src/client/index.js'
 import { blobsConformance, engineConformance, storeConformance } from '../../../conformance/index.js'
-import { taskMetrics, taskTracing } from '../../../adapters/opentelemetry/index.js'
+import { httpRoutes, taskMetrics, taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { cron } from '../../../adapters/cron/index.js'
 import { cancelTasks, forgetTasks, operatorEndpoints, retryTasks } from '../../../src/operators/index.js'
 import { S3Blobs } from '../../../adapters/s3/index.js'
@@ -214,6 +214,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
     }
   },
   'longhaul/files: folderSource': (options) => folderSource(tmpdir(), options),
+  'longhaul/opentelemetry: httpRoutes': (options) => httpRoutes(options),
   'longhaul/opentelemetry: taskMetrics': (options) => taskMetrics(options),
   'longhaul/opentelemetry: taskTracing': (options) => taskTracing(options),
   'longhaul/s3: S3Blobs': (options) => new S3Blobs(options),
