@@ -23,11 +23,11 @@ async function setUp(t: TestContext, options: { readonly attempts?: number } = {
     run: words.run(async (_input, { emit, clear, progress }) => {
       for (let done = 1; done <= 4; done++) {
         await emit(`word ${done}`)
-        progress({ done, total: 4 })
+        progress(done, 4)
         const step = await next.promise
         next = deferred()
         if (step === 'clear') await clear()
-        if (step === 'fail') throw httpError('conflict', { code: 'no_words', message: 'There are no words.' })
+        if (step === 'fail') throw httpError('conflict', { message: 'There are no words.' })
       }
       return { count: 4 }
     }),
@@ -170,7 +170,7 @@ describe('watchTask', () => {
     t.after(watch.close)
     step('fail')
     const { error, partialResults, result } = await until(watch, ({ status }) => status === 'failed')
-    assert.deepEqual([error?.code, partialResults.length, result], ['no_words', 1, undefined])
+    assert.deepEqual([error?.code, partialResults.length, result], ['conflict', 1, undefined])
   })
 
   test('shows the error of the server for an unknown task', async (t) => {
