@@ -7,13 +7,14 @@ import { checkBundles } from './check-package/bundles.mjs'
 import { checkModules } from './check-package/modules.mjs'
 import { checkPacked } from './check-package/packed.mjs'
 import { checkOldPeers } from './check-package/old-peers.mjs'
-import { bin, check, consumer, manifest, peers, root, run } from './check-package/run.mjs'
+import { bin, check, consumer, manifest, output, peers, root, run, tool } from './check-package/run.mjs'
 import { checkTypes, OLDER_TYPESCRIPT } from './check-package/types.mjs'
 import { measure } from './sizes.mjs'
 
 const majors = process.argv.slice(2)
 
 await run('build', bin('tsup'), [])
+await run('tools', 'npm', ['run', 'checks:install'])
 check('sideEffects', manifest.sideEffects === false, 'package.json must say sideEffects: false')
 
 const [pack] = JSON.parse(await run('pack', 'npm', [
@@ -24,13 +25,26 @@ const packed = pack.files.map((file) => file.path)
 checkPacked(packed)
 
 await Promise.all([
-  run('publint', bin('publint'), ['run', '--strict']),
-  run('types resolve (attw)', bin('attw'), [tarball, '--profile', 'strict', '--no-emoji']),
+  run('publint', tool('publint'), ['run', '--strict']),
+  checkPublish(),
+  run('types resolve (attw)', tool('attw'), [tarball, '--profile', 'strict', '--no-emoji']),
   checkSizes(),
   checkOldPeers(tarball),
   install().then(() => Promise.all([checkModules(majors), checkTypes(), checkBundles(), checkRunners()]))
 ])
 console.log(`The package is sound: ${packed.length} files, ${Math.round(pack.size / 1024)} KiB packed.`)
+
+/**
+ * Checks that `npm publish` corrects nothing: it would publish a package without the part that it cannot read. Asks
+ * no registry, which would reject a version that is there already, and does not build again.
+ */
+async function checkPublish() {
+  const { stderr } = await output('publish', 'npm', [
+    'publish', '--dry-run', '--ignore-scripts', '--registry', 'http://127.0.0.1:9', '--fetch-retries', '0'
+  ])
+  const warnings = stderr.split('\n').filter((line) => /^npm (warn|error)/i.test(line) && !line.includes('logged in'))
+  check('npm publish --dry-run has no warning', warnings.length === 0, warnings.join('\n'))
+}
 
 /** Checks that a bundle is small, and has only dependencies that it uses. */
 async function checkSizes() {
@@ -58,7 +72,7 @@ async function checkRunners() {
   const test = readFileSync(join(root, 'test/package/consumer/runner.test.cjs'))
   writeFileSync(join(consumer, 'runner.test.cjs'), test)
   await Promise.all([
-    run('Jest loads every entry', bin('jest'), ['--ci', '--testMatch', '**/runner.test.cjs'], { cwd: consumer }),
+    run('Jest loads every entry', tool('jest'), ['--ci', '--testMatch', '**/runner.test.cjs'], { cwd: consumer }),
     run('node:test loads every entry', process.execPath, ['--test', 'runner.test.cjs'], { cwd: consumer })
   ])
 }

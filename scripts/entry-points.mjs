@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 
 const FOLDERS = [
-  'bulk', 'ndjson', 'csv', 'export', 'uploads', 'partial', 'operators', 'content', 'resources', 'policies', 'versions', 'openapi', 'callbacks', 'http', 'stores', 'engine',
+  'bulk', 'ndjson', 'csv', 'azure', 'export', 'uploads', 'partial', 'operators', 'content', 'resources', 'policies', 'versions', 'openapi', 'callbacks', 'http', 'stores', 'engine',
   'client', 'conformance', 'testing', 'memory', 'redis', 'postgres', 'files', 's3', 'node', 'fetch', 'fastify', 'koa', 'stream-json', 'cron', 'opentelemetry',
   'nestjs', 'sqlite', 'bullmq', 'mcp', 'console'
 ]

@@ -51,6 +51,7 @@ export const FOLDERS = {
   'bulk': [...VOCABULARY, 'openapi', 'json-array', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'ndjson': [...VOCABULARY, 'openapi', 'records', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'csv': [...VOCABULARY, 'ndjson'],
+  'azure': [...VOCABULARY, 'openapi', 'tasks/http'],
   'export': [...VOCABULARY, 'ndjson', 'tasks/definition'],
   'partial': [...VOCABULARY, 'openapi', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'operators': [...VOCABULARY, 'openapi', 'idempotency', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/core', 'tasks/http'],

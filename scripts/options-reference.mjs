@@ -37,6 +37,7 @@ const GUIDE = {
   'longhaul/fastify': 'embedding.md',
   'longhaul/koa': 'embedding.md',
   'longhaul/csv': 'csv.md',
+  'longhaul/azure': 'tasks.md',
   'longhaul/stream-json': 'stream-json.md',
   'longhaul/cron': 'scheduling.md',
   'longhaul/s3': 'storage.md',

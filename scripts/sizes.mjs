@@ -22,6 +22,7 @@ const PARTS = [
   ['content', 'longhaul/content'],
   ['ndjsonUpload, ndjsonDownload', 'longhaul/ndjson', 'fast-json-stringify', 'ipaddr.js', 'secure-json-parse'],
   ['*', 'longhaul/csv', 'secure-json-parse'],
+  ['*', 'longhaul/azure'],
   ['bulkCreate, bulkUpdate', 'longhaul/bulk', 'ipaddr.js', 'secure-json-parse'],
   ['collection', 'longhaul/resources', 'ipaddr.js', 'secure-json-parse'],
   ['versions', 'longhaul/versions', 'semver'],

@@ -29,8 +29,8 @@ await measure('an event stream of a task', CONNECTIONS, ({ open, path }) => (
 await measure('a long poll', CONNECTIONS, ({ open, path, etag }) => (
   open(() => `GET ${path} HTTP/1.1\r\nHost: a\r\nPrefer: wait=600\r\nIf-None-Match: ${etag}\r\n\r\n`, false)
 ))
-await measure('a resumable upload to a folder', CONNECTIONS, ({ open }) => open(() => (
-  `POST /films HTTP/1.1\r\nHost: a\r\nUpload-Complete: ?1\r\nContent-Length: ${LENGTH}\r\n\r\n${'x'.repeat(SENT)}`
+await measure('a resumable upload to a folder', CONNECTIONS, ({ open }) => open((n) => (
+  `POST /films HTTP/1.1\r\nHost: a\r\nX-Owner: ${n}\r\nUpload-Complete: ?1\r\nContent-Length: ${LENGTH}\r\n\r\n${'x'.repeat(SENT)}`
 ), false))
 
 await rm(folder, { recursive: true })
@@ -47,30 +47,35 @@ interface Place {
   readonly path: string
   readonly etag: string
   /** Opens connections that send a request, and waits for the beginning of a response to each if there is one. */
-  readonly open: (request: () => string, hasResponse: boolean) => Promise<void>
+  readonly open: (request: (n: number) => string, hasResponse: boolean) => Promise<void>
 }
 
 async function measure(what: string, count: number, make: (place: Place) => Promise<unknown>): Promise<void> {
   const [server, { port }] = await Program.start<{ port: number }>(program('server'), 'any', { node: ['--expose-gc'], args: [folder] })
   const sockets: Socket[] = []
-  const { taskId } = await server.ask<{ taskId: string }>({ submit: 'running', count: 1 })
+  const { taskId } = await server.ask<{ taskId: string }>('watched')
   const path = `/tasks/${taskId}`
   const response = await fetch(`http://127.0.0.1:${port}${path}`)
+  if (response.status !== 200) throw new Error(`the task has the status ${response.status}`)
   const etag = response.headers.get('etag') ?? ''
   await response.arrayBuffer()
   const before = await server.ask<Held>('held')
-  const open = async (request: () => string, hasResponse: boolean): Promise<void> => {
+  const open = async (request: (n: number) => string, hasResponse: boolean): Promise<void> => {
     for (let at = 0; at < count; at += 100) {
-      await Promise.all(Array.from({ length: Math.min(100, count - at) }, () => new Promise<void>((resolve, reject) => {
+      await Promise.all(Array.from({ length: Math.min(100, count - at) }, (_, n) => new Promise<void>((resolve, reject) => {
         const socket = connect(port, '127.0.0.1', () => {
-          socket.write(request(), () => { if (!hasResponse) resolve() })
+          socket.write(request(at + n), () => { if (!hasResponse) resolve() })
         })
-        socket.on('error', reject).on('data', () => { resolve() })
+        socket.on('error', reject).on('data', (data: Buffer) => {
+          const status = data.toString('latin1', 9, 12)
+          if (hasResponse ? status === '404' : data.length > 0) reject(new Error(`${what}: ${status}`))
+          else resolve()
+        })
         sockets.push(socket)
       })))
     }
-    // A request that gets no response yet is known to have arrived once one that was sent later has a response.
-    await (await fetch(`http://127.0.0.1:${port}${path}`)).arrayBuffer()
+    // One more has asked for the task.
+    await server.ask({ requests: count + 1 })
   }
   await make({ server, path, etag, open })
   const after = await server.ask<Held>('held')

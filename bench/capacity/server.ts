@@ -8,7 +8,7 @@ import { resumableUpload } from 'longhaul/uploads'
 import { settledHeap } from '../frame/heap.js'
 import { subject } from '../frame/subject.js'
 
-type Order = 'held' | { readonly submit: 'running' | 'waiting' | 'finished', readonly count: number }
+type Order = 'held' | 'watched' | { readonly requests: number } | { readonly submit: 'running' | 'waiting' | 'finished', readonly count: number }
 
 const { engine, store } = memory({ maxUnfinished: 1_000_000, maxBytes: 2 ** 32, maxBytesPerOwner: 2 ** 32 })
 const forever = (_: unknown, { signal }: { readonly signal: AbortSignal }): Promise<object> => (
@@ -28,7 +28,7 @@ const drain: Handler = async ({ body }) => {
   return json(200, { bytes })
 }
 const uploads = resumableUpload(drain, {
-  blobs: new FolderBlobs(process.argv[2] ?? ''), store, owner: 'anyone', uploadPath: '/uploads/{id}',
+  blobs: new FolderBlobs(process.argv[2] ?? ''), store, owner: ({ headers }) => String(headers['x-owner']), uploadPath: '/uploads/{id}',
 })
 
 /** Submits tasks of many owners, a thousand at once. Returns the id of the last one. */
@@ -46,12 +46,28 @@ async function submit(kind: 'running' | 'waiting' | 'finished', count: number): 
   return last
 }
 
+let requests = 0
+let awaited = Infinity
+function noteRequests(count: number): void {
+  requests += count
+  if (requests < awaited) return
+  awaited = Infinity
+  process.send?.({ requests })
+}
+
 process.on('message', (order: Order | 'cpu') => {
   if (order === 'cpu') return
   if (order === 'held') void settledHeap().then((heap) => process.send?.({ heap, rss: process.memoryUsage().rss }))
-  else void submit(order.submit, order.count).then((taskId) => process.send?.({ taskId }))
+  // Anybody may see a task without owner.
+  else if (order === 'watched') void tasks.submit(running, {}).then(({ taskId }) => process.send?.({ taskId }))
+  else if ('requests' in order) {
+    awaited = order.requests
+    noteRequests(0)
+  } else void submit(order.submit, order.count).then((taskId) => process.send?.({ taskId }))
 })
-subject(createServer({ requestTimeout: 0 }, toNode(router({
+const server = createServer({ requestTimeout: 0 }, toNode(router({
   'GET /tasks/{id}': endpoints.status, 'POST|OPTIONS /films': uploads.create,
   'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': uploads.resource,
-}))))
+})))
+server.on('request', () => { noteRequests(1) })
+subject(server)

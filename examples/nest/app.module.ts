@@ -6,7 +6,6 @@ import { SalesService } from './sales.service.js'
 import { Storage, StorageModule } from './storage.js'
 import { TasksController } from './tasks.controller.js'
 
-// #region module
 @Module({
   imports: [StorageModule],
   providers: [SalesService, ReportTask, OrderImport],
@@ -14,6 +13,7 @@ import { TasksController } from './tasks.controller.js'
 })
 export class SalesModule {}
 
+// #region module
 @Module({
   imports: [
     StorageModule,

@@ -2,7 +2,6 @@ import { Inject, Injectable } from '@nestjs/common'
 import { defineTask, jsonSchema } from 'longhaul'
 import { SalesService } from './sales.service.js'
 
-// #region task
 @Injectable()
 export class ReportTask {
   constructor(@Inject(SalesService) private readonly sales: SalesService) {}
@@ -22,4 +21,3 @@ export class ReportTask {
     },
   })
 }
-// #endregion

@@ -9,7 +9,6 @@ import { ReportTask } from './report.task.js'
 import { Storage } from './storage.js'
 import { UserGuard } from './user.guard.js'
 
-// #region controller
 @Controller()
 @UseGuards(UserGuard)
 export class TasksController {
@@ -39,4 +38,3 @@ export class TasksController {
     this.handle(req, res, next)
   }
 }
-// #endregion

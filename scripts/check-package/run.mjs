@@ -27,6 +27,9 @@ process.on('exit', () => {
 /** Returns the path of a program in node_modules. */
 export const bin = (name) => join(root, 'node_modules', '.bin', name)
 
+/** Returns the path of a program of checks/package.json. */
+export const tool = (name) => join(root, 'checks', 'node_modules', '.bin', name)
+
 /** Prints the result of one check. Ends the process if it failed. */
 export function check(title, ok, reason) {
   if (!ok) {
@@ -43,7 +46,12 @@ let running = 0
  * Runs a program to its end and returns its output. If it fails, prints the output and ends the process.
  * @param {{ cwd?: string, input?: string }} [options]
  */
-export async function run(title, command, args, { cwd = root, input } = {}) {
+export async function run(title, command, args, options) {
+  return (await output(title, command, args, options)).stdout
+}
+
+/** Does the same, and returns what the program has written to both of its outputs. */
+export async function output(title, command, args, { cwd = root, input } = {}) {
   if (running === AT_ONCE) await new Promise((start) => waiting.push(start))
   else running++
   const options = { cwd, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024, timeout: TIMEOUT_MS, signal: stop.signal }
@@ -55,5 +63,5 @@ export async function run(title, command, args, { cwd = root, input } = {}) {
   if (next === undefined) running--
   else next()
   check(title, error === null, `${error?.message}\n${stdout}\n${stderr}`)
-  return stdout
+  return { stdout, stderr }
 }

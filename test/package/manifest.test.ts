@@ -38,7 +38,7 @@ test('each entry point has a source, a build entry, ESM and CJS with types of th
 })
 
 test('npx longhaul is built for Node', () => {
-  assert.deepEqual(Object.keys(PROGRAM).map((name) => [name, `./dist/node/${name}.js`]), Object.entries(manifest.bin))
+  assert.deepEqual(Object.keys(PROGRAM).map((name) => [name, `dist/node/${name}.js`]), Object.entries(manifest.bin))
   for (const path of Object.values(PROGRAM)) assert.ok(text(path).startsWith('#!/usr/bin/env node\n'), path)
 })
 
@@ -101,7 +101,7 @@ test('the package contains what is built and the docs for users, without side ef
   assert.equal(manifest.engines.node, '>=20.19')
 })
 
-for (const folder of ['', 'bench/']) {
+for (const folder of ['', 'bench/', 'checks/']) {
   test(`${folder}package-lock.json contains no address of a registry, and the dependencies of ${folder}package.json`, () => {
     const { dependencies, devDependencies } = JSON.parse(text(`${folder}package.json`))
     const { packages } = JSON.parse(text(`${folder}package-lock.json`))

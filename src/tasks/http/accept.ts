@@ -1,8 +1,8 @@
 import { checkTransaction, type TaskEngine, type Transaction } from '../../engine/engine.js'
-import type { StoredTask } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
-import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
+import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../http/exchange.js'
 import {
   claimRecord, isDecided, replay, stillRunning, type ClaimRecord, type KeyClaim, type OnceOptions,
 } from '../../idempotency/once.js'
@@ -12,6 +12,7 @@ import { waitUntil } from '../../stores/watched.js'
 import { acceptTask, type AcceptedTask, type RequestKey, type Submission } from '../core/accept-task.js'
 import type { TaskCore } from '../core/task-core.js'
 import { detailsOf } from '../record/details.js'
+import { pollAfter } from './formats.js'
 import type { EndpointSettings, SubmitTransaction } from './settings.js'
 import type { FindStartTime } from './start-at.js'
 
@@ -176,4 +177,20 @@ async function acceptInTransaction<C>(
   throw new Error(
     'submit: the option transaction has resolved, but its transaction has not committed',
   )
+}
+
+/** Returns the 202 of a request that has a task. */
+export function acceptedResponse<C>(
+  { path, format }: EndpointSettings<C>, { mountPath }: HttpRequest<C>, task: StoredTask,
+  { created, preference }: { readonly created: boolean, readonly preference: string | undefined },
+): HttpResponse {
+  const location = path.location(mountPath, task.id)
+  const headers: ResponseHeaders = { location, vary: 'Prefer' }
+  if (!created) headers['idempotent-replayed'] = 'true'
+  if (preference !== undefined) headers['preference-applied'] = preference
+  if (!isFinalStatus(task.status)) headers['retry-after'] = pollAfter(task)
+  headers['content-type'] = 'application/json'
+  headers['content-location'] = location
+  if (format.acceptedHeaders) Object.assign(headers, format.acceptedHeaders(location))
+  return { status: 202, headers, body: format.toText(task, location) }
 }

@@ -18,8 +18,7 @@ import {
   errorOf, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,
 } from '../run/run.js'
 import type { AcceptedTask } from '../core/accept-task.js'
-import { acceptedResponse } from './accepted-response.js'
-import type { RequestSubmission, Submitter } from './accept.js'
+import { acceptedResponse, type RequestSubmission, type Submitter } from './accept.js'
 import type { EndpointSettings } from './settings.js'
 import { setGlobalTimeout } from '../../runtime/timers.js'
 import { detailsOf } from '../record/details.js'

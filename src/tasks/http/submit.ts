@@ -19,11 +19,10 @@ import { pausesWait, waitFor, type WaiterSlot } from '../record/subscriptions.js
 import { resultText, toTaskError } from '../record/view.js'
 import { toInput } from '../run/run.js'
 import {
-  acceptSubmission, findTask, isDirect, onceOptions, type AcceptedSubmission, type RequestSubmission,
-  type Submitter,
+  acceptedResponse, acceptSubmission, findTask, isDirect, onceOptions, type AcceptedSubmission,
+  type RequestSubmission, type Submitter,
 } from './accept.js'
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
-import { acceptedResponse } from './accepted-response.js'
 import { submitOperations, withOwner } from './operations.js'
 import { readHead, type RequestHead } from './request-head.js'
 import {

@@ -26,10 +26,12 @@ function dying(engine: TaskEngine, death: Death): TaskEngine {
         }
       }
       if (name === 'change') {
-        return (...args: Parameters<TaskEngine['change']>) => after(target.change(...args), death === 'failed' && args[2].status === 'failed')
+        return (...args: Parameters<TaskEngine['change']>) =>
+          after(target.change(...args), death === 'failed' && args[2].status === 'failed')
       }
       if (name === 'create') {
-        return (...args: Parameters<TaskEngine['create']>) => after(target.create(...args), death === 'created' && args[0].name === 'alert')
+        return (...args: Parameters<TaskEngine['create']>) =>
+          after(target.create(...args), death === 'created' && args[0].name === 'alert')
       }
       const value: unknown = Reflect.get(target, name, target)
       return typeof value === 'function' ? value.bind(target) as unknown : value
@@ -64,7 +66,12 @@ export function openFailing(url: string | undefined, name: string, { worker = tr
     },
   })
   const tasks = createTasks({
-    ...parts, engine: dying(parts.engine, death), definitions: [order, alert], worker: url === undefined || worker, maxCrashes, onError: () => undefined,
+    ...parts,
+    engine: dying(parts.engine, death),
+    definitions: [order, alert],
+    worker: url === undefined || worker,
+    maxCrashes,
+    onError: () => undefined,
   })
   return { tasks, order, alert, alerts, engine: parts.engine, close }
 }

@@ -1,21 +1,25 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { after, before, describe, test } from 'node:test'
+import { promisify } from 'node:util'
 import { build } from 'esbuild'
 import { root } from '../kit/process.js'
-import { projectFolder } from '../kit/project-folder.js'
 
+/** vitest and jest, which only this test and the check of the package need. */
+const CHECKS = join(root, 'checks')
 const PAGE = join(root, 'test/http/docs/guide-testing.test.ts')
 
 describe('the tests of the guide run under other test runners', () => {
   let folder: string
 
   before(async () => {
-    folder = await projectFolder('runners')
+    await promisify(execFile)('npm', ['run', '--silent', 'checks:install'], { cwd: root })
+    // Below checks: it finds their packages, and those of the repository.
+    folder = await mkdtemp(join(CHECKS, 'runners-'))
     await writeFile(join(folder, 'package.json'), '{ "name": "runners", "private": true }')
     await writeFile(join(folder, 'vitest.config.mjs'), 'export default {}')
   })
@@ -45,7 +49,7 @@ describe('the tests of the guide run under other test runners', () => {
 
   async function run(name: string, ...parameters: string[]): Promise<string> {
     const { NODE_TEST_CONTEXT: _, ...env } = process.env
-    const program = join(root, 'node_modules/.bin', name)
+    const program = join(CHECKS, 'node_modules/.bin', name)
     const child = spawn(program, parameters, { cwd: folder, env: { ...env, NO_COLOR: '1', CI: '1' } })
     const [[code], said, complained] = await Promise.all([
       once(child, 'close') as Promise<[number | null]>, text(child.stdout), text(child.stderr),

@@ -33,6 +33,7 @@ import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
 import { postgres, type PostgresPool } from 'longhaul/postgres'
 import { redis, type RedisClient, type RedisOptions } from 'longhaul/redis'
+import { azureFormat } from 'longhaul/azure'
 import { csv } from 'longhaul/csv'
 import { streamJson } from 'longhaul/stream-json'
 import { cron } from 'longhaul/cron'
@@ -299,6 +300,7 @@ async function vocabulary(): Promise<void> {
 /** A source of records for uploads; the pipeline is one of the application. */
 async function sources(): Promise<void> {
   assert.deepEqual(csv().mediaTypes, ['text/csv'])
+  assert.equal(azureFormat().notFound, 'task_not_found')
   const source = streamJson(() => [
     new Transform({
       readableObjectMode: true,

@@ -209,7 +209,7 @@ describe('dryRun', () => {
   test('works in the background, with the file of rejected lines', async () => {
     const { ended, written, read, close } = await inBackground({ dryRun }, { rejectedFile: true }, { body, headers })
     assert.deepEqual(written, [])
-    assert.equal(ended?.status === 'completed' && (ended.result as UploadResult).dryRun, true)
+    assert.equal(ended?.status === 'completed' && (ended.result).dryRun, true)
     assert.equal(await read('/files/rejected.ndjson'), '{broken')
     await close()
   })

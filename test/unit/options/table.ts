@@ -16,6 +16,7 @@ import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/i
 import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs } from '../../../adapters/memory/index.js'
 import { attach, closeOnSignal, toMiddleware, toNode } from '../../../adapters/node/index.js'
+import { azureFormat } from '../../../src/azure/index.js'
 import { csv } from '../../../src/csv/index.js'
 import { streamJson } from '../../../adapters/stream-json/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
@@ -225,6 +226,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   },
   'longhaul/cron: cron': (options) => cron('0 3 * * *', options),
   'longhaul/partial: partialResults': (options) => partialResults(options),
+  'longhaul/azure: azureFormat': (options) => azureFormat(options),
   'longhaul/csv: csv': (options) => csv(options),
   'longhaul/stream-json: streamJson': (options) => streamJson(() => [], options),
   'longhaul/koa: toKoa': (options) => toKoa(handler, options),

@@ -85,9 +85,13 @@ describe('longhaul:task', () => {
     await tasks.cancel(cancelled.taskId)
     await tasks.cancel(cancelled.taskId)
     const ends = heard.filter(({ event }) => event === 'finished')
-    assert.deepEqual(ends.map(({ taskId, status, code, startedAt }) => [taskId, status, code, startedAt === undefined]), [
-      [failing.taskId, 'failed', 'task_failed', false], [cancelled.taskId, 'cancelled', undefined, true],
-    ])
+    assert.deepEqual(
+      ends.map(({ taskId, status, code, startedAt }) => [taskId, status, code, startedAt === undefined]),
+      [
+        [failing.taskId, 'failed', 'task_failed', false],
+        [cancelled.taskId, 'cancelled', undefined, true],
+      ],
+    )
   })
 })
 

@@ -1,23 +1,31 @@
-import { taskFormat, type TaskFormat, type StoredTask, type TaskStatus } from 'longhaul'
-import { header, response } from 'longhaul/openapi'
+import type { StoredTask, TaskStatus } from '../engine/task.js'
+import { header, response } from '../openapi/operation.js'
+import { oneOf, readOptions, text as string, type OptionTable } from '../runtime/options.js'
+import { taskFormat, type TaskFormat } from '../tasks/http/formats.js'
 
 /** Options of `azureFormat`. */
 export interface AzureFormatOptions {
   /**
    * Origin of this server for clients, such as `https://api.example.com`. Azure's guidelines require
-   * an absolute URL in `Operation-Location`. Never take it from a request. Default: none, and the
-   * header holds a path, as `Location` does.
+   * an absolute URL in `Operation-Location`. Never take it from a request.
+   * @default none: the header has a path, as `Location` does
    */
   readonly origin?: string
   /**
-   * Header that clients follow. `operation-location` (default): the status resource is a status
-   * monitor. It is always 200, and the result is a property of it. `location`: the older way, without
+   * Header that clients follow. `operation-location`: the status resource is a status monitor. It is
+   * always 200, and the result is a property of it. `location`: the older way, without
    * `Operation-Location`. The status resource responds with 202 while the task runs, and with the
    * bare result once it is completed. It responds with 422 if the task failed, 409 if it was
    * cancelled.
+   * @default 'operation-location'
    */
   readonly via?: 'operation-location' | 'location'
 }
+
+const OPTIONS = {
+  origin: string(),
+  via: oneOf(['operation-location', 'location'], { default: 'operation-location' }),
+} satisfies OptionTable<AzureFormatOptions>
 
 /** The body of `taskFormat`, as far as this format shows it. */
 interface Body {
@@ -68,12 +76,19 @@ const MONITOR = {
 } as const satisfies TaskFormat
 
 /**
- * A status monitor after Azure's REST guidelines, so that Azure's own clients (`@azure/core-lro` and
- * the like) wait for tasks unchanged. The body is `{ id, kind, status, percentComplete?, message?,
- * result?, error?, createdDateTime, … }`, and `status` is `NotStarted`, `Running`, `Succeeded`,
- * `Failed` or `Canceled`.
+ * A format for the option `format` of `taskEndpoints`: a status monitor after Azure's REST guidelines,
+ * so that Azure's own clients (`@azure/core-lro` and the like) wait for tasks unchanged. The body is
+ * `{ id, kind, status, percentComplete?, message?, result?, error?, createdDateTime, … }`, and `status`
+ * is `NotStarted`, `Running`, `Succeeded`, `Failed` or `Canceled`.
+ *
+ * @example
+ * import { azureFormat } from 'longhaul/azure'
+ *
+ * taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', format: azureFormat({ origin: 'https://api.example.com' }) })
+ * @throws {TypeError} `origin` is no origin, or an option is unknown.
  */
-export function azureFormat({ origin = '', via = 'operation-location' }: AzureFormatOptions = {}): TaskFormat {
+export function azureFormat(options: AzureFormatOptions = {}): TaskFormat {
+  const { origin = '', via } = readOptions('azureFormat', options, OPTIONS)
   if (origin !== '' && !isOrigin(origin)) {
     throw new TypeError(`azureFormat: origin must be like https://api.example.com, not ${origin}`)
   }
@@ -108,7 +123,9 @@ function isOrigin(text: string): boolean {
 }
 
 function toText(task: StoredTask, statusPath: string): string {
-  const { task: kind, progress, result, files, error, createdAt, startedAt, finishedAt } = bodyOf(task, statusPath)
+  const {
+    task: kind, progress, result, files, error, createdAt, startedAt, finishedAt,
+  } = bodyOf(task, statusPath)
   return JSON.stringify({
     id: task.id, kind, status: STATUS[task.status],
     percentComplete: task.status === 'completed' ? 100 : percentOf(progress),

@@ -1,0 +1,1 @@
+export { azureFormat, type AzureFormatOptions } from './azure-format.js'
