@@ -47,7 +47,7 @@ const PARTS = [
 ]
 
 /** Budgets in KiB without dependencies, for parts that browsers load. On a server the size of a bundle does not matter. */
-const BUDGETS = { 'longhaul/client': 16.5 }
+const BUDGETS = { 'longhaul/client': 17 }
 
 /** Bundles each part. Returns its size, its budget if it has one, and its faults. */
 export async function measure() {

@@ -1,7 +1,9 @@
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { callbacks, httpSender } from '../../../src/callbacks/index.js'
-import { ClientError, createClient, readNdjson, readPartialResults, verifyCallback } from '../../../src/client/index.js'
+import {
+  ClientError, createClient, readNdjson, readPartialResults, verifyCallback, watchTask,
+} from '../../../src/client/index.js'
 import { blobsConformance, engineConformance, storeConformance } from '../../../conformance/index.js'
 import { httpRoutes, taskMetrics, taskTracing } from '../../../adapters/opentelemetry/index.js'
 import { cron } from '../../../adapters/cron/index.js'
@@ -178,6 +180,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/client: readNdjson': (options) => readNdjson(bytes(), options).next(),
   'longhaul/client: readPartialResults': (options) =>
     readPartialResults(client, { statusUrl: undefined }, options).next(),
+  'longhaul/client: watchTask': (options) => watchTask(client, handle, options),
   'longhaul/client: TaskHandle#answer': (options) => handle.answer({}, options),
   'longhaul/client: TaskHandle#cancel': (options) => handle.cancel(options),
   'longhaul/client: TaskHandle#changes': (options) => handle.changes(options),
