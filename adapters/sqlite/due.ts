@@ -12,11 +12,16 @@ export interface Due {
   readonly nextMs: number | undefined
 }
 
+/** Pools and places of the worker that looks, and the time at which it looks. */
+interface Look {
+  readonly limiter: RunLimiter
+  readonly pools: readonly string[]
+  readonly work: LeasedWork
+  readonly now: number
+}
+
 /** Reads what is due for a worker. */
-export function findDue(
-  database: Database, limiter: RunLimiter, pools: readonly string[], work: LeasedWork,
-): Due {
-  const { now } = database
+export function findDue(database: Database, { limiter, pools, work, now }: Look): Due {
   const { places } = work.options
   const at = (sql: string, ...values: string[]): number => (
     database.first<{ readonly at: number | null }>(sql, ...values)?.at ?? Infinity

@@ -144,18 +144,18 @@ export class Worker {
       this.isWanted = true
       this.isDue = true
       this.hasHeld = hasHeld
-      await this.database.write('take', () => undefined)
-      // Another task may be due a millisecond later.
-      if (this.working) nextMs = (await this.readDue()).nextMs
+      const at = await this.database.write('take', () => this.database.now)
+      // A task that has become due since then was not handed out.
+      if (this.working) nextMs = (await this.readDue(at)).nextMs
     }
     if (nextMs !== undefined) this.working?.work.lookIn(Math.max(nextMs, 1))
   }
 
-  private readDue(): Promise<Due> {
+  private readDue(at = this.database.now): Promise<Due> {
     const { pools, work } = this.working as Working
     return this.database.read('look', () => {
       work.options.places.setPaused(this.tasks.pausedPools())
-      return findDue(this.database, this.limiter, pools, work)
+      return findDue(this.database, { limiter: this.limiter, pools, work, now: at })
     })
   }
 
