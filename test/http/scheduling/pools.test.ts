@@ -239,7 +239,7 @@ describe('createTasks rejects', () => {
     'a definition whose pool is not in pools': [{}, /the definition heavy names the pool heavy, which is not in pools/],
     'an unknown pool in worker': [{ pools: POOLS, worker: ['none'] }, /worker names none/],
     'an empty list': [{ pools: POOLS, worker: [] }, /worker: false/],
-    'a list of pools with an engine in memory': [{ pools: POOLS, worker: ['heavy'] }, /several processes share/],
+    'a list of pools with an engine in memory': [{ pools: POOLS, worker: ['heavy'] }, /this engine is for one process/],
     'a pool with a bad name': [{ pools: { ...POOLS, 'a b': {} } }, /1 to 64/],
     'a concurrency of the pool default': [
       { pools: { ...POOLS, default: { concurrency: 2 } } },
