@@ -51,7 +51,7 @@ describe('the description of a download', () => {
   test('has GET and HEAD, each with its summary', () => {
     const { operations = [] } = ndjsonDownload({ records: () => people })
     assert.deepEqual(operations.map(({ method, openapi }) => [method, openapi['summary']]), [
-      ['GET', 'Download records as NDJSON'], ['HEAD', 'The header fields of GET'],
+      ['GET', 'Download records as NDJSON'], ['HEAD', 'The headers of GET'],
     ])
   })
 
