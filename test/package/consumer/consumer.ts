@@ -92,6 +92,7 @@ const tasks = createTasks({
   callbacks: callbacks({ sender, secrets }),
 })
 const endMetrics = taskMetrics({ tasks })
+httpRoutes()()
 endMetrics()
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 const operators = operatorEndpoints(tasks, {
