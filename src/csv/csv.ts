@@ -121,8 +121,7 @@ function isBlank({ cells, fault }: Row): boolean {
   return fault === undefined && cells !== undefined && cells.every((cell) => cell === '')
 }
 
-function recordOf({ text, cells = [], fault }: Row, header: Header): unknown {
-  const excerpt = text
+function recordOf({ text: excerpt, cells = [], fault }: Row, header: Header): unknown {
   if (fault) return noRecord({ ...fault, excerpt })
   const { names } = header
   if (cells.length !== names.length) {

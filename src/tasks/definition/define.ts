@@ -73,8 +73,8 @@ export interface TaskSettings {
    * Maximum number of tasks of this kind that run for one owner at the same time, in all processes.
    * The others wait, and the tasks of other owners begin. Default: no limit.
    *
-   * Who counts as an owner is as for `maxPerOwner`. Synchronous requests for such work become
-   * tasks, so they count too.
+   * Clients without an owner count as for `maxPerOwner`. Synchronous requests for such work become
+   * tasks, which this limit counts.
    */
   readonly maxRunningPerOwner?: number
   /** `false` if only this process can do the work: `createTasks` then rejects shared engines. */
