@@ -43,7 +43,7 @@ export interface OwnedSubmitOptions {
   readonly callbackUrl?: string | undefined
   /**
    * An open transaction of yours, such as a client of `pg` after `BEGIN`, with which the task
-   * commits. Requires the engine of `postgres()`, on the same database. Default: none.
+   * commits. Requires `postgres()` on the same database. Default: none.
    */
   readonly transaction?: Transaction | undefined
   /**

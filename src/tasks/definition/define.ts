@@ -71,7 +71,7 @@ export interface TaskSettings {
   readonly maxPerOwner?: number
   /**
    * Maximum number of tasks of this kind that run for one owner at the same time, in all processes.
-   * The others wait, and the tasks of other owners begin. Default: no limit.
+   * The others wait. Default: no limit.
    *
    * Clients without an owner count as for `maxPerOwner`. Synchronous requests for such work become
    * tasks, which this limit counts.
@@ -148,9 +148,8 @@ export interface TaskOptions<
    */
   readonly asks?: A & Asks
   /**
-   * Stops what a run has started in another system under its `workId`. Called when nobody waits for
-   * that work any more: the task was cancelled, a run took longer than `timeoutMs`, or `memory()`
-   * closed. Default: none.
+   * Stops what a run has started in another system under its `workId`. Called after a cancel, after
+   * `timeoutMs`, and when `memory()` closes. Default: none.
    *
    * May be called twice, and for work that was not started. Its errors go to `onError`. A
    * synchronous request becomes a task.

@@ -87,9 +87,9 @@ export interface TaskEndpointsOptions<C = unknown> {
   /** Maximum size of a body, in bytes. Default: `maxInputBytes` of the tasks. */
   readonly maxBodyBytes?: number
   /**
-   * Maximum number of bytes of one owner's bodies that bulk and NDJSON handlers with `background`
-   * store for their tasks, and of its resumable uploads. Beyond it, a request gets a 429
-   * `too_many_bytes`; a larger body gets a 413.
+   * Maximum size of one owner's bodies that bulk and NDJSON handlers with `background` store for
+   * their tasks, and of its resumable uploads. Beyond it, a request gets a 429 `too_many_bytes`; a
+   * larger body gets a 413.
    *
    * A body counts until its task is completed or gone. Clients without an owner count by network.
    * Default: a quarter of `maxBytes` of the blobs, 64 MiB in `memory()`. For blobs without
