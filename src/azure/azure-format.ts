@@ -133,7 +133,7 @@ function toText(task: StoredTask, statusPath: string): string {
   })
 }
 
-/** Parses the default format. Its files have their URLs. */
+/** Parses the body of the default format, in which files have URLs. */
 function bodyOf(task: StoredTask, statusPath: string): Body {
   return JSON.parse(taskFormat.toText(task, statusPath)) as Body
 }

@@ -128,8 +128,8 @@ export interface PoolOptions {
    */
   readonly maxRunning?: number
   /**
-   * Maximum number of concurrent runs of one owner in this pool, in all processes. The others of its tasks
-   * wait, and the tasks of other owners begin. Default: no limit.
+   * Maximum number of concurrent runs of one owner in this pool, in all processes. Its other tasks
+   * wait, and tasks of other owners begin. Default: no limit.
    */
   readonly maxRunningPerOwner?: number
   /**
@@ -234,7 +234,7 @@ function checkShared(
   }
 }
 
-/** Made by `defineTask`, which fills the time-out in. */
+/** True for an object that `defineTask` made, which has a time-out. */
 function isDefinition(each: AnyTaskDefinition | undefined): boolean {
   return each?.timeoutMs !== undefined
 }

@@ -100,9 +100,8 @@ export interface TaskSettings {
    * Definition of a task that is made when a task of this kind fails: an alert, a compensation, a
    * dead letter. Its input is `FailedWork`. Default: none.
    *
-   * It is stored in the write that fails the task, so it survives the process, and made once for
-   * each failure. Only operators see it. A cancel is no failure. A synchronous request becomes a
-   * task.
+   * The write that fails the task stores it, so it survives the process, and is made once for each
+   * failure. Only operators see it. A cancel is no failure. A synchronous request becomes a task.
    */
   readonly onFailed?: FailedWorkTask
 }
@@ -237,7 +236,7 @@ export interface OtherTasks {
   readonly report: (error: unknown, task: Pick<StoredTask, 'id' | 'name' | 'attempt'>) => void
 }
 
-/** Redis keeps it in seven digits. */
+/** The Redis engine keeps it in seven digits. */
 export const PRIORITY = whole({ max: 1_000_000 })
 export const TASK_NAME = text({ pattern: /^[A-Za-z0-9._-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -' })
 export const POOL_NAME = text({ pattern: /^[A-Za-z0-9_-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 _ -' })

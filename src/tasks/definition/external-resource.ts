@@ -9,7 +9,10 @@ import type { PartList } from '../../stores/parts.js'
  * `of` are called in the async context of `createTasks`.
  */
 export interface ExternalResource<I> {
-  /** Names it, given the input as submitted. Stored with the task: 1 to 1024 characters. */
+  /**
+   * Returns its name for an input as submitted. The name is stored with the task: 1 to 1024
+   * characters.
+   */
   readonly of: (input: I) => string
   /**
    * Releases the resource. Called when the task is completed, or if there was no space for the task.
@@ -25,11 +28,14 @@ export interface ExternalResource<I> {
    * @param task - absent before the task is accepted
    */
   readonly renew?: (name: string, ttlMs: number, task?: EndedTask) => MaybePromise<boolean>
-  /** Removes the rest when the task was deleted, has expired or was evicted. Default: `release`. */
+  /**
+   * Removes the rest of the resource when the task was deleted, has expired or was evicted.
+   * Default: `release`.
+   */
   readonly remove?: (name: string, task: EndedTask) => unknown
   /**
-   * Returns the bytes that count for the owner once the task has ended. Called before `release` of a
-   * completed task, for what stays after it. Default: 0.
+   * Returns the bytes that count for the owner once the task has ended. Called before `release` of
+   * a completed task, for the bytes that remain afterwards. Default: 0.
    */
   readonly bytes?: (name: string, task: EndedTask) => MaybePromise<number>
 }

@@ -112,7 +112,7 @@ function submit<C>(
   )))
 }
 
-/** Ends before a wait for the task begins, so that waiting requests keep no input. */
+/** Ends before the request begins to wait for the task, so that waiting requests keep no input. */
 async function readAndRespond<C>(
   settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionSource<C>,
   body?: CountedBody,

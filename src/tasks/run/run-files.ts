@@ -26,7 +26,7 @@ export interface RunFilesSettings {
   readonly maxFileBytes: number
   readonly stop: Stop
   readonly reserve: (slots: number) => Promise<void>
-  /** Notes in the task that these blobs are kept when a run ends. */
+  /** Notes in the task that these blobs are kept after the run. */
   readonly keep: (blobs: readonly string[]) => Promise<void>
 }
 
@@ -40,7 +40,7 @@ export class RunFiles implements KeepableFiles {
   private readonly written = new Map<number, Written>()
   /** Slots of files that a later run may need. */
   private readonly kept = new Set<number>()
-  /** Slots of files that were begun. */
+  /** Number of slots whose files were begun. */
   private begun = 0
   private reserved = 0
   private readonly reservations = new Sequence()
