@@ -192,7 +192,7 @@ function toMcpError(error: unknown, onError: (error: unknown) => void): McpError
   return new McpError(code, failureText(failure), { code: failure.code })
 }
 
-/** Throws for a request without an owner, and for what is no id. */
+/** Throws if there is no owner, or if the value is not an id. */
 function ownerOf(id: unknown): string {
   const owner = checkOwnerId('mcpTasks: owner', id)
   if (owner === undefined) throw new McpError(CODES.invalidParams, 'Authentication is required')

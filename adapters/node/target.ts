@@ -2,7 +2,7 @@ import { httpError } from '../../src/http/errors.js'
 import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/request.js'
 import type { HostRequest } from './host.js'
 
-/** The path of a request, and what of it belongs to the framework. */
+/** The path of a request, and the part of it that belongs to the framework. */
 export interface Place {
   /** The whole path, percent-encoded. */
   readonly path: string
@@ -32,9 +32,10 @@ export function targetOf({ method, url = '' }: HostRequest): ReturnType<typeof s
 }
 
 /**
- * Finds where a request of node:http, Express or Connect is. The path is what the framework has
- * removed, and `req.url`. Middleware may have rewritten `req.url`, and later guards see only that.
- * @param mountPath - what clients see in place of what the framework has removed
+ * Finds the path and the mount path of a request of node:http, Express or Connect. The path is what
+ * the framework has removed, and `req.url`. Middleware may have rewritten `req.url`, and later
+ * guards see only that.
+ * @param mountPath - the path that clients see in place of the one that the framework has removed
  */
 export function placeOf(req: HostRequest, mountPath: string | undefined): Place {
   const { path: local, search } = targetOf(req)

@@ -202,7 +202,10 @@ function asking(schema: string): readonly string[] {
   ]
 }
 
-/** Every later statement waits behind a migration that waits for a lock. It fails with 55P03 then. */
+/**
+ * Every later statement waits behind a migration that waits for a lock. A migration that cannot get
+ * the lock then fails with 55P03.
+ */
 const LOCK_TIMEOUT = 'SET LOCAL lock_timeout = \'1s\''
 
 export const SCHEMA = text({
