@@ -191,7 +191,7 @@ export function newTask(
 ): NewTask {
   const {
     definition, input, json, owner, caller, priority, context, callbackUrl, isDirect, idempotency,
-    transaction,
+    transaction, unique, ifExists,
   } = submission
   if (submission.id !== undefined && !isTaskId(submission.id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
@@ -222,7 +222,7 @@ export function newTask(
     start: start && { at: start.at },
     keepMs: pendingMs,
     hasFiles: external !== undefined || files === true,
-    unique: uniqueOf(submission),
+    unique: unique === undefined && ifExists === undefined ? undefined : uniqueOf(submission),
   }
 }
 
