@@ -74,12 +74,17 @@ export function failureResponse(
   return errorResponse(error, request)
 }
 
+/** Returns the response, or that to its fault. Never throws, even if a property of it does. */
 function checked(
   result: unknown, request: HttpRequest, onError: OnError | undefined,
 ): HttpResponse | undefined {
-  const isResponse = typeof (result as HttpResponse | null)?.status === 'number'
-  if (result === undefined || isResponse) return result as HttpResponse | undefined
-  return failureResponse(new TypeError(NO_RESPONSE), request, onError)
+  try {
+    const isResponse = typeof (result as HttpResponse | null)?.status === 'number'
+    if (result === undefined || isResponse) return result as HttpResponse | undefined
+    throw new TypeError(NO_RESPONSE)
+  } catch (error) {
+    return failureResponse(error, request, onError)
+  }
 }
 
 const NO_RESPONSE = 'A handler must return { status, headers, body? }, or undefined to decline'

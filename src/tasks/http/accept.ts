@@ -33,8 +33,8 @@ export interface RequestSubmission<C> extends Submission {
   readonly submitter: Submitter<C>
   /** Checks the start that the client asks for, by the time of the engine. */
   readonly findStart: FindStartTime | undefined
-  /** Discards the input. */
-  readonly discard: ReadWork['discard']
+  /** Input of the request, which is discarded if no task will use it. */
+  readonly work: ReadWork
   /** Runs a transaction of the application, in which the task is created. */
   readonly runTransaction: SubmitTransaction<C> | undefined
 }
@@ -46,11 +46,9 @@ export type TaskOfRequest = Pick<AcceptedTask, 'task' | 'created'>
 export type AcceptedSubmission = AcceptedTask | HttpResponse
 
 /** Discards input that no task will use. Never rejects: what is left expires. */
-export async function discardInput(
-  { discard }: { readonly discard?: ReadWork['discard'] | undefined },
-): Promise<void> {
+export async function discardInput(work: ReadWork): Promise<void> {
   try {
-    await discard?.()
+    await work.discard?.()
   } catch {
     // It expires.
   }
@@ -61,21 +59,21 @@ export async function accept<C>(
   settings: EndpointSettings<C>, submission: RequestSubmission<C>,
 ): Promise<AcceptedSubmission> {
   const { core } = settings
-  const { idempotency, findStart } = submission
+  const { idempotency, findStart, work } = submission
   let isOffered = false
   try {
     const earlier = idempotency && await findEarlier(settings, submission, idempotency)
     if (earlier) {
-      await discardInput(submission)
+      await discardInput(work)
       return earlier
     }
     const start = findStart?.(await core.engine.now())
     isOffered = true
     const accepted = await acceptTask(core, submission, start)
-    if (!accepted.created) await discardInput(submission)
+    if (!accepted.created) await discardInput(work)
     return accepted
   } catch (error) {
-    if (!isOffered || createdNothing(error)) await discardInput(submission)
+    if (!isOffered || createdNothing(error)) await discardInput(work)
     throw error
   }
 }
@@ -194,12 +192,12 @@ export function acceptedResponse<C>(
   { task, created }: TaskOfRequest, preference: string | undefined,
 ): HttpResponse {
   const location = path.location(mountPath, task.id)
-  const headers: ResponseHeaders = { location, vary: 'Prefer' }
+  const headers: ResponseHeaders = {
+    location, 'vary': 'Prefer', 'content-type': 'application/json', 'content-location': location,
+  }
   if (!created) headers['idempotent-replayed'] = 'true'
   if (preference !== undefined) headers['preference-applied'] = preference
   if (!isFinalStatus(task.status)) headers['retry-after'] = pollAfter(task)
-  headers['content-type'] = 'application/json'
-  headers['content-location'] = location
   if (format.acceptedHeaders) Object.assign(headers, format.acceptedHeaders(location))
   return { status: 202, headers, body: format.toText(task, location) }
 }

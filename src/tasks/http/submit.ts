@@ -170,7 +170,7 @@ async function readSubmission<C>(
       submitter: { request, owner, caller, isDirect: asksDirect, respondAsync, waitSeconds },
       definition, input, json, owner, caller, isRequest: true, isDirect: asksDirect,
       byOperator: access !== undefined,
-      context: context?.(request), callbackUrl, findStart, discard: work.discard, runTransaction: transaction,
+      context: context?.(request), callbackUrl, findStart, work, runTransaction: transaction,
       idempotency: key === undefined ? undefined : {
         key: claimKey(request, owner, key), fingerprint: requestFingerprint(request, body),
         isShared: mode === 'async',
