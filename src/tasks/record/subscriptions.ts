@@ -112,7 +112,7 @@ class TaskWatch {
       told = this.changes
       let woken = 0
       for (const subscriber of this.subscribers) {
-        if (subscriber.wake() && ++woken % WOKEN_IN_A_TURN === 0) await nextTurn()
+        if (subscriber.isBehind && subscriber.wake() && ++woken % WOKEN_IN_A_TURN === 0) await nextTurn()
       }
     }
     this.isWaking = false
@@ -136,7 +136,7 @@ export class Subscription {
   /** Returns the newest snapshot once it has changed, or after `timeoutMs`. */
   async next(timeoutMs: number, signal?: AbortSignal): Promise<StoredTask | undefined> {
     if (this.seen === undefined) return this.now()
-    if (this.seen === this.watch.changes) await this.pause(timeoutMs, signal)
+    if (!this.isBehind) await this.pause(timeoutMs, signal)
     this.seen = this.watch.changes
     return this.watch.newest
   }
@@ -147,9 +147,14 @@ export class Subscription {
     return this.watch.newest
   }
 
-  /** Ends a pause, unless the newest snapshot was returned. Returns true if there was such a pause. */
+  /** True if the newest snapshot was not returned yet. */
+  get isBehind(): boolean {
+    return this.seen !== this.watch.changes
+  }
+
+  /** Ends a pause, also if the task is as it was. Returns true if there was a pause. */
   wake(): boolean {
-    if (this.onWake === undefined || this.seen === this.watch.changes) return false
+    if (this.onWake === undefined) return false
     this.onWake()
     return true
   }

@@ -1,6 +1,7 @@
 // Partial results over each engine: as a browser, a script with lines, and a client that comes back would read them.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition, type Schema,
 } from 'longhaul'
@@ -125,6 +126,33 @@ for (const [name, url] of Object.entries(urls)) {
       assert.deepEqual((await events.next()).value, { id: 'log-3', data: '"b"' })
       assert.deepEqual((await events.next()).value, { id: 'log-3-end', event: 'end', data: '{"status":"completed"}' })
       assert.equal((await events.next()).done, true)
+    })
+
+    test('arrive while the run waits and its task does not change', { timeout: 60_000 }, async (t) => {
+      const { submit, ask, gates } = open(t, url)
+      const path = await submit('wait', 'a', 'wait', 'b', 'wait')
+      gates[0]?.resolve()
+      const events = plainEvents(await ask(`${path}/partial-results`, EVENTS))
+      await events.next()
+      let count = 0
+      const arrive = async (...words: string[]): Promise<void> => {
+        for (const word of words) {
+          // A heartbeat, after 15 seconds, would show what the reader was not told of.
+          const began = performance.now()
+          const { value } = await events.next()
+          assert.deepEqual(value, { id: `log-${String(++count)}`, data: JSON.stringify(word) })
+          assert.ok(performance.now() - began < 10_000, `${word} waited for a heartbeat`)
+        }
+      }
+      await arrive('wait', 'a')
+      // By then the reader waits for news.
+      await sleep(300)
+      gates[2]?.resolve()
+      await arrive('wait', 'b')
+      await sleep(300)
+      gates[4]?.resolve()
+      await arrive('wait')
+      assert.equal((await events.next()).value?.event, 'end')
     })
 
     test('continue after the last one that a client has, as events and as lines', async (t) => {

@@ -230,7 +230,7 @@ describe('the rejected rows', () => {
 test('csv rejects options that it cannot use', () => {
   for (const [options, message] of [
     [{ delimiter: ':' }, /delimiter must be/], [{ columns: { a: { type: 'date' } } }, /needs a type/],
-    [{ columns: { a: { kind: 1 } } }, /kind/], [{ maxRowBytes: 0 }, /maxRowBytes/], [{ mediaTypes: ['csv'] }, /mediaTypes/],
+    [{ columns: { a: { kind: 1 } } }, /kind/], [{ otherColumns: 'refuse' }, /otherColumns must be/], [{ maxRowBytes: 0 }, /maxRowBytes/], [{ mediaTypes: ['csv'] }, /mediaTypes/],
   ] as const) assert.throws(() => csv(options as never), message)
 })
 
