@@ -13,7 +13,7 @@ const BUDGETS = {
   'lines of code in adapters': 13_600,
   'lines of code in conformance': 4_950,
   'public names': 429,
-  'rows of options': 506,
+  'rows of options': 507,
   'files of an accept': 48,
   'functions of an accept': 135,
 }

@@ -7,14 +7,14 @@ import { digestOf } from '../../idempotency/key.js'
 import { Json } from '../../runtime/json.js'
 import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { newId } from '../../runtime/random-id.js'
-import { checkedName } from '../definition/external-resource.js'
+import { checkedNames } from '../definition/external-resource.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { noCallbacks, type TaskCore } from './task-core.js'
 import { releaseExternal, renewExternal } from '../record/outside.js'
 import { queueFull, shuttingDown, tooManyTasks } from '../run/failure.js'
 import { toInput } from '../run/run.js'
 import { publishAccepted, taskChannel } from '../record/diagnostics.js'
-import { detailsOf, isTaskId, type Details } from '../record/details.js'
+import { detailsOf, externalNames, isTaskId, type Details } from '../record/details.js'
 import { LONGEST_MS } from '../../runtime/options.js'
 import { isName, NAME_RULE } from '../../runtime/names.js'
 
@@ -157,9 +157,8 @@ async function create(
   }
   const task = newTask(core, submission, start, trace)
   const { external }: Details = task.details
-  if (start !== undefined && external !== undefined) {
-    await renewForLater(core, definition, external, start)
-  }
+  const names = external === undefined ? NO_NAMES : externalNames(task.details)
+  if (start !== undefined && names.length > 0) await renewForLater(core, definition, names, start)
   if (core.isClosing) throw shuttingDown()
   const creating = core.engine.create(task, transaction === undefined ? undefined : { transaction })
   const created = isPending(creating) ? await creating : creating
@@ -170,13 +169,11 @@ async function create(
     case 'caller_full':
       throw tooManyTasks()
     case 'full':
-      if (external !== undefined) await releaseExternal(core.context, definition, { name: external })
+      if (names.length > 0) await releaseExternal(core.context, definition, { names })
       throw queueFull()
     case 'exists':
       checkSame(created.task, task, submission)
-      if (external !== undefined && detailsOf(created.task).external !== external) {
-        await releaseExternal(core.context, definition, { name: external })
-      }
+      if (names.length > 0) await releaseOthers(core, definition, names, created.task)
       return { task: created.task, created: false, replaced: false }
     case 'replaced':
       return { task: created.task, created: false, replaced: true }
@@ -184,6 +181,15 @@ async function create(
 }
 
 const NO_DETAILS: Details = {}
+const NO_NAMES: readonly string[] = []
+
+/** Releases what the existing task does not have. */
+async function releaseOthers(
+  core: TaskCore, definition: AnyTaskDefinition, names: readonly string[], existing: StoredTask,
+): Promise<void> {
+  const owned = new Set(externalNames(detailsOf(existing)))
+  await releaseExternal(core.context, definition, { names: names.filter((name) => !owned.has(name)) })
+}
 
 export function newTask(
   { settings: { pendingMs } }: TaskCore, submission: Submission, start: Start | undefined,
@@ -201,7 +207,8 @@ export function newTask(
   }
   if (context !== undefined) checkContext(context)
   const { name, files, pool } = definition
-  const external = definition.external && checkedName(definition.external.of(input))
+  const names = definition.external && checkedNames(definition.external.of(input))
+  const external = names?.[0]
   const hasDetails = context !== undefined || callbackUrl !== undefined || trace !== undefined
     || idempotency !== undefined || transaction !== undefined || external !== undefined
   const madeId = newId()
@@ -215,7 +222,7 @@ export function newTask(
       isDirect: idempotency !== undefined && isDirect === true ? true : undefined,
       isKeyShared: idempotency?.isShared === true ? true : undefined,
       isTransactional: transaction === undefined ? undefined : true,
-      context, external, trace,
+      context, external, moreExternal: names && names.length > 1 ? names.slice(1) : undefined, trace,
       callback: callbackUrl === undefined
         ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
     } satisfies Details : NO_DETAILS,
@@ -252,10 +259,10 @@ export function limitOf(
 }
 
 async function renewForLater(
-  core: TaskCore, definition: AnyTaskDefinition, external: string, start: Start,
+  core: TaskCore, definition: AnyTaskDefinition, names: readonly string[], start: Start,
 ): Promise<void> {
   const ttlMs = start.delayMs + core.settings.pendingMs + core.longestRetentionMs(definition.name)
-  if (!await renewExternal(core.context, definition, { name: external }, ttlMs)) {
+  if (!await renewExternal(core.context, definition, { names }, ttlMs)) {
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
 }

@@ -6,7 +6,8 @@ import { failureOf, shuttingDown } from '../run/failure.js'
 import { fileKey, renewExternal } from '../record/outside.js'
 import { newId } from '../../runtime/random-id.js'
 import {
-  detailsOf, dueCallback, historyAfter, historyOfFinal, isIn, isTaskId, withFailure, type Details, type Scope,
+  detailsOf, dueCallback, externalNames, historyAfter, historyOfFinal, isIn, isTaskId, withFailure,
+  type Details, type Scope,
 } from '../record/details.js'
 import { renewBlobs } from '../../stores/blob-rules.js'
 import { isStoreUnavailable } from '../../stores/store.js'
@@ -90,11 +91,12 @@ export async function retryTask(
 
 /** Renews what a task has outside of the engine. Returns its details for the next run. */
 async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Promise<Details> {
-  const { external, blobs: files = [], callback, inputs, failure, followUp: _, ...details } = detailsOf(task)
+  const { blobs: files = [], callback, inputs, failure, followUp: _, ...details } = detailsOf(task)
+  const names = externalNames(details)
   const { pendingMs, blobs } = core.settings
   const keptMs = pendingMs + core.longestRetentionMs(task.name) + MARGIN_MS
-  const isRenewed = external === undefined || await renewing(async () => (
-    renewExternal(core.context, core.definition(task.name), { name: external, task }, keptMs)
+  const isRenewed = names.length === 0 || await renewing(async () => (
+    renewExternal(core.context, core.definition(task.name), { names, task }, keptMs)
   ))
   if (!isRenewed) {
     // Another retry may have used it meanwhile, and released it at the end.
@@ -114,7 +116,7 @@ async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Pro
     ...inputs && {
       inputs: Object.fromEntries(Object.entries(inputs).filter(([, { answer }]) => answer !== undefined)),
     },
-    ...external !== undefined && { external }, ...files.length > 0 && { blobs: files },
+    ...files.length > 0 && { blobs: files },
     ...callback && { callback: { url: callback.url, state: 'waiting', attempts: 0 } },
   }
 }

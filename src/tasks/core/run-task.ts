@@ -9,10 +9,13 @@ import { within } from '../../runtime/timers.js'
 import { retryDelay, type AnyTaskDefinition, type OtherTasks } from '../definition/define.js'
 import type { Ask, Checkpoint, TaskContext } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
-import { droppedFileKeys, fileKey, fileRunOf, renewExternal, withFileRun } from '../record/outside.js'
+import {
+  droppedFileKeys, fileKey, fileRunOf, renewExternal, withFileRun,
+} from '../record/outside.js'
 import type { Inputs } from '../record/inputs.js'
 import {
-  detailsOf, dueCallback, historyAfter, withFailure, workIdOf, type Details, type StoredTaskFailure,
+  detailsOf, dueCallback, externalNames, historyAfter, withFailure, workIdOf,
+  type Details, type StoredTaskFailure,
 } from '../record/details.js'
 import { publishStep, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
@@ -378,9 +381,8 @@ export class RunningTask implements OwnRun {
   private async renewOutside(definition: AnyTaskDefinition, keepMs: number): Promise<void> {
     const { core, core: { settings: { blobs } }, task, task: { id, name }, details } = this
     const ttlMs = keepMs + core.longestRetentionMs(name) + MARGIN_MS
-    const resource = details.external === undefined
-      ? undefined : { name: details.external, task: { ...task, details } }
-    if (resource && !await renewExternal(core.context, definition, resource, ttlMs)) {
+    const resources = { names: externalNames(details), task: { ...task, details } }
+    if (!await renewExternal(core.context, definition, resources, ttlMs)) {
       throw httpError('gone', { message: 'The input of this task is no longer stored.' })
     }
     const files = details.blobs ?? []
@@ -391,7 +393,8 @@ export class RunningTask implements OwnRun {
     const { core: { settings: { blobs, maxFileBytes } }, core, task, stop } = this
     if (!definition.files || !blobs) return undefined
     const run = fileRunOf(task, this.run.lease)
-    const waitMs = definition.checkpoint ? FILES_WAIT_MS : 0
+    const { checkpoint, partialFiles = false } = definition
+    const waitMs = checkpoint || partialFiles ? FILES_WAIT_MS : 0
     return new RunFiles({
       taskId: task.id, run, blobs, stop,
       maxFileBytes: definition.maxFileBytes ?? maxFileBytes,
@@ -402,7 +405,15 @@ export class RunningTask implements OwnRun {
         await this.write({ fileRuns })
         await deleteBlobs(blobs, dropped)
       },
-      keep: (names) => this.write({ blobs: names }),
+      keepsEach: partialFiles,
+      keep: async (kept) => {
+        const earlier = this.details.blobs ?? []
+        const names = kept.map(({ blob }) => blob)
+        const files = partialFiles ? kept.map(({ blob: _, ...file }) => file) : undefined
+        await this.write({ blobs: names, files })
+        const unused = earlier.filter((name) => !names.includes(name))
+        await deleteBlobs(blobs, unused.map((name) => fileKey(task.id, name)))
+      },
     })
   }
 }

@@ -87,6 +87,13 @@ export interface TaskSettings {
    * @default false
    */
   readonly files?: boolean
+  /**
+   * `true`: files that a run has finished stay with a task that fails or is cancelled, and its owner
+   * gets them until a later run has written a file. Needs `files: true`. Each file costs one more write
+   * of the task.
+   * @default false
+   */
+  readonly partialFiles?: boolean
   /** Maximum size of all files of one run, in bytes. Default: that of `createTasks`. */
   readonly maxFileBytes?: number
   /**
@@ -156,7 +163,7 @@ export interface TaskOptions<
    * synchronous request becomes a task.
    */
   readonly cancel?: (workId: string) => unknown
-  /** External resource that the task owns, such as an upload. Default: none. */
+  /** External resources that the task owns, such as an upload. Default: none. */
   readonly external?: ExternalResource<I>
   /** Submits tasks at certain times: `cron('0 3 * * *')` of `longhaul/cron`. Default: none. */
   readonly schedule?: unknown extends C ? Schedule<NoInfer<In>> : never
@@ -208,8 +215,8 @@ export interface AnyTaskDefinition
    */
   runForOperators?(tasks: OtherTasks, input: unknown, context: TaskContext): unknown
   readonly external?: Omit<ExternalResource<never>, 'of'> & {
-    /** Returns the name of the resource. */
-    of(input: unknown): string,
+    /** Returns the name of the resource, or the names of several. */
+    of(input: unknown): string | readonly string[],
   }
   /** For the compiler only: never set. */
   readonly '~types'?: TaskTypes
@@ -259,7 +266,7 @@ const OPTIONS = {
   maxPerOwner: whole({ min: 1, max: Number.MAX_SAFE_INTEGER, infinity: true }),
   maxRunningPerOwner: whole({ min: 1 }),
   asks: value('an object of Standard Schemas by their names', isAsks),
-  external: value(), shared: flag(), files: flag(), maxFileBytes: bytes(), checkpoint: SCHEMA,
+  external: value(), shared: flag(), files: flag(), partialFiles: flag(), maxFileBytes: bytes(), checkpoint: SCHEMA,
   onFailed: value('a definition: what defineTask returned', hasMethod('run')),
   version: text({ pattern: /^.{1,64}$/s, expects: 'a string of 1 to 64 characters' }),
   schedule: value('what cron() of longhaul/cron returns', hasMethod('begin')),
@@ -293,6 +300,7 @@ export function defineTask<
   const definition = readOptions(where, options as unknown as TaskOptions<never, never>, OPTIONS)
   if (options.external !== undefined) readOptions(`${where}: external`, options.external, EXTERNAL)
   checkBackoff(where, definition.backoff)
+  if (definition.partialFiles && !definition.files) throw new TypeError(`${where}: partialFiles needs files: true`)
   if (definition.schedule !== undefined && definition.name.startsWith('.')) {
     throw new TypeError(`${where}: the name of a task with a schedule must not begin with a dot`)
   }

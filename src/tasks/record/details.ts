@@ -52,6 +52,8 @@ export type Details = RecordFiles & {
   readonly context?: unknown
   readonly trace?: TraceHeaders | undefined
   readonly external?: string | undefined
+  /** Names after the first one, if `external.of` has returned several. */
+  readonly moreExternal?: readonly string[] | undefined
   /** Parts that the runs have written beside the external resource, up to the last checkpoint. */
   readonly parts?: PartList | undefined
   /** Attempts that have failed since the submission or the last retry. */
@@ -85,6 +87,15 @@ export interface FollowUp {
 export function detailsOf(task: StoredTask): Details {
   return task.details
 }
+
+/** Returns the names of the external resources of a task. */
+export function externalNames(
+  { external, moreExternal = NO_NAMES }: Pick<Details, 'external' | 'moreExternal'>,
+): readonly string[] {
+  return external === undefined ? NO_NAMES : [external, ...moreExternal]
+}
+
+const NO_NAMES: readonly string[] = []
 
 /** Returns the id of what the newest run does. It changes with each failed run and each retry. */
 export function workIdOf({ id, birth, details }: StoredTask): string {

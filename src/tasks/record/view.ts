@@ -5,7 +5,7 @@ import { openInputsText } from './inputs.js'
 import type { LogLine } from './run-log.js'
 import { toFailureDetails, type FailureDetails } from './stored-failure.js'
 import type { ListedStatus } from '../../engine/engine.js'
-import type { StoredTask, TaskStatus } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask, type TaskStatus } from '../../engine/task.js'
 import { SecondTexts } from '../../runtime/text.js'
 import type * as wire from '../../wire/task.js'
 
@@ -51,7 +51,8 @@ export function taskText(task: StoredTask): string {
   if (inputs !== undefined && status === 'input_required') text += `,"inputs":${openInputsText(inputs)}`
   if (progress !== undefined) text += `,"progress":${JSON.stringify(progress)}`
   if (result !== undefined) text += `,"result":${result}`
-  if (files !== undefined) text += `,"files":${JSON.stringify(files)}`
+  // Before the end, those of a run that a later one may replace.
+  if (files !== undefined && isFinalStatus(status)) text += `,"files":${JSON.stringify(files)}`
   if (error !== undefined) text += `,"error":${JSON.stringify(error)}`
   if (attempts !== undefined) text += `,"attempts":${JSON.stringify(attempts)}`
   if (callback !== undefined) text += `,"callback":${callbackText(callback, callbackAt)}`
@@ -160,7 +161,8 @@ export interface FailedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
   readonly status: 'failed'
   readonly error: wire.TaskFailure
   readonly result?: never
-  readonly files?: never
+  /** Files of a definition with `partialFiles` that a run has finished. */
+  readonly files?: readonly wire.TaskFile[]
   readonly finishedAt: Date
 }
 
@@ -169,7 +171,8 @@ export interface CancelledTask<T extends AnyTaskDefinition> extends AnyStatus<T>
   readonly status: 'cancelled'
   readonly error?: never
   readonly result?: never
-  readonly files?: never
+  /** Files of a definition with `partialFiles` that a run has finished. */
+  readonly files?: readonly wire.TaskFile[]
   readonly finishedAt: Date
 }
 

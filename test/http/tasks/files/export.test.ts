@@ -1,7 +1,7 @@
 // Exports that continue after the parts of an earlier run, on the engine in memory.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { permanent } from 'longhaul'
+import { defineTask, permanent } from 'longhaul'
 import { exportTask } from 'longhaul/export'
 import type { ExportTaskOptions } from '../../../../src/export/export-task.js'
 import { memoryEngine } from '../../kit/file-engines.js'
@@ -76,6 +76,12 @@ const undisturbed = (async () => {
   for (const cleanup of cleanups) await cleanup()
   return { body, expected }
 })()
+
+test('exportTask and defineTask reject partialFiles without parts and without files', () => {
+  const work = { name: 'users', partialFiles: true } as const
+  assert.throws(() => exportTask({ ...work, records: () => [] }), /partialFiles needs partRecords/)
+  assert.throws(() => defineTask({ ...work, run: () => ({}) }), /partialFiles needs files: true/)
+})
 
 describe('an export in parts', () => {
   test('keeps the finished parts when attempts fail, and begins after their records', async (t) => {
