@@ -71,8 +71,8 @@ export interface StoredTask extends TaskRef {
 export type TaskDetails = Readonly<Record<string, unknown>>
 
 /**
- * A task that is created. Its names are well-formed strings without U+0000. `nameFault` returns the
- * error of others, which an engine rejects with.
+ * A task that is created. Its names are well-formed strings without U+0000. For other names, an
+ * engine rejects with the error that `nameFault` returns.
  */
 export interface NewTask extends TaskRef {
   /** Idempotency key in its scope: 1 to 512 characters (UTF-16 units). Default: none. */
@@ -208,7 +208,10 @@ export interface TaskChange {
    * under way cannot end the callback that this change makes due.
    */
   readonly callbackMs?: number | null | undefined
-  /** New checkpoint; `null` removes it. Sets `crashes` to 0. Alone, it keeps `version`. */
+  /**
+   * New checkpoint; `null` removes it. Sets `crashes` to 0. If nothing else changes, `version`
+   * stays.
+   */
   readonly checkpoint?: string | null
   readonly hasFiles?: boolean
   /** Bytes that the task keeps outside of the engine once it is final. Default: as before, at first 0. */

@@ -9,10 +9,11 @@ import { subscribe, unsubscribe, channel } from 'node:diagnostics_channel'
 import { HttpError, isHttpError } from './errors.js'
 
 /**
- * Receives every error that is not the client's: unknown errors, 5xx but 501, a store that failed,
- * and `HttpError`s with a `cause`. It does not receive the stored failure of a task, nor what
- * stopped because the client has disconnected. Of requests rejected because of a limit, such as 503
- * `queue_full`, it receives one for each code and minute. What it throws becomes a process warning.
+ * Receives every error that is not the client's: unknown errors, 5xx except 501, a store that
+ * failed, and `HttpError`s with a `cause`. It does not receive the stored failure of a task, nor
+ * what stopped because the client has disconnected. Of requests rejected because of a limit, such
+ * as 503 `queue_full`, it receives one for each code and minute. What it throws becomes a process
+ * warning.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 

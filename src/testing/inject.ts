@@ -18,7 +18,7 @@ export interface InjectOptions<C = unknown> {
   readonly method?: string
   /** The path with its query, such as `/tasks?limit=5`. */
   readonly path: string
-  /** Names in any case. */
+  /** Header names may have any case. */
   readonly headers?: RequestHeaders
   /**
    * Body. Any value but a string, bytes or a stream is sent as JSON, with `content-type:
@@ -50,8 +50,8 @@ const OPTIONS = {
 const NO_BODY = new Uint8Array(0)
 
 /**
- * Calls a handler with a request and returns its response, without a server. What the handler throws
- * becomes an error response, and a request that it declines a 404.
+ * Calls a handler with a request and returns its response, without a server. An error that the
+ * handler throws becomes an error response, and a request that it declines gets a 404.
  *
  * @example
  * const response = await inject(handler, { method: 'POST', path: '/reports', body: { year: 2025 } })

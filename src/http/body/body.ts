@@ -58,8 +58,9 @@ export async function readBytes(
  * Reads the body as JSON. A value that your framework has parsed is returned without a promise,
  * after the same checks. A body without Content-Type is rejected, because a page of another site
  * can send one with the user's cookies. `charset` must be UTF-8 or US-ASCII. Lost digits of a
- * fraction cannot be seen in a value that your framework has parsed. Text that it has read is JSON,
- * or a string that was JSON; Content-Length tells which, so without one the text is rejected.
+ * fraction cannot be seen in a value that your framework has parsed. Text that your framework has
+ * read is either JSON, or a string that was JSON. Content-Length tells which; without it, the text
+ * is rejected.
  * @example
  * const draft = await readJson(request, { maxBodyBytes: 65_536 })
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and
@@ -107,7 +108,7 @@ export function readJsonBody(
   })
 }
 
-/** @param left - what your framework has left: the bytes, or text that they were made from */
+/** @param left - what your framework has left: the bytes, or the text from which they were made */
 function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array, left: unknown): Uint8Array {
   if (isStillCoded(headers, left)) throw mustBeIdentity()
   return ContentDigest.ofParsed(headers, left)?.check(bytes) ?? bytes

@@ -120,7 +120,10 @@ export function shallowUnits(text: string): number {
   return 5 * MAX_JSON_DEPTH + 1 - 3 * lists
 }
 
-/** Returns true if arrays and objects are nested more than `most` levels. Circular values are. */
+/**
+ * Returns true if arrays and objects are nested more than `most` levels. Circular values count as
+ * nested too deeply.
+ */
 export function isTooDeep(value: unknown, most = MAX_JSON_DEPTH): boolean {
   if (most === Infinity || typeof value !== 'object' || value === null) return false
   return !ArrayBuffer.isView(value) && isDeeper(value, most)

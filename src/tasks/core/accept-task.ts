@@ -43,7 +43,7 @@ export interface OwnedSubmitOptions {
   readonly callbackUrl?: string | undefined
   /**
    * An open transaction of yours, such as a client of `pg` after `BEGIN`, with which the task
-   * commits. Requires the engine of `postgres()`, on the same database. Default: none.
+   * commits. Requires `postgres()` on the same database. Default: none.
    */
   readonly transaction?: Transaction | undefined
   /**
@@ -84,7 +84,7 @@ export interface Submission extends Omit<OwnedSubmitOptions, 'startAt' | 'delayM
   /** Birth of the task. Default: a new random string. */
   readonly birth?: string | undefined
   readonly owner: string | undefined
-  /** Counted by limits; `undefined` for a task of the application itself. */
+  /** Caller that limits count; `undefined` for a task of the application itself. */
   readonly caller: string | undefined
   /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
   readonly isRequest?: boolean | undefined
@@ -101,7 +101,9 @@ export interface RequestKey {
   readonly key: string
   /** Digest of the request. */
   readonly fingerprint: string
-  /** `true` for an endpoint that also works without a task, so that the store may have a claim. */
+  /**
+   * `true` for an endpoint that can also work without a task, so that the store may have a claim.
+   */
   readonly isShared: boolean
 }
 
@@ -248,7 +250,7 @@ function uniqueOf(
   return { key: digestOf(JSON.stringify([name, owner ?? null, unique])), ifExists }
 }
 
-/** Kinds with `maxPerOwner` have a group each. The requests for all other kinds share one. */
+/** Kinds with `maxPerOwner` have a group each. The requests for all other kinds share one group. */
 export function limitOf(
   { name, maxPerOwner }: Pick<AnyTaskDefinition, 'name' | 'maxPerOwner'>,
   { caller, isRequest = false }: Pick<Submission, 'caller' | 'isRequest'>,
@@ -290,7 +292,7 @@ export interface Start {
   readonly delayMs: number
 }
 
-/** Returns the start that options ask for; `undefined` for now. */
+/** Returns the start that the options ask for; `undefined` for now. */
 export async function startOf(
   engine: TaskEngine, { startAt, delayMs }: Pick<OwnedSubmitOptions, 'startAt' | 'delayMs'>,
 ): Promise<Start | undefined> {

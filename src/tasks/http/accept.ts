@@ -28,7 +28,7 @@ export interface Submitter<C> {
   readonly waitSeconds: number
 }
 
-/** A submission of a request, and what follows from it. */
+/** A submission of a request, with the checks and actions that depend on it. */
 export interface RequestSubmission<C> extends Submission {
   readonly submitter: Submitter<C>
   /** Checks the start that the client asks for, by the time of the engine. */
@@ -78,7 +78,7 @@ export async function accept<C>(
   }
 }
 
-/** Looks for an earlier request first, because its start may be in the past now. */
+/** Looks for an earlier request first, because the requested start may be in the past now. */
 async function findEarlier<C>(
   settings: EndpointSettings<C>, submission: RequestSubmission<C>, { key, fingerprint }: RequestKey,
 ): Promise<AcceptedSubmission | undefined> {
@@ -136,7 +136,10 @@ export function onceOptions<C>(
   return { store, key, fingerprint, waitMs, retentionMs, maxBytes, caller }
 }
 
-/** Shows a lost connection of the application as a failure of the engine, unless it has a status. */
+/**
+ * Turns a lost connection of the application into a failure of the engine, unless the error has a
+ * status.
+ */
 function transactionError(engine: TaskEngine, error: unknown): unknown {
   const isUnknown = !isHttpError(error) && readFailure(error).status === 500
   return isUnknown ? engine.transactionError?.(error) ?? error : error

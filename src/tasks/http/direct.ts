@@ -99,7 +99,7 @@ export function acquireWaiterSlot<C>(
   })
 }
 
-/** @param given - slot of a request that asked for a synchronous response itself */
+/** @param given - slot that the request already has, because it asked for a synchronous response */
 export async function respondWithEnd<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedTask,
   given: WaiterSlot | undefined,

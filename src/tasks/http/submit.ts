@@ -109,8 +109,8 @@ export function acceptRead<C>(
 }
 
 /**
- * The path of a submission, from its body to its response. Ends before a wait for the task begins, so that
- * waiting requests keep no input.
+ * The path of a submission, from its body to its response. Ends before the request begins to wait for the
+ * task, so that waiting requests keep no input.
  */
 async function readAndRespond<C>(
   settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionSource<C>,
