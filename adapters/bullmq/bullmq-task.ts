@@ -29,7 +29,7 @@ type JobResultOf<Q extends JobQueue> =
  */
 export interface BullmqTaskOptions<
   I = unknown, In = I, Out = unknown, N extends string = string, Q extends JobQueue = JobQueue,
-> extends Omit<TaskSettings, 'files' | 'maxFileBytes' | 'version' | 'timeoutMs'>,
+> extends Omit<TaskSettings, 'files' | 'partialFiles' | 'maxFileBytes' | 'version' | 'timeoutMs'>,
   Pick<TaskOptions<I, Out, unknown, In, Out, N>, 'name' | 'input' | 'check' | 'output' | 'schedule'> {
   /** Your `Queue` of BullMQ. You close it, after `tasks.close()`. */
   readonly queue: Q

@@ -16,7 +16,7 @@ export interface CloseOnSignalOptions {
   readonly server?: object
   /** The object that `createTasks` returned. */
   readonly tasks?: Pick<Tasks, 'close'>
-  /** The engine. It is not used, because the tasks close it. `...storage` may contain it. */
+  /** Not used, because the tasks close it. `...storage` may contain it. */
   readonly engine?: object
   /** The store of the engine. */
   readonly store?: object

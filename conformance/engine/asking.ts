@@ -89,11 +89,11 @@ export const askingCases: Cases<EngineContext> = {
   'a part of an answer keeps the status and the time': async (context) => {
     const { worker, task, begun } = await context.running()
     const at = performance.now()
-    const { version } = await asked(begun, { delayMs: 2 * context.delayMs })
+    const { version } = await asked(begun, { delayMs: context.windowMs })
     const part = await context.changed(task, { version }, { details: { part: 1 } })
     assert.equal(part.status, 'input_required')
     const again = await worker.ran('one', 2)
-    context.waited(again.at - at, 2 * context.delayMs, 'the next run began')
+    context.waited(again.at - at, context.windowMs, 'the next run began')
     assert.deepEqual(again.task.details, { part: 1 })
     again.latch.resolve()
   },
@@ -135,12 +135,12 @@ export const askingCases: Cases<EngineContext> = {
   'a task that waits for an answer can be cancelled, and then runs no more': async (context) => {
     const other = (await context.open()).engine
     const { worker, task, begun } = await context.running()
-    const { version } = await asked(begun, { delayMs: context.delayMs })
+    const { version } = await asked(begun, { delayMs: context.windowMs })
     const cancelled = await context.changed(task, { version }, { status: 'cancelled' }, other)
     assert.ok(cancelled.finishedAt !== undefined, 'the cancelled task has no end')
     assert.deepEqual(await context.conflict(task, { version }, ANSWER), cancelled)
     assert.deepEqual(await context.ids({ statuses: ['input_required'] }), [])
-    await context.past(await context.engine.now() + context.delayMs)
+    await context.past(await context.engine.now() + context.windowMs)
     await context.quiet()
     assert.equal(worker.begun.length, 1)
   },

@@ -123,6 +123,11 @@ export class EngineContext extends Waits {
     return 2 * this.toleranceMs + 50
   }
 
+  /** A delay in milliseconds that is longer than a slow machine takes for a few calls. */
+  get windowMs(): number {
+    return 6 * this.delayMs
+  }
+
   /** Starts another process. Returns the first one if the engine is not shared. */
   async open(): Promise<EngineProcess> {
     return this.isShared ? this.fixture.open() : this.first

@@ -30,7 +30,7 @@ export const expiryCases: Cases<EngineContext> = {
   },
 
   'a task whose lifetime is prolonged does not expire': async (context) => {
-    const task = await context.created({ id: 'one', pool, keepMs: context.delayMs })
+    const task = await context.created({ id: 'one', pool, keepMs: context.windowMs })
     const kept = await context.changed(task, { version: 1 }, { keepMs: HOUR })
     await context.past(task.expiresAt)
     assert.deepEqual(await context.listed(), [kept])

@@ -176,7 +176,7 @@ export const limitCases: Cases<EngineContext> = {
   },
 
   'an unfinished task that expires frees its place': async (context) => {
-    const task = await context.created({ id: 'one', caller: 'ann', limit, pool, keepMs: 6 * context.delayMs })
+    const task = await context.created({ id: 'one', caller: 'ann', limit, pool, keepMs: context.windowMs })
     await isFull(context)
     await context.past(task.expiresAt)
     await context.eventually(async () => (await create(context, 'two')).outcome === 'created', 'the place is free')

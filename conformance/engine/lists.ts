@@ -183,7 +183,7 @@ export const listCases: Cases<EngineContext> = {
   },
 
   'a scheduled task is queued once its time has come': async (context) => {
-    const task = await context.created({ id: 'one', pool, start: { delayMs: context.delayMs } })
+    const task = await context.created({ id: 'one', pool, start: { delayMs: context.windowMs } })
     assert.deepEqual(await context.ids({ statuses: ['scheduled'] }), ['one'])
     assert.deepEqual(await context.ids({ statuses: ['queued'] }), [])
     await context.past(task.startAt ?? 0)

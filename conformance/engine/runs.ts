@@ -134,24 +134,23 @@ export const runCases: Cases<EngineContext> = {
   'a delayed task runs after its delay, and delays no other task': async (context) => {
     const worker = context.work()
     const at = performance.now()
-    const late = await context.created({ id: 'late', start: { delayMs: 3 * context.delayMs } })
+    const late = await context.created({ id: 'late', start: { delayMs: context.windowMs } })
     await context.created({ id: 'prompt' })
     const begun = await worker.ran('late')
     assert.deepEqual(worker.ids, ['prompt', 'late'])
-    context.waited(begun.at - at, 3 * context.delayMs, 'the run began')
+    context.waited(begun.at - at, context.windowMs, 'the run began')
     assert.equal(begun.task.startAt, late.startAt)
   },
 
   'a task that is cancelled while it waits, is delayed, or waits for its next run, does not run': async (context) => {
     const other = (await context.open()).engine
     const waits = await context.created({ id: 'waits' })
-    const delayed = await context.created({ id: 'delayed', start: { delayMs: context.delayMs } })
+    const delayed = await context.created({ id: 'delayed', start: { delayMs: context.windowMs } })
     for (const task of [waits, delayed]) {
       const cancelled = await context.changed(task, { version: 1 }, { status: 'cancelled' }, other)
       assert.deepEqual([cancelled.status, cancelled.run, cancelled.attempt], ['cancelled', 0, 0])
     }
-    // Long enough for a slow machine to cancel the task before its next run.
-    const later = 6 * context.delayMs
+    const later = context.windowMs
     const worker = context.work({
       run: async ({ task: { id } }, begun) => {
         await begun.change(id === 'again' ? { status: 'queued', delayMs: later } : { status: 'completed' })

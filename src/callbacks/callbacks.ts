@@ -62,7 +62,7 @@ function threeQuarters(limit: number): number {
 const POSTPONE_MS = 250
 const MAX_POSTPONE_MS = 15_000
 
-/** Sends the callbacks that are due. The engine keeps when each is due. */
+/** Sends the callbacks that are due. The engine stores the time at which each is due. */
 class Deliveries {
   private readonly requests: SharedLimit
   private readonly receivers: SharedLimit
@@ -126,7 +126,7 @@ class Deliveries {
     }
   }
 
-  /** Another process makes the aborted requests again. */
+  /** Aborts the open requests, which another process sends again. */
   close(): void {
     this.isClosing = true
     for (const request of this.sending) request.abort(new Error('This process is closing'))

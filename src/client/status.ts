@@ -18,7 +18,10 @@ interface AnyStatus extends Sent {
 /** Properties that a status does not have. */
 type Absent<Name extends string> = { readonly [N in Name]?: never }
 
-/** A task that waits for its `startAt`. Servers of tasks say `processing`, those of jobs this. */
+/**
+ * A task that waits for its `startAt`. Servers that show tasks and not jobs say `processing`
+ * instead.
+ */
 export interface ScheduledTask extends AnyStatus, Absent<'result' | 'error' | 'finishedAt'> {
   readonly status: 'scheduled'
 }
@@ -49,15 +52,19 @@ export interface CompletedTask<R = unknown> extends AnyStatus, Absent<'error'> {
 }
 
 /** A task whose last attempt failed. */
-export interface FailedTask extends AnyStatus, Absent<'files' | 'result'> {
+export interface FailedTask extends AnyStatus, Absent<'result'> {
   readonly status: 'failed'
   readonly error: TaskFailure
+  /** Files of a task with `partialFiles` that a run has finished. Absent if there is none. */
+  readonly files?: readonly ServedFile[]
   readonly finishedAt?: string
 }
 
 /** A task that was cancelled. */
-export interface CancelledTask extends AnyStatus, Absent<'error' | 'files' | 'result'> {
+export interface CancelledTask extends AnyStatus, Absent<'error' | 'result'> {
   readonly status: 'cancelled'
+  /** Files of a task with `partialFiles` that a run has finished. Absent if there is none. */
+  readonly files?: readonly ServedFile[]
   readonly finishedAt?: string
 }
 
@@ -86,7 +93,7 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   if (typeof word !== 'string') return undefined
   const name = word.toLowerCase()
   const sent: Unchecked<TaskBody> = body
-  const { attempt, attempts, progress, callback, finishedAt } = sent
+  const { attempt, attempts, progress, callback, files, finishedAt } = sent
   const taskId = idOf(body)
   // Properties of the wrong type are left out.
   const properties = {
@@ -100,16 +107,15 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
     ...isObject(callback) && { callback: callback as unknown as TaskCallback },
     body,
   }
-  const final = { ...properties, ...typeof finishedAt === 'string' && { finishedAt } }
+  const final = {
+    ...properties, ...typeof finishedAt === 'string' && { finishedAt },
+    ...Array.isArray(files) && { files: files as readonly ServedFile[] },
+  }
   switch (Object.hasOwn(FINAL, name) ? FINAL[name] : undefined) {
     case 'completed': {
       // A job of another server may have no result.
       const result = 'result' in sent ? sent.result : { message: stringOf(sent.message) ?? '' }
-      const { files } = sent
-      return {
-        ...final, status: 'completed', result: result as R,
-        ...Array.isArray(files) && { files: files as readonly ServedFile[] },
-      }
+      return { ...final, status: 'completed', result: result as R }
     }
     case 'failed': return { ...final, status: 'failed', error: readFailure(sent.error) }
     case 'cancelled': return { ...final, status: 'cancelled' }

@@ -17,10 +17,10 @@ export interface CsvOptions {
    */
   readonly columns?: Readonly<Record<string, CsvColumn>>
   /**
-   * Treatment of columns that are not in `columns`. `refuse` responds with 400 `csv_header_invalid`,
-   * `ignore` leaves them out. Default: `refuse`.
+   * Treatment of columns that are not in `columns`. `reject` responds with 400 `csv_header_invalid`,
+   * `ignore` leaves them out. Default: `reject`.
    */
-  readonly otherColumns?: 'refuse' | 'ignore'
+  readonly otherColumns?: 'reject' | 'ignore'
   /**
    * Character between cells. Default: the one of `,`, `;`, a tab and `|` that the header row has most
    * often, or that a first line such as `sep=;` names.
@@ -37,7 +37,7 @@ const MAX_ROW_BYTES = 268_435_456
 
 const OPTIONS = {
   columns: value('an object with a column for each name', (given) => typeof given === 'object' && given !== null),
-  otherColumns: oneOf(['refuse', 'ignore'], { default: 'refuse' }),
+  otherColumns: oneOf(['reject', 'ignore'], { default: 'reject' }),
   delimiter: oneOf(DELIMITERS),
   maxRowBytes: whole({ min: 1, max: MAX_ROW_BYTES, default: 1_048_576 }),
   mediaTypes: value<readonly string[]>('an array of media types without parameters', areMediaTypes),

@@ -135,7 +135,8 @@ const ofTask = value()
 
 const EXPORT = {
   name: ofTask, input: ofTask, check: ofTask, external: ofTask, timeoutMs: ofTask, attempts: ofTask,
-  backoff: ofTask, retentionMs: ofTask, failedRetentionMs: ofTask, maxPerOwner: ofTask, shared: ofTask, maxFileBytes: ofTask,
+  backoff: ofTask, retentionMs: ofTask, failedRetentionMs: ofTask, maxPerOwner: ofTask, shared: ofTask, partialFiles: ofTask,
+  maxFileBytes: ofTask,
   maxRunningPerOwner: ofTask, version: ofTask, onFailed: ofTask, pool: ofTask, priority: ofTask, schedule: ofTask,
   records: func({ required: true }),
   total: func(),
@@ -176,6 +177,9 @@ export function exportTask<
     escapeFormulas = true, delimiter = ',', bom = false, ...task
   } = options
   checkFormat(where, options)
+  if (task.partialFiles && partRecords === undefined) {
+    throw new TypeError(`${where}: partialFiles needs partRecords, because only finished files stay`)
+  }
   checkFileName(namesOf(options)(1))
   if (columns !== undefined) checkColumns(where, columns)
   const jsonSchema = schema && jsonSchemaOf(where, schema)

@@ -23,7 +23,7 @@ export interface UploadAsked {
   readonly coding: string
   /** Media type of the response. */
   readonly resultType: string
-  /** The request asks that nothing is written. */
+  /** True if the request asks that nothing is written. */
   readonly isDry: boolean
 }
 
@@ -198,7 +198,7 @@ const BACKGROUND = {
 
 /** Input of the task: a body in the blobs. */
 export interface SpooledUpload extends SpooledBody {
-  /** The request asked that nothing is written. */
+  /** Present if the request asked that nothing is written. */
   readonly dryRun?: true
 }
 

@@ -54,7 +54,7 @@ export interface ForgetFilter extends TaskFilter {
 interface TaskReport {
   /** Number of matching tasks that could not be changed. */
   readonly failed: number
-  /** The first 100 of those. */
+  /** The first 100 of these tasks. */
   readonly failures: readonly RetryFailure[]
 }
 

@@ -79,9 +79,9 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
    */
   readonly pools: Handler<C>
   /**
-   * Handler of the pause of a pool, at a path of your choice: `PUT /admin/pause?pool=heavy` pauses it in
-   * all processes, DELETE resumes it. Both get a 204, also if nothing changes; a name that is no pool gets a
-   * 400 `invalid_query`.
+   * Handler of the pause of a pool, at a path of your choice: `PUT /admin/pause?pool=heavy` pauses
+   * it in all processes, DELETE resumes it. Both get a 204, even if nothing changes; an unknown
+   * name gets a 400 `invalid_query`.
    */
   readonly pause: Handler<C>
   /**
@@ -127,7 +127,7 @@ export interface OperatorEndpoints<C = HostContext, D extends Definitions = Defi
   /** @internal */
   readonly tasks: Tasks<D>
   /**
-   * Owner whom streams count for.
+   * Owner that open streams count for.
    * @internal
    */
   readonly waitsAs: string

@@ -9,10 +9,10 @@ import { PartialWriter, resultText, type PartialLimits } from './partial-writer.
 /** The part of the context of `run` that emits. `T` is the type of one partial result. */
 export interface Emitting<T> {
   /**
-   * Appends a partial result, such as a token, a line of a log or a row. Clients read it soon after.
-   * Resolves at once, unless more than 64 KiB wait to be written. Await it: otherwise a run that is
-   * faster than the store fills the memory. All of it is stored when `run` has ended, and when
-   * `checkpoint.save` has resolved.
+   * Appends a partial result, such as a token, a line of a log or a row. Clients read it soon
+   * after. Resolves at once, unless more than 64 KiB wait to be written. Await it: without `await`,
+   * a run that emits faster than the store writes fills the memory. All results are stored when
+   * `run` has ended, and when `checkpoint.save` has resolved.
    *
    * If a call rejects, `run` fails at its end, even if it does not await the call.
    *
@@ -26,7 +26,7 @@ export interface Emitting<T> {
   readonly emit: (result: T & JsonSafe<T>) => Promise<void>
   /** Returns what earlier runs of this task and this one have emitted since `clear`. */
   readonly emitted: () => Promise<Emitted<T>>
-  /** Drops all partial results, for a run that starts over. Readers are told by a gap. */
+  /** Drops all partial results, for a run that starts over. Readers get a gap. */
   readonly clear: () => Promise<void>
 }
 

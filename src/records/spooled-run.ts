@@ -111,7 +111,7 @@ export class SpooledRun implements Continuation {
     if (resume === undefined || performance.now() - this.savedAt >= SAVE_EACH_MS) await this.save()
   }
 
-  /** Ends a run that has written all records: the task has the list of all parts then. */
+  /** Ends a run that has written all records. The task then has the list of all parts. */
   async finish(): Promise<void> {
     const { stored, settings: { total } } = this
     if (total !== undefined) await stored.flush(true)
@@ -168,7 +168,7 @@ async function startOf(
 
 /**
  * Maximum time between two saves of a position if the application stores the cursor, in
- * milliseconds. The saves show the engine that the task gets on, so that a crash after them counts
- * as the first one.
+ * milliseconds. The saves show the engine that the task makes progress, so that a crash after them
+ * counts as the first one.
  */
 const SAVE_EACH_MS = 500

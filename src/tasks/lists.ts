@@ -92,7 +92,7 @@ export function distinct<T>(items: readonly T[]): T[] {
 }
 
 const READ_TOGETHER = 64
-/** Length of all results after which a page ends, in UTF-16 units: one may have a megabyte. */
+/** Maximum length of all results of a page, in UTF-16 units: one result may have a megabyte. */
 const MAX_PAGE_LENGTH = 4 * 1024 * 1024
 
 /** Returns a page of tasks. Throws 400 `invalid_cursor`. */

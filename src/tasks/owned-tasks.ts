@@ -179,7 +179,10 @@ export class ServedTasks implements OwnedTasks {
     return this.#shown(await waitFor(subscriptions, id, this.#of, limits))
   }
 
-  /** `options` is not in the type. It is checked because `{ owner }` must not cancel others' tasks. */
+  /**
+   * The parameter `options` is not part of the type. It is checked because a call with `{ owner }`
+   * must not cancel tasks of other owners.
+   */
   async cancel(id: string, options: object = {}): Promise<Task | undefined> {
     this.#checkOwner('cancel', options)
     checkNames('cancel', options, {})

@@ -19,8 +19,8 @@ import { noteClosed, noteOpened } from '../runtime/stopping.js'
  */
 export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D> {
   /**
-   * Returns the definition of this name, to choose the kind of work by a property of a body. Check the
-   * name first: it finds all definitions, those that are not for clients too.
+   * Returns the definition of this name, to choose the kind of work by a property of a body. Check
+   * the name first: all definitions are found, even those that are not for clients.
    *
    * @example
    * const definition = tasks.definition('report')
@@ -91,7 +91,7 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
   health(): Promise<TasksHealth>
   /**
    * Counts the work of each pool in all processes, for an operator. A pool that no process works
-   * shows by its `oldestWaitingMs`.
+   * for has a growing `oldestWaitingMs`.
    *
    * On PostgreSQL the cost grows with the number of waiting tasks. Rejects if the engine does not
    * respond.
@@ -103,8 +103,9 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
    */
   pools(): Promise<PoolCounts[]>
   /**
-   * Pauses a pool in all processes, also after a restart if the engine is durable: no task of it begins, and
-   * synchronous requests for its work wait. What runs, continues. Tasks are accepted as before.
+   * Pauses a pool in all processes: no task of it begins, and synchronous requests for its work
+   * wait. On a durable engine, the pause survives a restart. Active runs continue. Tasks are
+   * accepted as before.
    *
    * @example
    * await tasks.pause('heavy')
@@ -209,7 +210,7 @@ const MARK = Symbol.for('longhaul.tasks')
 
 const cores = new WeakMap<object, TaskCore>()
 
-/** @throws {TypeError} `createTasks` of this copy of the package has not returned `tasks`. */
+/** @throws {TypeError} `tasks` was not returned by `createTasks` of this copy of the package. */
 export function coreOf(tasks: object | null | undefined, where = 'longhaul'): TaskCore {
   const core = tasks && cores.get(tasks)
   if (core) return core

@@ -58,7 +58,9 @@ export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunCo
   readonly logged: readonly string[]
   /** The files that `run` has written, in the order in which they were completed. */
   readonly written: readonly TestFile[]
-  /** The values that `checkpoint.save` got so far, oldest first, as they are read back. */
+  /**
+   * The values that `checkpoint.save` has received so far, oldest first, as a later run reads them.
+   */
   readonly saved: readonly unknown[]
   /** The questions that `run` has asked so far, oldest first. */
   readonly asked: readonly AskedQuestion[]
@@ -73,7 +75,7 @@ const OPTIONS = {
 
 /**
  * Creates the second argument for `run` of a definition, so that a test can call `run`. `files` and
- * `checkpoint` reject what a run of a task rejects.
+ * `checkpoint` throw the errors that they throw in a run of a task.
  *
  * @example
  * const context = testContext(report, { attempt: 2 })

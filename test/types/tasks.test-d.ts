@@ -278,10 +278,11 @@ export async function watching(): Promise<void> {
   expectTypeOf<AtClient<'processing'>>().branded.toEqualTypeOf<OnWire<'processing'>>()
   expectTypeOf<AtClient<'input_required'>>().branded.toEqualTypeOf<OnWire<'input_required'>>()
   // Endpoints add the `url` of each file.
-  expectTypeOf<AtClient<'completed'>['files'][number]>().branded.toEqualTypeOf<TaskFile & { readonly url: string }>()
+  type Final = 'completed' | 'failed' | 'cancelled'
+  expectTypeOf<AtClient<Final>['files'][number]>().branded.toEqualTypeOf<TaskFile & { readonly url: string }>()
   expectTypeOf<Omit<AtClient<'completed'>, 'files'>>().branded.toEqualTypeOf<Omit<OnWire<'completed'>, 'files'>>()
-  expectTypeOf<AtClient<'failed'>>().branded.toEqualTypeOf<OnWire<'failed'>>()
-  expectTypeOf<AtClient<'cancelled'>>().branded.toEqualTypeOf<OnWire<'cancelled'>>()
+  expectTypeOf<Omit<AtClient<'failed'>, 'files'>>().branded.toEqualTypeOf<Omit<OnWire<'failed'>, 'files'>>()
+  expectTypeOf<Omit<AtClient<'cancelled'>, 'files'>>().branded.toEqualTypeOf<Omit<OnWire<'cancelled'>, 'files'>>()
   type NotOnWire = Exclude<Task['status'], TaskStatus['status']>
   expectTypeOf<NotOnWire>().toEqualTypeOf<'queued'>()
 

@@ -1,7 +1,7 @@
 import { announce, fill, h, isBusy, byteSize, setBusy } from './dom.js'
 import { errorBox } from './errors.js'
 
-/** The files of a completed task. Each one has a button, a progress bar and its errors. */
+/** The files of a task that has ended. Each one has a button, a progress bar and its errors. */
 export class FileList {
   element
   #rows

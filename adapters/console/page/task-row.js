@@ -232,8 +232,9 @@ export class TaskRow {
   }
 
   async #forget() {
-    const files = this.task.status === 'completed' ? ', its result and its files' : ''
-    if (!await confirmed(`Forget your task ${this.#what}? The server deletes it${files}.`, 'Forget')) return
+    const { status, files = [] } = this.task
+    const also = status === 'completed' ? ', its result and its files' : files.length > 0 ? ' and its files' : ''
+    if (!await confirmed(`Forget your task ${this.#what}? The server deletes it${also}.`, 'Forget')) return
     await this.#handle.forget(this.#untilRemoved)
     this.#onForgotten(this)
     announce(`The task ${this.#name} was forgotten.`)

@@ -7,14 +7,14 @@ import { digestOf } from '../../idempotency/key.js'
 import { Json } from '../../runtime/json.js'
 import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { newId } from '../../runtime/random-id.js'
-import { checkedName } from '../definition/external-resource.js'
+import { checkedNames } from '../definition/external-resource.js'
 import type { TraceHeaders } from '../definition/tracing.js'
 import { noCallbacks, type TaskCore } from './task-core.js'
 import { releaseExternal, renewExternal } from '../record/outside.js'
 import { queueFull, shuttingDown, tooManyTasks } from '../run/failure.js'
 import { toInput } from '../run/run.js'
 import { publishAccepted, taskChannel } from '../record/diagnostics.js'
-import { detailsOf, isTaskId, type Details } from '../record/details.js'
+import { detailsOf, externalNames, isTaskId, type Details } from '../record/details.js'
 import { LONGEST_MS } from '../../runtime/options.js'
 import { isName, NAME_RULE } from '../../runtime/names.js'
 
@@ -48,7 +48,7 @@ export interface OwnedSubmitOptions {
   readonly callbackUrl?: string | undefined
   /**
    * An open transaction of yours, such as a client of `pg` after `BEGIN`, with which the task
-   * commits. Requires the engine of `postgres()`, on the same database. Default: none.
+   * commits. Requires `postgres()` on the same database. Default: none.
    */
   readonly transaction?: Transaction | undefined
   /**
@@ -90,7 +90,7 @@ export interface Submission extends Omit<OwnedSubmitOptions, 'startAt' | 'delayM
   readonly birth?: string | undefined
   /** As it is stored: see `storedOwner`. */
   readonly owner: string | undefined
-  /** Counted by limits; `undefined` for a task of the application itself. */
+  /** Caller that limits count; `undefined` for a task of the application itself. */
   readonly caller: string | undefined
   /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
   readonly isRequest?: boolean | undefined
@@ -107,7 +107,9 @@ export interface RequestKey {
   readonly key: string
   /** Digest of the request. */
   readonly fingerprint: string
-  /** `true` for an endpoint that also works without a task, so that the store may have a claim. */
+  /**
+   * `true` for an endpoint that can also work without a task, so that the store may have a claim.
+   */
   readonly isShared: boolean
 }
 
@@ -163,9 +165,8 @@ async function create(
   }
   const task = newTask(core, submission, start, trace)
   const { external }: Details = task.details
-  if (start !== undefined && external !== undefined) {
-    await renewForLater(core, definition, external, start)
-  }
+  const names = external === undefined ? NO_NAMES : externalNames(task.details)
+  if (start !== undefined && names.length > 0) await renewForLater(core, definition, names, start)
   if (core.isClosing) throw shuttingDown()
   const creating = core.engine.create(task, transaction === undefined ? undefined : { transaction })
   const created = isPending(creating) ? await creating : creating
@@ -176,13 +177,11 @@ async function create(
     case 'caller_full':
       throw tooManyTasks()
     case 'full':
-      if (external !== undefined) await releaseExternal(core.context, definition, { name: external })
+      if (names.length > 0) await releaseExternal(core.context, definition, { names })
       throw queueFull()
     case 'exists':
       checkSame(created.task, task, submission)
-      if (external !== undefined && detailsOf(created.task).external !== external) {
-        await releaseExternal(core.context, definition, { name: external })
-      }
+      if (names.length > 0) await releaseOthers(core, definition, names, created.task)
       return { task: created.task, created: false, replaced: false }
     case 'replaced':
       return { task: created.task, created: false, replaced: true }
@@ -190,6 +189,15 @@ async function create(
 }
 
 const NO_DETAILS: Details = {}
+const NO_NAMES: readonly string[] = []
+
+/** Releases what the existing task does not have. */
+async function releaseOthers(
+  core: TaskCore, definition: AnyTaskDefinition, names: readonly string[], existing: StoredTask,
+): Promise<void> {
+  const owned = new Set(externalNames(detailsOf(existing)))
+  await releaseExternal(core.context, definition, { names: names.filter((name) => !owned.has(name)) })
+}
 
 export function newTask(
   { settings: { pendingMs } }: TaskCore, submission: Submission, start: Start | undefined,
@@ -197,7 +205,7 @@ export function newTask(
 ): NewTask {
   const {
     definition, input, json, owner, caller, priority, context, callbackUrl, isDirect, idempotency,
-    transaction,
+    transaction, unique, ifExists,
   } = submission
   if (submission.id !== undefined && !isTaskId(submission.id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
@@ -207,7 +215,8 @@ export function newTask(
   }
   if (context !== undefined) checkContext(context)
   const { name, files, pool } = definition
-  const external = definition.external && checkedName(definition.external.of(input))
+  const names = definition.external && checkedNames(definition.external.of(input))
+  const external = names?.[0]
   const hasDetails = context !== undefined || callbackUrl !== undefined || trace !== undefined
     || idempotency !== undefined || transaction !== undefined || external !== undefined
   const madeId = newId()
@@ -221,14 +230,14 @@ export function newTask(
       isDirect: idempotency !== undefined && isDirect === true ? true : undefined,
       isKeyShared: idempotency?.isShared === true ? true : undefined,
       isTransactional: transaction === undefined ? undefined : true,
-      context, external, trace,
+      context, external, moreExternal: names && names.length > 1 ? names.slice(1) : undefined, trace,
       callback: callbackUrl === undefined
         ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
     } satisfies Details : NO_DETAILS,
     start: start && { at: start.at },
     keepMs: pendingMs,
     hasFiles: external !== undefined || files === true,
-    unique: uniqueOf(submission),
+    unique: unique === undefined && ifExists === undefined ? undefined : uniqueOf(submission),
   }
 }
 
@@ -247,7 +256,7 @@ function uniqueOf(
   return { key: digestOf(JSON.stringify([name, owner ?? null, unique])), ifExists }
 }
 
-/** Kinds with `maxPerOwner` have a group each. The requests for all other kinds share one. */
+/** Kinds with `maxPerOwner` have a group each. The requests for all other kinds share one group. */
 export function limitOf(
   { name, maxPerOwner }: Pick<AnyTaskDefinition, 'name' | 'maxPerOwner'>,
   { caller, isRequest = false }: Pick<Submission, 'caller' | 'isRequest'>,
@@ -258,10 +267,10 @@ export function limitOf(
 }
 
 async function renewForLater(
-  core: TaskCore, definition: AnyTaskDefinition, external: string, start: Start,
+  core: TaskCore, definition: AnyTaskDefinition, names: readonly string[], start: Start,
 ): Promise<void> {
   const ttlMs = start.delayMs + core.settings.pendingMs + core.longestRetentionMs(definition.name)
-  if (!await renewExternal(core.context, definition, { name: external }, ttlMs)) {
+  if (!await renewExternal(core.context, definition, { names }, ttlMs)) {
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
 }
@@ -289,7 +298,7 @@ export interface Start {
   readonly delayMs: number
 }
 
-/** Returns the start that options ask for; `undefined` for now. */
+/** Returns the start that the options ask for; `undefined` for now. */
 export async function startOf(
   engine: TaskEngine, { startAt, delayMs }: Pick<OwnedSubmitOptions, 'startAt' | 'delayMs'>,
 ): Promise<Start | undefined> {

@@ -29,8 +29,9 @@ export function followUpOf(
 }
 
 /**
- * Makes the attempt of the engine at what is due after the end of a task: creates its follow-up, or sends
- * its callback. If that fails, the engine makes another attempt after a minute. Never rejects.
+ * Makes the attempt at the work after the end of a task that the engine has requested: creates its
+ * follow-up, or sends its callback. If that fails, the engine makes another attempt after a minute.
+ * Never rejects.
  */
 export async function afterEnd(core: TaskCore, task: StoredTask): Promise<void> {
   const { followUp, ...details } = detailsOf(task)

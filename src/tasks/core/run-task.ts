@@ -9,10 +9,13 @@ import { within } from '../../runtime/timers.js'
 import { retryDelay, type AnyTaskDefinition, type OtherTasks } from '../definition/define.js'
 import type { Ask, Checkpoint, TaskContext } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
-import { droppedFileKeys, fileKey, fileRunOf, renewExternal, withFileRun } from '../record/outside.js'
+import {
+  droppedFileKeys, fileKey, fileRunOf, renewExternal, withFileRun,
+} from '../record/outside.js'
 import type { Inputs } from '../record/inputs.js'
 import {
-  detailsOf, dueCallback, historyAfter, withFailure, workIdOf, type Details, type StoredTaskFailure,
+  detailsOf, dueCallback, externalNames, historyAfter, withFailure, workIdOf,
+  type Details, type StoredTaskFailure,
 } from '../record/details.js'
 import { publishStep, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
@@ -35,7 +38,7 @@ import {
 
 /** Maximum time until a run takes the files of an earlier one over, in milliseconds. */
 const FILES_WAIT_MS = 86_400_000
-/** Delays after a process could not run a task, in milliseconds. */
+/** Delays before a task is tried again that a process could not run, in milliseconds. */
 const RETURN_MS = 1000
 const MAX_RETURN_MS = 30_000
 /** Delay of a run without memory for its input, or while a request has its key, in milliseconds. */
@@ -52,7 +55,7 @@ export class RunningTask implements OwnRun {
   private progress: ProgressWriter | undefined
   private files: RunFiles | undefined
   private isOver = false
-  /** The task waits for an answer, because this run has asked. */
+  /** True if the task waits for an answer, because this run has asked. */
   private hasAsked = false
   private writes: Sequence | undefined
 
@@ -124,7 +127,7 @@ export class RunningTask implements OwnRun {
     }
   }
 
-  /** Makes a change, if no other begin of a run of the task has happened. */
+  /** Makes a change, unless another run of the task has begun. */
   private change(change: TaskChange): MaybePromise<Moved> {
     return this.core.changeRun(this.task, this.run.lease, change)
   }
@@ -135,8 +138,9 @@ export class RunningTask implements OwnRun {
   }
 
   /**
-   * A synchronous request that claimed the key just before this task was created cannot have seen it,
-   * and does the work. Returns `false` if there is one: the run begins later, or the task ends.
+   * A synchronous request that claimed the key just before this task was created does the work,
+   * because it could not see the task. Returns `false` if there is such a request: the run begins
+   * later, or the task ends.
    */
   private async hasKey(): Promise<boolean> {
     const { core, task: { key = '' } } = this
@@ -250,7 +254,10 @@ export class RunningTask implements OwnRun {
     if (!isWanted) await core.cancelWork(task)
   }
 
-  /** Adds the real error of this run to the details. Without `cause`, that is the failure itself. */
+  /**
+   * Adds the real error of this run to the details. Without `cause`, the real error is the failure
+   * itself.
+   */
   private noteError({ code: name, message }: StoredTaskFailure, cause: unknown): void {
     const { core: { settings: { storeErrors } }, details, task: { attempt } } = this
     if (!storeErrors) return
@@ -282,7 +289,7 @@ export class RunningTask implements OwnRun {
     )
   }
 
-  /** @param now - the task, which an earlier try whose reply was lost may have ended */
+  /** @param now - the task as it is now; an earlier try whose reply was lost may have ended it */
   private afterEnd(now: StoredTask | undefined, result: string | undefined): MaybePromise<void> {
     const { core, files } = this
     if (now) this.task = now
@@ -322,7 +329,7 @@ export class RunningTask implements OwnRun {
       ? details : { ...details, returnedSince: undefined, attempts }
   }
 
-  /** Adds the run before this one to the history, if that was lost. */
+  /** If the run before this one was lost, adds it to the history. */
   private withCrash(details: Details): Details {
     const { crashed, task: { attempt } } = this.run
     if (crashed === undefined) return details
@@ -374,13 +381,12 @@ export class RunningTask implements OwnRun {
     stop.leave(this.hasAsked ? new Error('The run has ended, because the task waits for an answer') : new RunReplacedError())
   }
 
-  /** Renews what the task has outside of the engine, for a wait. Throws 410 `gone`. */
+  /** Renews the data of the task outside of the engine, for a wait. Throws 410 `gone`. */
   private async renewOutside(definition: AnyTaskDefinition, keepMs: number): Promise<void> {
     const { core, core: { settings: { blobs } }, task, task: { id, name }, details } = this
     const ttlMs = keepMs + core.longestRetentionMs(name) + MARGIN_MS
-    const resource = details.external === undefined
-      ? undefined : { name: details.external, task: { ...task, details } }
-    if (resource && !await renewExternal(core.context, definition, resource, ttlMs)) {
+    const resources = { names: externalNames(details), task: { ...task, details } }
+    if (!await renewExternal(core.context, definition, resources, ttlMs)) {
       throw httpError('gone', { message: 'The input of this task is no longer stored.' })
     }
     const files = details.blobs ?? []
@@ -391,7 +397,8 @@ export class RunningTask implements OwnRun {
     const { core: { settings: { blobs, maxFileBytes } }, core, task, stop } = this
     if (!definition.files || !blobs) return undefined
     const run = fileRunOf(task, this.run.lease)
-    const waitMs = definition.checkpoint ? FILES_WAIT_MS : 0
+    const { checkpoint, partialFiles = false } = definition
+    const waitMs = checkpoint || partialFiles ? FILES_WAIT_MS : 0
     return new RunFiles({
       taskId: task.id, run, blobs, stop,
       maxFileBytes: definition.maxFileBytes ?? maxFileBytes,
@@ -402,7 +409,15 @@ export class RunningTask implements OwnRun {
         await this.write({ fileRuns })
         await deleteBlobs(blobs, dropped)
       },
-      keep: (names) => this.write({ blobs: names }),
+      keepsEach: partialFiles,
+      keep: async (kept) => {
+        const earlier = this.details.blobs ?? []
+        const names = kept.map(({ blob }) => blob)
+        const files = partialFiles ? kept.map(({ blob: _, ...file }) => file) : undefined
+        await this.write({ blobs: names, files })
+        const unused = earlier.filter((name) => !names.includes(name))
+        await deleteBlobs(blobs, unused.map((name) => fileKey(task.id, name)))
+      },
     })
   }
 }

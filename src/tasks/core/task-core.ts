@@ -21,7 +21,7 @@ import {
 import type { Store } from '../../stores/store.js'
 import { StoreRetry } from '../../stores/calls.js'
 import { blobBytes, deleteBlobs } from '../../stores/blob-rules.js'
-import { detailsOf, isTaskId, workIdOf, type Details } from '../record/details.js'
+import { detailsOf, externalNames, isTaskId, workIdOf, type Details } from '../record/details.js'
 import { Subscriptions, Waiters } from '../record/subscriptions.js'
 import { DirectRuns } from '../run/run.js'
 
@@ -114,7 +114,7 @@ export class TaskCore {
   readonly retry: StoreRetry
   /** The async context of `createTasks`. Functions that belong to no request are called in it. */
   readonly context = new OwnContext()
-  /** End the schedules of definitions. */
+  /** Functions that end the schedules of definitions. */
   schedules: readonly (() => Promise<void>)[] = []
   isClosing = false
   private closing: Promise<void> | undefined
@@ -153,7 +153,7 @@ export class TaskCore {
     return this.moved(from, await this.engine.change(from, expected, change))
   }
 
-  /** @param lease - that of the run */
+  /** @param lease - the lease of the run */
   changeRun(from: StoredTask, lease: string, change: TaskChange): MaybePromise<Moved> {
     return this.persist(from, { lease }, change)
   }
@@ -168,14 +168,15 @@ export class TaskCore {
 
   /** Deletes what a final task no longer needs outside of the engine. Never rejects. */
   async cleanUp(task: StoredTask): Promise<void> {
-    const { blobs, fileRuns, external } = detailsOf(task)
+    const { blobs, fileRuns } = detailsOf(task)
     await deleteBlobs(this.settings.blobs, hiddenFileKeys({ id: task.id, blobs, fileRuns }))
-    if (external === undefined) return
+    const names = externalNames(detailsOf(task))
+    if (names.length === 0) return
     const definition = this.definition(task.name)
-    const resource = { name: external, task }
-    if (task.status === 'completed') return releaseExternal(this.context, definition, resource)
+    const resources = { names, task }
+    if (task.status === 'completed') return releaseExternal(this.context, definition, resources)
     const ttlMs = this.retentionMs(task.name, task.status) + MARGIN_MS
-    await renewExternal(this.context, definition, resource, ttlMs).catch(() => undefined)
+    await renewExternal(this.context, definition, resources, ttlMs).catch(() => undefined)
   }
 
   /** Stops what the newest run of a task has started in another system. Never rejects. */
@@ -187,12 +188,12 @@ export class TaskCore {
     await settles(cancelled, CANCEL_MS)
   }
 
-  /** Deletes all that a task has outside of the engine. Never rejects. */
+  /** Deletes all data of a task outside of the engine. Never rejects. */
   async removeFiles(task: StoredTask): Promise<boolean> {
-    const { blobs, fileRuns, external } = detailsOf(task)
+    const { blobs, fileRuns } = detailsOf(task)
     await deleteBlobs(this.settings.blobs, allFileKeys({ id: task.id, blobs, fileRuns }))
-    if (external === undefined) return true
-    await releaseExternal(this.context, this.definition(task.name), { name: external, task }, true)
+    const names = externalNames(detailsOf(task))
+    if (names.length > 0) await releaseExternal(this.context, this.definition(task.name), { names, task }, true)
     return true
   }
 
@@ -219,7 +220,10 @@ export class TaskCore {
     return direct === 'request' ? directPlaces : undefined
   }
 
-  /** Returns true for a pool that this process does not work for, so that no worker notes its pauses. */
+  /**
+   * Returns true for a pool that this process does not work for: no worker of this process reads
+   * its pauses.
+   */
   hasForeignPauses(pool: string): boolean {
     return this.settings.direct === 'request' && this.directPlaces.pools.has(pool)
   }
@@ -327,7 +331,7 @@ export class TaskCore {
   }
 }
 
-/** Publishes that a task was accepted in a transaction. Call at its first step. */
+/** Publishes that a task was accepted in a transaction. Call it at the first step of the task. */
 export function publishCommitted(task: StoredTask): void {
   if (detailsOf(task).isTransactional) publishAccepted(task)
 }
@@ -350,7 +354,7 @@ export interface CallbackDeliveries {
   check(url: unknown, owner: string | undefined): Promise<string>
   /** Makes one attempt at the callback of a task. Never rejects. */
   deliver(task: StoredTask): Promise<void>
-  /** `false`: there is no callback, or, with `unlessPending`, a round is under way. */
+  /** `false`: there is no callback, or, with `unlessPending`, a round of attempts is under way. */
   redeliver(id: string, unlessPending: boolean): Promise<boolean>
   /** Aborts all requests. */
   close(): void
@@ -362,21 +366,23 @@ export function hasOutside({ external, blobs, fileRuns }: Details): boolean {
 
 /** Returns the bytes that a task keeps outside of the engine with this status. Never rejects. */
 export async function outsideFiles(
-  core: TaskCore, task: StoredTask, { external, parts, files, blobs: kept = [] }: Details,
-  status: TaskStatus,
+  core: TaskCore, task: StoredTask, details: Details, status: TaskStatus,
 ): Promise<FileShare | undefined> {
   const { blobs, maxFileBytesPerOwner: max } = core.settings
   const { id, name, attempt } = task
-  const count = external === undefined ? undefined : core.definition(name)?.external?.bytes
+  const { parts, files, blobs: kept = [] } = details
+  const names = externalNames(details)
+  const count = names.length === 0 ? undefined : core.definition(name)?.external?.bytes
   if (count === undefined && kept.length === 0) return undefined
   try {
-    const outside = await core.context.run(() => (
-      count?.(external as string, { id, attempt, status, parts })
-    )) ?? 0
+    let bytes = 0
+    for (const external of count === undefined ? [] : names) {
+      bytes += await core.context.run(() => count?.(external, { id, attempt, status, parts })) ?? 0
+    }
     const sizes = status === 'completed' || !blobs
       ? files?.map(({ size }) => size) ?? []
       : await blobBytes(blobs, kept.map((blob) => fileKey(id, blob)))
-    const bytes = sizes.reduce((total, size) => total + size, outside)
+    for (const size of sizes) bytes += size
     // `bytes` of `external` may return anything.
     return Number.isSafeInteger(bytes) && bytes >= 0 ? { bytes, max } : undefined
   } catch {

@@ -71,7 +71,7 @@ export interface TaskSettings {
   readonly maxPerOwner?: number
   /**
    * Maximum number of tasks of this kind that run for one owner at the same time, in all processes.
-   * The others wait, and the tasks of other owners begin. Default: no limit.
+   * The others wait. Default: no limit.
    *
    * Clients without an owner count as for `maxPerOwner`. Synchronous requests for such work become
    * tasks, which this limit counts.
@@ -87,6 +87,13 @@ export interface TaskSettings {
    * @default false
    */
   readonly files?: boolean
+  /**
+   * `true`: files that a run has finished stay with a task that fails or is cancelled, and its owner
+   * gets them until a later run has written a file. Needs `files: true`. Each file costs one more write
+   * of the task.
+   * @default false
+   */
+  readonly partialFiles?: boolean
   /** Maximum size of all files of one run, in bytes. Default: that of `createTasks`. */
   readonly maxFileBytes?: number
   /**
@@ -100,9 +107,8 @@ export interface TaskSettings {
    * Definition of a task that is made when a task of this kind fails: an alert, a compensation, a
    * dead letter. Its input is `FailedWork`. Default: none.
    *
-   * It is stored in the write that fails the task, so it survives the process, and made once for
-   * each failure. Only operators see it. A cancel is no failure. A synchronous request becomes a
-   * task.
+   * The write that fails the task stores it, so it survives the process, and is made once for each
+   * failure. Only operators see it. A cancel is no failure. A synchronous request becomes a task.
    */
   readonly onFailed?: FailedWorkTask
 }
@@ -148,15 +154,14 @@ export interface TaskOptions<
    */
   readonly asks?: A & Asks
   /**
-   * Stops what a run has started in another system under its `workId`. Called when nobody waits for
-   * that work any more: the task was cancelled, a run took longer than `timeoutMs`, or `memory()`
-   * closed. Default: none.
+   * Stops what a run has started in another system under its `workId`. Called after a cancel, after
+   * `timeoutMs`, and when `memory()` closes. Default: none.
    *
    * May be called twice, and for work that was not started. Its errors go to `onError`. A
    * synchronous request becomes a task.
    */
   readonly cancel?: (workId: string) => unknown
-  /** External resource that the task owns, such as an upload. Default: none. */
+  /** External resources that the task owns, such as an upload. Default: none. */
   readonly external?: ExternalResource<I>
   /** Submits tasks at certain times: `cron('0 3 * * *')` of `longhaul/cron`. Default: none. */
   readonly schedule?: unknown extends C ? Schedule<NoInfer<In>> : never
@@ -208,8 +213,8 @@ export interface AnyTaskDefinition
    */
   runForOperators?(tasks: OtherTasks, input: unknown, context: TaskContext): unknown
   readonly external?: Omit<ExternalResource<never>, 'of'> & {
-    /** Returns the name of the resource. */
-    of(input: unknown): string,
+    /** Returns the name of the resource, or the names of several. */
+    of(input: unknown): string | readonly string[],
   }
   /** For the compiler only: never set. */
   readonly '~types'?: TaskTypes
@@ -238,7 +243,7 @@ export interface OtherTasks {
   readonly report: (error: unknown, task: Pick<StoredTask, 'id' | 'name' | 'attempt'>) => void
 }
 
-/** Redis keeps it in seven digits. */
+/** The Redis engine keeps it in seven digits. */
 export const PRIORITY = whole({ max: 1_000_000 })
 export const TASK_NAME = text({ pattern: /^[A-Za-z0-9._-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -' })
 export const POOL_NAME = text({ pattern: /^[A-Za-z0-9_-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 _ -' })
@@ -259,7 +264,7 @@ const OPTIONS = {
   maxPerOwner: whole({ min: 1, max: Number.MAX_SAFE_INTEGER, infinity: true }),
   maxRunningPerOwner: whole({ min: 1 }),
   asks: value('an object of Standard Schemas by their names', isAsks),
-  external: value(), shared: flag(), files: flag(), maxFileBytes: bytes(), checkpoint: SCHEMA,
+  external: value(), shared: flag(), files: flag(), partialFiles: flag(), maxFileBytes: bytes(), checkpoint: SCHEMA,
   onFailed: value('a definition: what defineTask returned', hasMethod('run')),
   version: text({ pattern: /^.{1,64}$/s, expects: 'a string of 1 to 64 characters' }),
   schedule: value('what cron() of longhaul/cron returns', hasMethod('begin')),
@@ -293,6 +298,7 @@ export function defineTask<
   const definition = readOptions(where, options as unknown as TaskOptions<never, never>, OPTIONS)
   if (options.external !== undefined) readOptions(`${where}: external`, options.external, EXTERNAL)
   checkBackoff(where, definition.backoff)
+  if (definition.partialFiles && !definition.files) throw new TypeError(`${where}: partialFiles needs files: true`)
   if (definition.schedule !== undefined && definition.name.startsWith('.')) {
     throw new TypeError(`${where}: the name of a task with a schedule must not begin with a dot`)
   }

@@ -33,7 +33,7 @@ export interface OpenRequest extends NamedOwner, Pick<RequestHead<unknown>, 'key
   spool(spool: BodyStore, body: ArrivingBody): Promise<ArrivedBody>
 }
 
-/** The handlers of the 202 flow, and the way in for handlers of your own. */
+/** The handlers of the 202 flow, and functions for your own handlers. */
 export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions> {
   /**
    * Creates a handler for POST. The body is the input of one kind of work, or `select` finds both in
@@ -147,10 +147,10 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
 /**
  * Creates the handlers of the 202 flow. Mount `status` where `statusPath` says.
  *
- * `submit` accepts only definitions of `createTasks`. Write the type of the context at the parameter
- * of `owner`: `(request: HttpRequest<HostContext>) => …`. With a type argument, as in
- * `taskEndpoints<HostContext>(…)`, a definition that is not registered throws at start instead of
- * failing to compile.
+ * `submit` accepts only definitions of `createTasks`. Write the type of the context at the
+ * parameter of `owner`: `(request: HttpRequest<HostContext>) => …`. With a type argument, as in
+ * `taskEndpoints<HostContext>(…)`, a definition that is not registered compiles, and throws at
+ * start.
  *
  * @example
  * const { submit, status } = taskEndpoints(tasks, {

@@ -7,6 +7,7 @@ import { respondAllow } from '../../http/respond.js'
 import { parseDigests } from '../../http/headers/digests.js'
 import { parameter } from '../../openapi/operation.js'
 import { isIn, type Details } from '../record/details.js'
+import { isFinalStatus } from '../../engine/task.js'
 import { fileKey } from '../record/outside.js'
 import { withOwner } from './operations.js'
 import { scopeOf, type EndpointSettings } from './settings.js'
@@ -56,7 +57,7 @@ async function serve<C>(
   const { core, core: { settings: { blobs } } } = settings
   const of = await scopeOf(settings, request)
   const task = await core.read(id)
-  const { files = [], blobs: names = [] }: Details = task && isIn(of, task) ? task.details : {}
+  const { files = [], blobs: names = [] }: Details = task && isIn(of, task) && isFinalStatus(task.status) ? task.details : {}
   const at = files.findIndex((file) => file.name === name)
   const [file, blob] = [files[at], names[at]]
   const digests = file ? parseDigests(file.digest) ?? {} : {}

@@ -69,12 +69,12 @@ function readParameters(
 /** Parameters that a query may have. */
 interface Known {
   readonly names: readonly string[]
-  /** Those that are not read here. Default: none. */
+  /** Parameters that are not read here. Default: none. */
   readonly also?: readonly string[]
 }
 
 /**
- * Reads the query of a list. `owner` narrows the tasks that the request may see.
+ * Reads the query of a list. `owner` restricts the tasks that the request may see.
  *
  * @throws {HttpError} 400 `invalid_query`: a value is not valid. The message names it.
  */

@@ -8,14 +8,14 @@ import type { ServedFile, TaskBody, TaskFile } from '../../wire/task.js'
 /** The blobs that one run may have. The task names them before they are written. */
 export type FileRun = readonly [run: string, slots: number]
 
-/** Maximum number of runs that a task names. The blobs of an earlier one are deleted. */
+/** Maximum number of runs that a task names. Blobs of earlier runs are deleted. */
 const MAX_FILE_RUNS = 10
 
 export type RecordFiles = {
   readonly files?: readonly TaskFile[] | undefined
   /** Blobs of `files`, in the same order; before the end, those that a later run may take over. */
   readonly blobs?: readonly string[] | undefined
-  /** Runs that may have blobs which are not in `blobs`. */
+  /** Runs that may have further blobs, which are not in `blobs`. */
   readonly fileRuns?: readonly FileRun[] | undefined
 }
 
@@ -78,37 +78,43 @@ export function fileLinks(
   ))
 }
 
-/** The external resource of a task. */
-interface Resource {
-  readonly name: string
+/** The external resources of a task. */
+interface Resources {
+  readonly names: readonly string[]
   /** Absent if the task was not created. */
   readonly task?: StoredTask
 }
 
-/** Releases a resource, or removes it if its task is gone. Never rejects, because it expires. */
+/** Releases resources, or removes them if their task is gone. Never rejects, because they expire. */
 export async function releaseExternal(
-  context: OwnContext, definition: AnyTaskDefinition | undefined, { name, task }: Resource,
+  context: OwnContext, definition: AnyTaskDefinition | undefined, { names, task }: Resources,
   isGone = false,
 ): Promise<void> {
   const { external } = definition ?? {}
   const ended = task && endedTask(task)
-  try {
-    await context.run(() => (
-      isGone && ended && external?.remove ? external.remove(name, ended) : external?.release(name, ended)
-    ))
-  } catch {
-    // It expires.
+  for (const name of names) {
+    try {
+      await context.run(() => (
+        isGone && ended && external?.remove ? external.remove(name, ended) : external?.release(name, ended)
+      ))
+    } catch {
+      // It expires.
+    }
   }
 }
 
-/** Resolves to `false` if the resource no longer exists. Rejects with what `renew` throws. */
+/** Resolves to `false` if a resource no longer exists. Rejects with what `renew` throws. */
 export async function renewExternal(
-  context: OwnContext, definition: AnyTaskDefinition | undefined, { name, task }: Resource,
+  context: OwnContext, definition: AnyTaskDefinition | undefined, { names, task }: Resources,
   ttlMs: number,
 ): Promise<boolean> {
-  return await context.run(() => (
-    definition?.external?.renew?.(name, ttlMs, task && endedTask(task))
-  )) !== false
+  for (const name of names) {
+    const isThere = await context.run(() => (
+      definition?.external?.renew?.(name, ttlMs, task && endedTask(task))
+    )) !== false
+    if (!isThere) return false
+  }
+  return true
 }
 
 /** Returns a task as the functions of its external resource see it. */

@@ -5,7 +5,7 @@ import { openInputsText } from './inputs.js'
 import type { LogLine } from './run-log.js'
 import { toFailureDetails, type FailureDetails } from './stored-failure.js'
 import type { ListedStatus } from '../../engine/engine.js'
-import type { StoredTask, TaskStatus } from '../../engine/task.js'
+import { isFinalStatus, type StoredTask, type TaskStatus } from '../../engine/task.js'
 import { SecondTexts } from '../../runtime/text.js'
 import type * as wire from '../../wire/task.js'
 
@@ -51,7 +51,8 @@ export function taskText(task: StoredTask): string {
   if (inputs !== undefined && status === 'input_required') text += `,"inputs":${openInputsText(inputs)}`
   if (progress !== undefined) text += `,"progress":${JSON.stringify(progress)}`
   if (result !== undefined) text += `,"result":${result}`
-  if (files !== undefined) text += `,"files":${JSON.stringify(files)}`
+  // Before the end, those of a run that a later one may replace.
+  if (files !== undefined && isFinalStatus(status)) text += `,"files":${JSON.stringify(files)}`
   if (error !== undefined) text += `,"error":${JSON.stringify(error)}`
   if (attempts !== undefined) text += `,"attempts":${JSON.stringify(attempts)}`
   if (callback !== undefined) text += `,"callback":${callbackText(callback, callbackAt)}`
@@ -93,12 +94,15 @@ interface AnyStatus<T extends AnyTaskDefinition> {
   readonly attempts?: readonly PastAttempt[]
   readonly progress?: wire.TaskProgress
   /**
-   * The real error of the last failed run, until the task is completed. Only calls of
-   * `tasks` have it, those of `ownedBy` do not. Not enumerable, like the stack of an `Error`: copies and
+   * The real error of the last failed run, until the task is completed. Only calls of `tasks`
+   * return it, calls of `ownedBy` do not. Not enumerable, like the stack of an `Error`: copies and
    * JSON of the task lack it, so that no response shows it by mistake.
    */
   readonly failure?: FailureDetails
-  /** The last lines that its runs have logged, the oldest first. Who has it: as `failure`. Not enumerable. */
+  /**
+   * The last lines that its runs have logged, the oldest first. The calls that return `failure`
+   * return it. Not enumerable.
+   */
   readonly log?: readonly LogLine[]
   readonly callback?: TaskCallback
   readonly createdAt: Date
@@ -160,7 +164,8 @@ export interface FailedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
   readonly status: 'failed'
   readonly error: wire.TaskFailure
   readonly result?: never
-  readonly files?: never
+  /** Files of a definition with `partialFiles` that a run has finished. */
+  readonly files?: readonly wire.TaskFile[]
   readonly finishedAt: Date
 }
 
@@ -169,7 +174,8 @@ export interface CancelledTask<T extends AnyTaskDefinition> extends AnyStatus<T>
   readonly status: 'cancelled'
   readonly error?: never
   readonly result?: never
-  readonly files?: never
+  /** Files of a definition with `partialFiles` that a run has finished. */
+  readonly files?: readonly wire.TaskFile[]
   readonly finishedAt: Date
 }
 
@@ -190,7 +196,7 @@ export function bodyOf(task: StoredTask): wire.TaskBody<wire.TaskFile> {
   return JSON.parse(taskText(task)) as wire.TaskBody<wire.TaskFile>
 }
 
-/** Returns what operators and the application's own code see of a task beside what clients see. */
+/** Returns the properties of a task that only operators and the application's own code see. */
 export function forOperators(
   { details }: StoredTask,
 ): { readonly failure?: FailureDetails | undefined, readonly log?: readonly LogLine[] | undefined } {

@@ -26,8 +26,10 @@ export interface RunFilesSettings {
   readonly maxFileBytes: number
   readonly stop: Stop
   readonly reserve: (slots: number) => Promise<void>
-  /** Notes in the task that these blobs are kept when a run ends. */
-  readonly keep: (blobs: readonly string[]) => Promise<void>
+  /** Notes in the task that these files are kept when a run ends. */
+  readonly keep: (kept: readonly KeptFile[]) => Promise<void>
+  /** Keeps each file as soon as it is finished. */
+  readonly keepsEach: boolean
 }
 
 interface Written {
@@ -40,7 +42,7 @@ export class RunFiles implements KeepableFiles {
   private readonly written = new Map<number, Written>()
   /** Slots of files that a later run may need. */
   private readonly kept = new Set<number>()
-  /** Slots of files that were begun. */
+  /** Number of slots whose files were begun. */
   private begun = 0
   private reserved = 0
   private readonly reservations = new Sequence()
@@ -60,10 +62,20 @@ export class RunFiles implements KeepableFiles {
 
   async keep(): Promise<readonly KeptFile[]> {
     const inOrder = this.inOrder()
-    await this.settings.keep(inOrder.map(([, { blob }]) => blob))
+    const files = inOrder.map(([, { file, blob }]) => ({ ...file, blob }))
+    if (inOrder.every(([slot]) => this.kept.has(slot))) return files
+    const slots = inOrder.map(([slot]) => slot).filter((slot) => !this.kept.has(slot))
+    // The task may have them already when the run ends during this write.
+    for (const slot of slots) this.kept.add(slot)
+    try {
+      await this.settings.keep(files)
+    } catch (error) {
+      for (const slot of slots) this.kept.delete(slot)
+      if (this.over) await this.deleteFiles(inOrder.filter(([slot]) => slots.includes(slot)))
+      throw error
+    }
     if (this.over) throw new Error('The run has ended')
-    for (const [slot] of inOrder) this.kept.add(slot)
-    return inOrder.map(([, { file, blob }]) => ({ ...file, blob }))
+    return files
   }
 
   async adopt(files: readonly KeptFile[]): Promise<boolean> {
@@ -99,7 +111,7 @@ export class RunFiles implements KeepableFiles {
     const blobs = inOrder.map(([, { blob }]) => blob)
     const isLeft = files.length < this.begun
     return {
-      ...files.length > 0 ? { files, blobs } : kept.length > 0 && { blobs },
+      ...files.length > 0 ? { files, blobs } : kept.length > 0 && { files: undefined, blobs: kept },
       fileRuns: withFileRun(fileRuns, run, isLeft ? this.begun : 0),
     }
   }
@@ -108,10 +120,14 @@ export class RunFiles implements KeepableFiles {
   async discard(): Promise<void> {
     this.over = true
     this.end.abort(new Error('The run has ended'))
-    const { taskId, blobs } = this.settings
     const discarded = [...this.written].filter(([slot]) => !this.kept.has(slot))
     this.written.clear()
-    await deleteBlobs(blobs, discarded.map(([, { blob }]) => fileKey(taskId, blob)))
+    await this.deleteFiles(discarded)
+  }
+
+  private async deleteFiles(files: readonly (readonly [number, Written])[]): Promise<void> {
+    const { taskId, blobs } = this.settings
+    await deleteBlobs(blobs, files.map(([, { blob }]) => fileKey(taskId, blob)))
   }
 
   private inOrder(): readonly (readonly [number, Written])[] {
@@ -138,6 +154,7 @@ export class RunFiles implements KeepableFiles {
       const file = await this.put(fileKey(taskId, blob), content, { name, type })
       this.written.set(slot, { file, blob })
       if (this.end.signal.aborted) await this.discard()
+      else if (this.settings.keepsEach) await this.keep()
       return file
     } catch (error) {
       this.names.delete(name)

@@ -17,7 +17,7 @@ export type Outcome =
   | { readonly kind: 'completed', readonly result: string }
   /** `cause` is the error that a synchronous request gets. */
   | { readonly kind: 'failed', readonly failure: StoredTaskFailure, readonly cause: unknown, readonly timedOut: boolean }
-  /** Stopped from outside. `reason` is that of the signal. */
+  /** Stopped from outside. `reason` is the reason of the signal. */
   | { readonly kind: 'aborted', readonly reason: unknown }
 
 /** `owner` is that of a stored task: see `storedOwner`. */
@@ -156,12 +156,17 @@ class RunContext implements TaskContext {
 
 /** Limits the heap of the parsed inputs of all runs of this process. */
 const RUNNING = new SharedLimit(heapShare(4, Infinity), Infinity)
-/** Smaller inputs are not counted, because the number of places limits them. In bytes of heap. */
+/**
+ * Smaller inputs are not counted, because the number of places limits them. The size is in bytes of
+ * heap.
+ */
 const COUNTED_BYTES = 1_048_576
 
 const UNCOUNTED = { release: () => undefined }
 
-/** Acquires memory for a parsed input of this size. Returns `undefined` if other runs use it. */
+/**
+ * Acquires memory for a parsed input of this size. Returns `undefined` if other runs use all of it.
+ */
 export function holdInput(heapBytes: number): { release(): void } | undefined {
   if (heapBytes <= COUNTED_BYTES) return UNCOUNTED
   // The schema may make a copy.
@@ -190,7 +195,9 @@ export class Stop extends RunSignal {
   /** Settles the promise of `waitFor` with an error. */
   private giveUp: ((error: Error) => void) | undefined
 
-  /** @param context - async context of the listeners. Default: that of the call of `abort` */
+  /**
+   * @param context - async context of the listeners. Default: the context of the call of `abort`
+   */
   constructor(source: StopSource, private readonly context?: OwnContext) {
     super()
     if (source.onAbort) source.onAbort((reason) => { this.abort(reason) })

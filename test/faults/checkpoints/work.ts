@@ -3,8 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster, Redis } from 'ioredis'
 import { defineTask, httpError, isHttpError, type TasksOptions } from 'longhaul'
 import { bulkCreate } from 'longhaul/bulk'
+import { csv } from 'longhaul/csv'
 import { FolderBlobs } from 'longhaul/files'
-import { ndjsonUpload, type RecordOutcome } from 'longhaul/ndjson'
+import { ndjsonUpload, type RecordOutcome, type UploadSource } from 'longhaul/ndjson'
 import { postgres } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 import type { Blobs } from 'longhaul/stores'
@@ -27,7 +28,7 @@ export interface Rows {
 
 /** Engine of a process, and what it has to close. */
 export interface Site {
-  readonly engine: Pick<TasksOptions, 'engine' | 'store'>
+  readonly engine: Pick<TasksOptions, 'engine' | 'store' | 'blobs'>
   readonly blobs: Blobs
   readonly rows: Rows
   close(): Promise<void>
@@ -68,7 +69,7 @@ function openSqliteSite(url: string, options: EngineOptions): Site {
     of: async (taskId) =>
       all<{ n: number }>('SELECT n FROM rows WHERE task = ? ORDER BY rowid', taskId).map(({ n }) => n),
   }
-  return { engine: { engine, store }, blobs, rows, close }
+  return { engine: { engine, store, blobs }, blobs, rows, close }
 }
 
 function openPostgres(url: string, { name, ...options }: EngineOptions): Site {
@@ -98,7 +99,7 @@ function openPostgres(url: string, { name, ...options }: EngineOptions): Site {
       ),
   }
   return {
-    engine: { engine, store }, blobs, rows,
+    engine: { engine, store, blobs }, blobs, rows,
     async close() {
       await store.close()
       await blobs.close()
@@ -122,7 +123,7 @@ function openRedis(url: string, folder: string, { name, ...options }: EngineOpti
     of: async (taskId) => (await client.lrange(`rows:{${taskId}}`, 0, -1)).map(Number),
   }
   return {
-    engine: { engine, store }, blobs, rows,
+    engine: { engine, store, blobs }, blobs, rows,
     async close() {
       await store.close()
       await blobs.close()
@@ -158,8 +159,9 @@ export function definitionsOf(
       return { from }
     },
   })
-  const importer = (name: string, exactly: boolean) =>
+  const importer = (name: string, exactly: boolean, source?: UploadSource) =>
     ndjsonUpload<Row>({
+      ...source && { source, maxLines: 1_000_000 },
       schema: z.object({ n: z.number() }),
       batchSize: BATCH,
       maxErrors: 1000,
@@ -174,8 +176,9 @@ export function definitionsOf(
         return outcomes
       },
       ...(exactly && { resume: ({ taskId = '' }) => rows.cursorOf(taskId) }),
-      background: { name, blobs },
+      background: { name, blobs, ...source && { rejectedFile: true } },
     }).task
+  const spreadsheet = csv({ columns: { n: { type: 'integer' }, Note: { property: 'note' } } })
   const bulk = (name: string, exactly: boolean) =>
     bulkCreate<{ id: number }, Row>({
       schema: z.object({ n: z.number() }),
@@ -203,6 +206,8 @@ export function definitionsOf(
     count,
     once: importer('import-once', true),
     atLeastOnce: importer('import', false),
+    csvOnce: importer('csv-once', true, spreadsheet),
+    csvAtLeastOnce: importer('csv', false, spreadsheet),
     bulkOnce: bulk('bulk-once', true),
     bulkAtLeastOnce: bulk('bulk', false),
   }

@@ -1,6 +1,7 @@
 // Partial results over each engine: as a browser, a script with lines, and a client that comes back would read them.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition, type Schema,
 } from 'longhaul'
@@ -110,7 +111,7 @@ const LINES = { accept: 'application/x-ndjson' }
 
 for (const [name, url] of Object.entries(urls)) {
   describe(`partial results on ${name}`, () => {
-    test('arrive as events while the task runs, in order, and end with it', async (t) => {
+    test('arrive as events while the task runs, in order, and end with the task', async (t) => {
       const { submit, ask, gates } = open(t, url)
       const path = await submit('a', 'wait', 'b')
       const response = await ask(`${path}/partial-results`, EVENTS)
@@ -127,7 +128,34 @@ for (const [name, url] of Object.entries(urls)) {
       assert.equal((await events.next()).done, true)
     })
 
-    test('continue after the last one that a client has, as events and as lines', async (t) => {
+    test('arrive while the run waits and its task does not change', { timeout: 60_000 }, async (t) => {
+      const { submit, ask, gates } = open(t, url)
+      const path = await submit('wait', 'a', 'wait', 'b', 'wait')
+      gates[0]?.resolve()
+      const events = plainEvents(await ask(`${path}/partial-results`, EVENTS))
+      await events.next()
+      let count = 0
+      const arrive = async (...words: string[]): Promise<void> => {
+        for (const word of words) {
+          // A heartbeat, after 15 seconds, would show what the reader was not told of.
+          const began = performance.now()
+          const { value } = await events.next()
+          assert.deepEqual(value, { id: `log-${String(++count)}`, data: JSON.stringify(word) })
+          assert.ok(performance.now() - began < 10_000, `${word} waited for a heartbeat`)
+        }
+      }
+      await arrive('wait', 'a')
+      // By then the reader waits for news.
+      await sleep(300)
+      gates[2]?.resolve()
+      await arrive('wait', 'b')
+      await sleep(300)
+      gates[4]?.resolve()
+      await arrive('wait')
+      assert.equal((await events.next()).value?.event, 'end')
+    })
+
+    test('continue after the last result that a client has, as events and as lines', async (t) => {
       const { submit, ended, ask } = open(t, url)
       const path = await submit('a', 'b', 'c')
       await ended(path)
@@ -187,7 +215,7 @@ for (const [name, url] of Object.entries(urls)) {
       assert.deepEqual(results, [{ id: last, value: 'a' }])
     })
 
-    test('have a gap for a reader that has them all, if clear drops them', async (t) => {
+    test('have a gap for a reader that has all of them, if clear deletes them', async (t) => {
       const { submit, ask, gates } = open(t, url)
       const path = await submit('a', 'b', 'wait', 'clear', 'wait', 'c')
       const events = plainEvents(await ask(`${path}/partial-results`, EVENTS))
@@ -222,7 +250,7 @@ for (const [name, url] of Object.entries(urls)) {
       assert.deepEqual(none.results, [])
     })
 
-    test('lose the oldest above the limit, and the reader is notified', async (t) => {
+    test('lose the oldest results above the limit, and the reader is notified', async (t) => {
       const { submit, ended, ask } = open(t, url, { maxResults: 100 })
       const path = await submit(...Array.from({ length: 1000 }, (_, at) => `word ${String(at)}`))
       await ended(path)
@@ -270,7 +298,7 @@ for (const [name, url] of Object.entries(urls)) {
 }
 
 describe('the resource of partial results', () => {
-  test('responds to everybody but the owner as for an unknown task', async (t) => {
+  test('responds to everybody except the owner as for an unknown task', async (t) => {
     const { submit, ask } = open(t, undefined)
     const path = await submit('a')
     for (const headers of [EVENTS, LINES, {}]) {
@@ -280,7 +308,7 @@ describe('the resource of partial results', () => {
     }
   })
 
-  test('rejects positions, parameters, types and methods that it does not know', async (t) => {
+  test('rejects unknown positions, parameters, types and methods', async (t) => {
     const { submit, ask } = open(t, undefined)
     const path = `${await submit('a')}/partial-results`
     for (const after of ['x', '1', '-1', 'a-1-1-1', 'a-1&after=a-1'])
@@ -292,7 +320,7 @@ describe('the resource of partial results', () => {
     assert.equal((await ask(path, EVENTS, 'HEAD')).headers.get('content-type'), 'text/event-stream; charset=utf-8')
   })
 
-  test('is not created for definitions that cannot keep them, or beside another store', async (t) => {
+  test('is not created for definitions without external, or with another store', async (t) => {
     const { store } = memory()
     const words = partialResults<string>({ store, keepMs: 1000 })
     const other = partialResults<string>({ store: memory().store })
@@ -330,7 +358,7 @@ describe('the resource of partial results', () => {
     assert.match(String(heard[0]), /partialResults: the definition needs the property external, too/)
   })
 
-  test('has a gap if results were evicted, and none if the task cannot have emitted', async (t) => {
+  test('has a gap if results were evicted, and no gap if the task cannot have emitted any', async (t) => {
     const { store: inner, engine } = memory()
     const spy = new Spy()
     const store = new SpyStore(inner, spy)

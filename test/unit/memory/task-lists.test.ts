@@ -10,7 +10,7 @@ function listedOf(n: number): Listed {
 }
 
 describe('lists of the engine in memory', () => {
-  test('stay sorted over many chunks, whatever the order of changes', () => {
+  test('stay sorted over many chunks, in any order of changes', () => {
     const lists = new TaskLists<Listed>()
     const page = (of: 'all' | { owner: string }, limit: number) => (
       lists.page({ of, order: 'oldest', limit }, () => false).map(({ createdAt }) => createdAt)

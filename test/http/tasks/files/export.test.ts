@@ -1,7 +1,7 @@
 // Exports that continue after the parts of an earlier run, on the engine in memory.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { permanent } from 'longhaul'
+import { defineTask, permanent } from 'longhaul'
 import { exportTask } from 'longhaul/export'
 import type { ExportTaskOptions } from '../../../../src/export/export-task.js'
 import { memoryEngine } from '../../kit/file-engines.js'
@@ -77,6 +77,12 @@ const undisturbed = (async () => {
   return { body, expected }
 })()
 
+test('exportTask and defineTask reject partialFiles without parts and without files', () => {
+  const work = { name: 'users', partialFiles: true } as const
+  assert.throws(() => exportTask({ ...work, records: () => [] }), /partialFiles needs partRecords/)
+  assert.throws(() => defineTask({ ...work, run: () => ({}) }), /partialFiles needs files: true/)
+})
+
 describe('an export in parts', () => {
   test('keeps the finished parts when attempts fail, and begins after their records', async (t) => {
     const { task, from, read } = failing([25, 26, 27, 61])
@@ -88,7 +94,7 @@ describe('an export in parts', () => {
     await assertComplete(site, path)
   })
 
-  test('skips the records of finished parts if the source does not begin after them', async (t) => {
+  test('skips the records of finished parts if the source begins at the first record', async (t) => {
     const starts: number[] = []
     const { task, ids } = failing([25, 45], {
       records: (_, { attempt }) => {
@@ -191,7 +197,7 @@ describe('an export in parts', () => {
     await assertComplete(site, path)
   })
 
-  test('starts over and reports it if its options have changed', async (t) => {
+  test('starts over if its options have changed, and reports this to onError', async (t) => {
     const old = failing([45], { attempts: 1, partRecords: 20 })
     const { task, from } = failing([], { attempts: 1 })
     let now = old.task
@@ -215,7 +221,7 @@ describe('an export in parts', () => {
     await eventually(async () => await site.engine.blobCount() === 10)
   })
 
-  test('keeps its parts even after an error that no attempt can correct', async (t) => {
+  test('keeps its parts even after an error that ends all attempts', async (t) => {
     let isMended = false
     const { task, from, ids } = failing([], {
       async* records(_, context) {

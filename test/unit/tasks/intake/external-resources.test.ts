@@ -79,7 +79,7 @@ describe('external resources of a task', () => {
     assert.deepEqual(released, ['file of waits', 'file of runs'])
   })
 
-  test('are released if the task never runs, because the engine was full', async () => {
+  test('are released if the task is not created, because the engine was full', async () => {
     const { definition, released } = kept(() => new Promise(() => undefined))
     const { tasks, close } = bench({ definitions: [definition], concurrency: 1, maxUnfinished: 2 })
     await tasks.submit(definition, { name: 'runs' })
@@ -128,7 +128,7 @@ describe('external resources of a task', () => {
     assert.deepEqual(released, ['file of a'])
   })
 
-  test('belong, after a lost response, to the task that a retry finds, and the retry keeps no others', async (t) => {
+  test('belong to the task that a retry finds after a lost response, and the retry keeps no others', async (t) => {
     const blobs = new Set<string>()
     const ran: string[] = []
     const work = defineTask({
@@ -156,7 +156,7 @@ describe('external resources of a task', () => {
     assert.equal((await tasks.submit(work, { name: 'first' }, { id: 'two' })).created, true)
   })
 
-  test('may fail to be released, which changes nothing', async () => {
+  test('are released without an effect on the task if the release fails', async () => {
     const definition = defineTask({
       name: 'kept',
       run: (_: Input) => ({ message: 'done' }),
@@ -168,5 +168,89 @@ describe('external resources of a task', () => {
     await close()
     assert.deepEqual([task?.status, heard], ['completed', []])
   })
+})
 
+describe('several external resources of a task', () => {
+  interface Files { files: string[] }
+
+  /** A kind of work with the files of its input. `there` has those that exist. */
+  function work(run: (input: Files, context: TaskContext) => unknown, there = new Set(['a', 'b', 'c', 'd'])) {
+    const calls: string[] = []
+    const definition = defineTask({
+      name: 'merge', run,
+      external: {
+        of: ({ files }) => files,
+        release: (name) => {
+          calls.push(`release ${name}`)
+          if (name === 'a') throw new Error('the disk is gone')
+          there.delete(name)
+        },
+        renew: (name) => {
+          calls.push(`renew ${name}`)
+          return there.has(name)
+        },
+        remove: (name) => { calls.push(`remove ${name}`) },
+        bytes: () => 100,
+      },
+    })
+    return { definition, there, calls }
+  }
+
+  test('are released when the task is completed, each once, even if one release fails', async () => {
+    const { definition, calls } = work((_, { external }) => ({ external }))
+    const { tasks, close } = bench({ definitions: [definition] })
+    const { taskId } = await tasks.submit(definition, { files: ['a', 'b', 'a', 'c'] })
+    const task = await tasks.wait(taskId, { timeoutMs: 60_000 })
+    await close()
+    assert.deepEqual(task?.result, { external: 'a' }, 'the context has the first name')
+    assert.deepEqual(calls, ['release a', 'release b', 'release c'])
+  })
+
+  test('are renewed and kept by a failed task, and removed with it', async () => {
+    const { definition, there, calls } = work(() => { throw httpError('gone') })
+    const { tasks, close } = bench({ definitions: [definition] })
+    const { taskId } = await tasks.submit(definition, { files: ['a', 'b'] })
+    await tasks.wait(taskId, { timeoutMs: 60_000 })
+    assert.deepEqual(calls.splice(0), ['renew a', 'renew b'])
+    await tasks.retry(taskId)
+    await tasks.wait(taskId, { timeoutMs: 60_000 })
+    assert.deepEqual(calls.splice(0), ['renew a', 'renew b', 'renew a', 'renew b'])
+    there.delete('b')
+    await assert.rejects(async () => tasks.retry(taskId), { code: 'gone' })
+    calls.splice(0)
+    await tasks.delete(taskId)
+    await close()
+    assert.deepEqual(calls, ['remove a', 'remove b'])
+  })
+
+  test('may be none, and then nothing is called', async () => {
+    const { definition, calls } = work(() => ({ message: 'done' }))
+    const { tasks, close } = bench({ definitions: [definition] })
+    const { taskId } = await tasks.submit(definition, { files: [] })
+    await tasks.wait(taskId, { timeoutMs: 60_000 })
+    await tasks.delete(taskId)
+    await close()
+    assert.deepEqual(calls, [])
+  })
+
+  test('are released for a repeated submission, except those that the existing task has', async () => {
+    const { definition, calls } = work(() => ({}))
+    const { tasks, close } = bench({ definitions: [definition], worker: false })
+    await tasks.submit(definition, { files: ['a', 'b'] }, { id: 'one' })
+    await tasks.submit(definition, { files: ['b', 'c', 'd'] }, { id: 'one' })
+    assert.deepEqual(calls, ['release c', 'release d'])
+    await close()
+  })
+
+  test('get a TypeError if they are too many, too long together, or not named by strings', async () => {
+    const { definition } = work(() => ({}))
+    const { tasks, close } = bench({ definitions: [definition], worker: false })
+    const many = Array.from({ length: 101 }, (_, n) => `file ${n}`)
+    const long = Array.from({ length: 9 }, (_, n) => String(n).repeat(1000))
+    for (const files of [many, long, [''], [1 as never], { length: 1 } as never]) {
+      await assert.rejects(async () => tasks.submit(definition, { files }), /external\.of must return/)
+    }
+    await tasks.submit(definition, { files: [...many.slice(1), ...many.slice(1)] })
+    await close()
+  })
 })
