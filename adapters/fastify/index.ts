@@ -10,7 +10,7 @@ import { wrongPeer } from '../../src/runtime/peer.js'
 import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { Binding } from '../node/binding.js'
 import type { NodeRaw } from '../node/index.js'
-import { targetOf, type Place } from '../node/target.js'
+import { targetOf, type Place } from '../node/request.js'
 import { replyOf, send, setReply } from './send.js'
 
 /** Options of `toFastify`. */

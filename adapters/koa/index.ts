@@ -7,7 +7,7 @@ import type { Handler } from '../../src/http/exchange.js'
 import { func, readOptions, text, type OptionTable } from '../../src/runtime/options.js'
 import { Binding } from '../node/binding.js'
 import type { NodeRaw } from '../node/index.js'
-import { pathBelow, removedFrom, targetOf, type Place } from '../node/target.js'
+import { pathBelow, removedFrom, targetOf, type Place } from '../node/request.js'
 
 /** Options of `toKoa`. */
 interface KoaOptions<C = unknown> {

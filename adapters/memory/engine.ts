@@ -5,10 +5,9 @@ import { readOptions, value, whole, type OptionTable } from '../../src/runtime/o
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
-import { nameFault } from '../../src/engine/names.js'
 import {
-  createdTask, isFinalStatus, type CallerLimit, type Changed, type Created, type Expected,
-  type NewTask, type StoredTask, type TaskChange, type TaskRef, type TaskStatus,
+  createdTask, isFinalStatus, nameFault, type CallerLimit, type Changed, type Created,
+  type Expected, type NewTask, type StoredTask, type TaskChange, type TaskRef, type TaskStatus,
 } from '../../src/engine/task.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { ExpiryScanner, walk } from './expiry-scanner.js'

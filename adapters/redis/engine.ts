@@ -1,10 +1,9 @@
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
-import { nameFault } from '../../src/engine/names.js'
 import {
-  createdTask, type Changed, type Created, type Expected, type NewTask, type StoredTask,
-  type TaskChange, type TaskRef,
+  createdTask, nameFault, type Changed, type Created, type Expected, type NewTask,
+  type StoredTask, type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
 import { readOptions } from '../../src/runtime/options.js'
 import type { StoreEvent } from '../../src/stores/calls.js'

@@ -2,10 +2,9 @@ import { randomBytes } from 'node:crypto'
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
-import { nameFault } from '../../src/engine/names.js'
 import {
-  createdTask, type Changed, type Created, type Expected, type NewTask, type StoredTask,
-  type TaskChange, type TaskRef,
+  createdTask, nameFault, type Changed, type Created, type Expected, type NewTask,
+  type StoredTask, type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
 import { Json } from '../../src/runtime/json.js'
 import { newId } from '../../src/runtime/random-id.js'

@@ -1,6 +1,5 @@
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { nameFault } from '../../../src/engine/names.js'
-import { createdTask, type Created, type NewTask, type StoredTask } from '../../../src/engine/task.js'
+import { createdTask, nameFault, type Created, type NewTask, type StoredTask } from '../../../src/engine/task.js'
 import type { Query } from '../connections.js'
 import type { Database } from '../database.js'
 import { checkText, sqlState, toLifetime } from '../sql.js'

@@ -48,7 +48,7 @@ export async function readBytes(
     if (left.byteLength > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
     return checkedAsSent(request.headers, left, parsed)
   }
-  checkCoding(request.headers)
+  if (isCoded(request.headers)) throw mustBeIdentity()
   const bytes = await countingBody(request, ({ body }) => body.bytes(maxBodyBytes))
   if (bytes === undefined) throw bodyTooLarge(maxBodyBytes)
   return bytes
@@ -93,7 +93,7 @@ export function readJsonBody(
     if (checksParsed && !isExact(value)) checkExact(inexactParsed(value))
     return Json.of(value)
   }
-  checkCoding(request.headers)
+  if (isCoded(request.headers)) throw mustBeIdentity()
   const parse = (bytes: Uint8Array | undefined): Json => {
     if (bytes === undefined) throw bodyTooLarge(maxBodyBytes)
     // Not every binding and version of HTTP announces a body.
@@ -197,8 +197,4 @@ export function unsupported(mediaTypes: readonly string[] = ['application/json']
 
 function isJson(type: string): boolean {
   return type === 'application/json' || type.endsWith('+json')
-}
-
-function checkCoding(headers: RequestHeaders): void {
-  if (isCoded(headers)) throw mustBeIdentity()
 }

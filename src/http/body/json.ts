@@ -12,10 +12,15 @@ const BYTE_ORDER_MARK = 0xfeff
 /** Leaves a byte order mark out. */
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
-/** Parses UTF-8 (RFC 8259 section 8.1). Throws what `parseExact` does, or `missing_body`. */
+/**
+ * Parses UTF-8 (RFC 8259 section 8.1). Throws what `jsonTextOf` and `parseJson` do, or `inexact_value` if a
+ * value would change.
+ */
 export function jsonOfBytes(bytes: Uint8Array): Json {
   const text = jsonTextOf(bytes)
-  return Json.of(parseExact(text), text)
+  const value = parseJson(text)
+  if (mayBeInexact(text)) checkExact(inexactValues(text))
+  return Json.of(value, text)
 }
 
 /** Decodes bytes that should be JSON. Throws `malformed_json` or `missing_body`. */
@@ -48,13 +53,6 @@ export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): unknown {
     throw faultOf(text)
   }
   if (text.length > SHALLOW_UNITS && isTooDeep(value, maxDepth)) throw httpError('nested_too_deep')
-  return value
-}
-
-/** Parses JSON as `parseJson` does, and throws `inexact_value` if a value would change. */
-function parseExact(text: string): unknown {
-  const value = parseJson(text)
-  if (mayBeInexact(text)) checkExact(inexactValues(text))
   return value
 }
 

@@ -153,7 +153,7 @@ async function respondWithResult<C>(
   const waitMs = isDirect ? settings.syncTimeoutMs : waitSeconds * 1000
   const end = pausesWait(task) ? task : await waitForEnd(settings, task, slot.signal, waitMs)
   if (end?.status === 'input_required') {
-    return acceptedResponse(settings, request, end, { created, preference: undefined })
+    return acceptedResponse(settings, request, { task: end, created }, undefined)
   }
   if (end) {
     return responseOf(request, end, {

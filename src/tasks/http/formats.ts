@@ -8,7 +8,7 @@ import { LISTED_STATUSES, type ListedStatus } from '../../engine/engine.js'
 import type * as wire from '../../wire/task.js'
 import { bodyOf, listedStatus, taskText } from '../record/view.js'
 import { fileLinks, withFileUrls } from '../record/outside.js'
-import { detailsOf } from '../record/details.js'
+import type { Details } from '../record/details.js'
 
 /** Representation of a task in the 202 and in the status resource. */
 export interface TaskFormat {
@@ -113,9 +113,10 @@ export const TASK_STATUSES = {
 
 /** The task format: `{ taskId, status, message, progress?, result?, error?, createdAt, … }`. */
 export const taskFormat: TaskFormat = {
-  toText: (task, statusPath) => (
-    detailsOf(task).blobs === undefined ? taskText(task) : withFileUrls(taskText(task), statusPath)
-  ),
+  toText: (task, statusPath) => {
+    const { blobs }: Details = task.details
+    return blobs === undefined ? taskText(task) : withFileUrls(taskText(task), statusPath)
+  },
   notFound: 'task_not_found',
   statuses: TASK_STATUSES,
   schema: {
