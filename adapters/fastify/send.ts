@@ -80,9 +80,13 @@ function sendWhole(reply: FastifyReply, call: AnyRequest, response: HttpResponse
 function sendFailure(call: AnyRequest, response: HttpResponse, error: unknown, rescue: Rescue): void {
   const reply = replyOf(call.req)
   copyHeadersToError(error, response)
-  void rescue(error).then((failure) => {
-    if (!reply.sent && !call.res.headersSent && !isGone(call.req, call.res)) sendWhole(reply, call, failure)
-  }).catch(() => { cut(call) })
+  const failure = rescue(error)
+  if (reply.sent || call.res.headersSent || isGone(call.req, call.res)) return
+  try {
+    sendWhole(reply, call, failure)
+  } catch {
+    cut(call)
+  }
 }
 
 async function sendStream(
@@ -122,7 +126,7 @@ async function* chunksOf(
     if (leavesBody(call)) await new Promise((resolve) => { linger(call.req, resolve) })
     else dropRest(call)
   } catch (error) {
-    await rescue(error)
+    rescue(error)
     await cutAfterTurn(call)
   } finally {
     source.close()

@@ -7,7 +7,8 @@ const encoder = new TextEncoder()
 
 const NULL_BODY = new Set([204, 205, 304])
 
-export type Rescue = (error: unknown) => Promise<HttpResponse>
+/** Reports an error, and returns the response that is sent instead. */
+export type Rescue = (error: unknown) => HttpResponse
 
 export async function toResponse(
   request: HttpRequest, response: HttpResponse, rescue: Rescue,
@@ -50,8 +51,8 @@ function init(
 }
 
 /**
- * Returns headers as lines. Checks them, because @hono/node-server would outside the error
- * boundary.
+ * Returns headers as lines. Checks the headers, because @hono/node-server would check them outside
+ * of the error boundary.
  */
 function fetchHeaders(
   headers: ResponseHeaders, length: number | undefined, dropsLength: boolean,
@@ -93,7 +94,7 @@ function streamOf(
         controller.close()
       } catch (error) {
         close()
-        if (!signal.aborted) await rescue(error)
+        if (!signal.aborted) rescue(error)
         // A server may send the message of this error to the client, so it says nothing.
         controller.error(new Error('The source of this body has failed'))
       }

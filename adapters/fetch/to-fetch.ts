@@ -1,4 +1,4 @@
-import { guard, type OnError } from '../../src/http/boundary.js'
+import { boundary, failureResponse, type OnError } from '../../src/http/boundary.js'
 import { type ContextArguments, type WithContext, cleanMountPath } from '../../src/http/request.js'
 import { copyHeadersToError, notFound } from '../../src/http/respond.js'
 import type { Handler, HttpResponse } from '../../src/http/exchange.js'
@@ -72,7 +72,7 @@ export function toFetch<C = unknown>(
   const { onError, context, mountPath: prefix } = readOptions('toFetch', options, OPTIONS)
   const ownMountPath = prefix === undefined ? undefined : cleanMountPath(prefix)
   const makeContext = context ?? (() => ({}) as C)
-  const handle = guard(handler, { onError })
+  const handle = boundary(handler, onError)
 
   return async (request, extra = {}) => {
     let mountPath = ownMountPath
@@ -83,18 +83,17 @@ export function toFetch<C = unknown>(
       misuse = error
     }
     const call = new FetchRequest(request, extra, makeContext, mountPath)
-    const rescue = async (error: unknown): Promise<HttpResponse> =>
-      await guard<C>(() => { throw error }, { onError })(call) as HttpResponse
+    const rescue = (error: unknown): HttpResponse => failureResponse(error, call, onError)
 
-    const response = misuse === undefined ? await handle(call) : await rescue(misuse)
+    const response = misuse === undefined ? await handle(call) : rescue(misuse)
     if (response === undefined) {
-      return await extra.next?.() ?? toResponse(call, await rescue(notFound(call)), rescue)
+      return await extra.next?.() ?? toResponse(call, rescue(notFound(call)), rescue)
     }
     try {
       return await toResponse(call, response, rescue)
     } catch (error) {
       copyHeadersToError(error, response)
-      return toResponse(call, await rescue(error), rescue)
+      return toResponse(call, rescue(error), rescue)
     }
   }
 }

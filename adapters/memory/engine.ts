@@ -5,10 +5,9 @@ import { readOptions, value, whole, type OptionTable } from '../../src/runtime/o
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
-import { nameFault } from '../../src/engine/names.js'
 import {
-  createdTask, isFinalStatus, type CallerLimit, type Changed, type Created, type Expected,
-  type NewTask, type StoredTask, type TaskChange, type TaskRef, type TaskStatus,
+  createdTask, isFinalStatus, nameFault, type CallerLimit, type Changed, type Created,
+  type Expected, type NewTask, type StoredTask, type TaskChange, type TaskRef, type TaskStatus,
 } from '../../src/engine/task.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { ExpiryScanner, walk } from './expiry-scanner.js'
@@ -36,7 +35,7 @@ export interface MemoryTaskEngineOptions {
    */
   readonly maxBytes?: number
   /**
-   * Maximum number of finished tasks of one owner. Beyond it, the owner loses its own oldest.
+   * Maximum number of finished tasks of one owner. Beyond it, the owner's oldest are deleted.
    * Default: a quarter of `maxTasks`.
    */
   readonly maxEntriesPerOwner?: number

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { guard, type OnError } from '../../src/http/boundary.js'
+import { boundary, failureResponse, type OnError } from '../../src/http/boundary.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../src/http/exchange.js'
 import { cleanMountPath, type ContextArguments } from '../../src/http/request.js'
 import { notFound } from '../../src/http/respond.js'
@@ -8,9 +8,8 @@ import { isStopping, stopsSoFar } from '../../src/runtime/stopping.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { isBehind, runInTurn, type HostRequest, type HostResponse, type Next } from './host.js'
-import { NodeRequest, type CallFacts } from './request.js'
+import { NodeRequest, placeOf, type CallFacts, type Place } from './request.js'
 import { send as sendDirectly, type Send } from './send.js'
-import { placeOf, type Place } from './target.js'
 
 /** Options of `toNode` and `attach`. */
 export interface NodeOptions<C = unknown> {
@@ -97,7 +96,7 @@ interface FrameworkCall<C> {
 /** Parts of a binding that a framework replaces. */
 interface BindingParts<C> {
   readonly send?: Send
-  /** Finds where a request is. Default: `placeOf`. */
+  /** Finds the path and the mount path of a request. Default: `placeOf`. */
   readonly place?: (req: HostRequest, facts: CallFacts<C> | undefined) => Place
   /** Responds to a request that the handler does not get. */
   readonly rejecting?: (error: unknown) => Handler<C>
@@ -105,7 +104,7 @@ interface BindingParts<C> {
 
 export class Binding<C> {
   private readonly handle: (request: HttpRequest<C>) => MaybePromise<HttpResponse | undefined>
-  private readonly boundary: { readonly onError: OnError | undefined }
+  private readonly onError: OnError | undefined
   private readonly makeContext: (req: HostRequest) => C
   private readonly send: Send
   private readonly place: (req: HostRequest, facts: CallFacts<C> | undefined) => Place
@@ -116,8 +115,8 @@ export class Binding<C> {
     handler: Handler<C>, { onError, context, mountPath }: NodeOptions<C>,
     { send = sendDirectly, place, rejecting }: BindingParts<C> = {},
   ) {
-    this.boundary = { onError }
-    this.handle = guard(handler, this.boundary)
+    this.onError = onError
+    this.handle = boundary(handler, onError)
     this.makeContext = context ?? defaultContext as (req: HostRequest) => C
     const fixed = typeof mountPath === 'string' ? cleanMountPath(mountPath) : undefined
     this.send = send
@@ -125,7 +124,7 @@ export class Binding<C> {
       const given = facts?.mountPath ?? (typeof mountPath === 'function' ? mountPath(req) : undefined)
       return placeOf(req, given === undefined ? fixed : cleanMountPath(given))
     })
-    this.rejecting = rejecting ?? ((error) => guard<C>(() => { throw error }, this.boundary))
+    this.rejecting = rejecting ?? ((error) => (request) => failureResponse(error, request, onError))
   }
 
   run(req: HostRequest, res: HostResponse, call: FrameworkCall<C>): void {
@@ -164,13 +163,9 @@ export class Binding<C> {
     else if (response !== undefined) {
       // So that `server.close` ends although a client polls on this connection.
       if (isStopping(this.stops) && call.req.httpVersionMajor === 1) call.res.shouldKeepAlive = false
-      this.send(call, response, (error) => this.rescue(call, error))
+      this.send(call, response, (error) => failureResponse(error, call, this.onError))
     }
     else if (next !== undefined) next()
-    else this.settle(call, this.rescue(call, notFound(call)), undefined)
-  }
-
-  private async rescue(call: NodeRequest<C>, error: unknown): Promise<HttpResponse> {
-    return await guard<C>(() => { throw error }, this.boundary)(call) as HttpResponse
+    else this.settle(call, failureResponse(notFound(call), call, this.onError), undefined)
   }
 }

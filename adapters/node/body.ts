@@ -49,7 +49,7 @@ export class NodeBody extends BindingBody {
     if (this.req.readableEnded && !this.begun) return Promise.resolve(new Uint8Array())
     if (Number(this.req.headers['content-length']) > limit) return Promise.resolve(undefined)
     const digest = ContentDigest.of(this.req.headers)
-    const reading = collect(this, this.req, limit)
+    const reading = this.collect(limit)
     return digest === undefined ? reading : reading.then((bytes) => bytes && digest.check(bytes))
   }
 
@@ -63,7 +63,10 @@ export class NodeBody extends BindingBody {
     this.wake()
   }
 
-  /** True if a handler has read of the body, or may begin to, and its end has not arrived. */
+  /**
+   * True if a handler has begun to read the body, or may begin, and the end of the body has not
+   * arrived.
+   */
   get canBreak(): boolean {
     return !this.req.complete && !this.wasRead
   }
@@ -125,13 +128,52 @@ export class NodeBody extends BindingBody {
     return this.req.readableAborted ? cutShort() : super.lostError()
   }
 
-  /** Calls `fail` if the body breaks. Pieces are not read at the same time. */
-  onBreak(fail: (error: Error) => void): void {
-    this.fail = fail
+  /** Reads to the end. The listeners stay, because removing them would cost 3 % of a small POST. */
+  private collect(limit: number): Promise<Uint8Array | undefined> {
+    const { req } = this
+    return new Promise((resolve, reject) => {
+      this.begin()
+      let gathered: Gathered | undefined = new Gathered()
+      const data = (chunk: Uint8Array): void => {
+        if (gathered === undefined) return
+        if (gathered.size + chunk.byteLength <= limit) {
+          gathered.keep(chunk)
+          return
+        }
+        req.pause()
+        stop()
+        resolve(undefined)
+      }
+      const end = (): void => {
+        if (this.isCut) return fail()
+        this.reading = false
+        resolve(gathered?.bytes)
+        gathered = undefined
+      }
+      // Creates the error, with its stack, only for a body that is cut short: every request closes.
+      const fail = (error?: Error): void => {
+        if (!this.reading) return
+        stop()
+        reject(error ?? cutShort())
+      }
+      const stop = (): void => {
+        this.reading = false
+        req.off('data', data)
+        req.off('end', end)
+        req.off('close', fail)
+      }
+      req.on('data', data)
+      req.on('end', end)
+      req.on('close', fail)
+      this.fail = fail
+      // Requests of node:http emit `error` only if it has a listener, so `close` is enough for them.
+      const isPlain: boolean = req instanceof IncomingMessage
+      if (!isPlain) req.on('error', () => { fail() })
+    })
   }
 
   /** Begins to read. Sends a 100 if the client waits for it. Throws if the body cannot be read. */
-  begin(): void {
+  private begin(): void {
     if (this.begun) throw new Error(READ_TWICE)
     if (this.req.destroyed && !this.streams) throw cutShort()
     if (this.broken && !this.streams) throw this.broken
@@ -144,50 +186,5 @@ export class NodeBody extends BindingBody {
 }
 
 const EVENTS = ['readable', 'end', 'error', 'close'] as const
-
-/** Reads to the end. The listeners stay, because removing them would cost 3 % of a small POST. */
-function collect(body: NodeBody, req: HostRequest, limit: number): Promise<Uint8Array | undefined> {
-  return new Promise((resolve, reject) => {
-    body.begin()
-    let gathered: Gathered | undefined = new Gathered()
-    const data = (chunk: Uint8Array): void => {
-      if (gathered === undefined) return
-      if (gathered.size + chunk.byteLength <= limit) {
-        gathered.keep(chunk)
-        return
-      }
-      req.pause()
-      stop()
-      resolve(undefined)
-    }
-    const end = (): void => {
-      if (body.isCut) return fail()
-      body.reading = false
-      resolve(gathered?.bytes)
-      gathered = undefined
-    }
-    // Creates the error, with its stack, only for a body that is cut short: every request closes.
-    const fail = (error?: Error): void => {
-      if (!body.reading) return
-      stop()
-      reject(error ?? cutShort())
-    }
-    const closed = (): void => { fail() }
-    const stop = (): void => {
-      body.reading = false
-      req.off('data', data)
-      req.off('end', end)
-      req.off('error', closed)
-      req.off('close', closed)
-    }
-    req.on('data', data)
-    req.on('end', end)
-    req.on('close', closed)
-    body.onBreak(fail)
-    // Requests of node:http emit `error` only if it has a listener, so `close` is enough for them.
-    const isPlain: boolean = req instanceof IncomingMessage
-    if (!isPlain) req.on('error', closed)
-  })
-}
 
 function ignore(): void {}

@@ -1,12 +1,21 @@
 import type { IncomingMessage } from 'node:http'
 import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../../src/http/exchange.js'
-import { BaseRequest } from '../../src/http/request.js'
+import { httpError } from '../../src/http/errors.js'
+import { BaseRequest, cleanMountPath, pathUnder, splitTarget } from '../../src/http/request.js'
 import { NodeBody } from './body.js'
 import { sendInformation } from './head.js'
 import {
   HANDED_ON, isGone, type HostRequest, type HostResponse, type NodeRaw,
 } from './host.js'
-import type { Place } from './target.js'
+
+/** The path of a request, and what of it belongs to the framework. */
+export interface Place {
+  /** The whole path, percent-encoded. */
+  readonly path: string
+  /** `''`, or the query with its `?`. */
+  readonly search: string
+  readonly mountPath: string
+}
 
 /** Facts that your framework knows about one request. */
 export interface CallFacts<C> {
@@ -40,8 +49,8 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly body: NodeBody
   /** True if the whole response was written, even if the connection has not sent it yet. */
   answered = false
-  /** Subject of the principal that `authenticate` has found. */
-  subject: string | undefined
+  /** Caller that limits count, of the principal that `authenticate` has found. */
+  caller: string | undefined
   private readonly facts: CallFacts<C> | undefined
   private readonly makeContext: (req: HostRequest) => C
   private madeHeaders: RequestHeaders | undefined
@@ -128,7 +137,7 @@ function textParams(params: unknown): Readonly<Record<string, string>> {
 }
 
 /**
- * Headers that a decision depends on. Node keeps the first value of a repeated one silently, but
+ * Headers that a decision depends on. Node silently keeps the first value of a repeated header, but
  * another server or proxy may have read the last one.
  */
 const SINGLE = [
@@ -163,4 +172,53 @@ function withLists(
     lists[(rawHeaders[at] as string).toLowerCase()]?.push(rawHeaders[at + 1] as string)
   }
   return { ...headers, ...lists }
+}
+
+const SLASH = 0x2f
+/** Frameworks read targets with these characters in several ways. RFC 9112 allows none of them. */
+const ODD = /[\0- #\x7f]|\xa0$/
+const ABSOLUTE = /^https?:\/\/(?:[\w.-]+|\[[\da-f:.]+\])(?::\d{1,5})?(?:[/?][^\\]*)?$/i
+
+/**
+ * Reads the target that your framework sees now (RFC 9112 section 3.2). A guard of the framework
+ * has seen the same path.
+ * @throws {HttpError} 400 `bad_request`: the framework may read this target in another way.
+ */
+export function targetOf({ method, url = '' }: HostRequest): ReturnType<typeof splitTarget> {
+  const isPath = url.charCodeAt(0) === SLASH
+  if (!ODD.test(url) && (isPath || url === '*' || method === 'CONNECT' || ABSOLUTE.test(url))) {
+    return splitTarget(url)
+  }
+  throw httpError('bad_request', {
+    message: 'The target must be a path, or a URL that starts with http: or https: and has a plain host.',
+  })
+}
+
+/**
+ * Finds where a request of node:http, Express or Connect is. The path is what the framework has
+ * removed, and `req.url`. Middleware may have rewritten `req.url`, and later guards see only that.
+ * @param mountPath - what clients see in place of what the framework has removed
+ */
+export function placeOf(req: HostRequest, mountPath: string | undefined): Place {
+  const { path: local, search } = targetOf(req)
+  let path = local
+  let removed = ''
+  if (req.originalUrl !== undefined && req.originalUrl !== req.url) {
+    const { path: sent } = splitTarget(req.originalUrl)
+    removed = req.baseUrl === undefined ? removedFrom(sent, local) : cleanMountPath(req.baseUrl)
+    path = pathBelow(removed, local, sent)
+  }
+  if (mountPath === undefined) return { path, search, mountPath: removed }
+  return { path: pathUnder(mountPath, path, removed), search, mountPath }
+}
+
+/** Returns the start of the path that a framework has removed without noting it. */
+export function removedFrom(sent: string, local: string): string {
+  if (sent.endsWith(local)) return cleanMountPath(sent.slice(0, sent.length - local.length))
+  return local === '/' ? cleanMountPath(sent) : ''
+}
+
+/** Joins both parts of a path. Frameworks add a slash if nothing is left. */
+export function pathBelow(removed: string, local: string, sent: string): string {
+  return local === '/' && sent === removed ? sent : removed + local
 }

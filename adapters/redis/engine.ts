@@ -1,10 +1,9 @@
 import type {
   CreateOptions, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions,
 } from '../../src/engine/engine.js'
-import { nameFault } from '../../src/engine/names.js'
 import {
-  createdTask, type Changed, type Created, type Expected, type NewTask, type StoredTask,
-  type TaskChange, type TaskRef,
+  createdTask, nameFault, type Changed, type Created, type Expected, type NewTask,
+  type StoredTask, type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
 import { readOptions } from '../../src/runtime/options.js'
 import type { StoreEvent } from '../../src/stores/calls.js'
@@ -27,7 +26,10 @@ export class RedisTaskEngine implements TaskEngine {
   readonly hasTransactions = false
   private readonly connection: Connection
   private readonly worker: Worker
-  /** Time of Redis minus that of the monotonic clock, and until when it is used by the latter. */
+  /**
+   * Difference between the time of Redis and the monotonic clock, and the time until which it is
+   * used.
+   */
   private clockOffset = 0
   private clockUntil = 0
   private closing: Promise<void> | undefined

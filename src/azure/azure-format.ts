@@ -12,11 +12,9 @@ export interface AzureFormatOptions {
    */
   readonly origin?: string
   /**
-   * Header that clients follow. `operation-location`: the status resource is a status monitor. It is
-   * always 200, and the result is a property of it. `location`: the older way, without
-   * `Operation-Location`. The status resource responds with 202 while the task runs, and with the
-   * bare result once it is completed. It responds with 422 if the task failed, 409 if it was
-   * cancelled.
+   * Header that clients follow. `operation-location`: the status resource is always 200, and the
+   * result is a property of it. `location`, the older way: 202 while the task runs, then the bare
+   * result, 422 if the task failed, or 409 if it was cancelled.
    * @default 'operation-location'
    */
   readonly via?: 'operation-location' | 'location'
@@ -135,7 +133,7 @@ function toText(task: StoredTask, statusPath: string): string {
   })
 }
 
-/** Parses the default format. Its files have their URLs. */
+/** Parses the body of the default format, in which files have URLs. */
 function bodyOf(task: StoredTask, statusPath: string): Body {
   return JSON.parse(taskFormat.toText(task, statusPath)) as Body
 }

@@ -20,7 +20,10 @@ export function settingsFor<T>(settings: BulkSettings<T>, handling: Handling): B
   return handling === 'lenient' ? { ...settings, transaction: undefined } : settings
 }
 
-/** Returns what makes two requests with one Idempotency-Key the same work. */
+/**
+ * Returns a value that is equal for two requests with one Idempotency-Key if they are the same
+ * work.
+ */
 export function identityOf(body: unknown, handling: Handling): unknown {
   return handling === 'lenient' ? { handling, body } : body
 }

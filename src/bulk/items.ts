@@ -5,8 +5,8 @@ import { recordItems, type RecordItemsOptions } from '../records/items.js'
  * Creates a handler for GET and HEAD at `{status}/items`, below the status path of the endpoints.
  * It returns the items of a batch that was written in the background: NDJSON, one item on each
  * line, in the order of the request. `?only=failed` returns failed items only, `?only=succeeded`
- * the others. Tasks that failed or were cancelled have the items that were processed by then. Ranges
- * and conditional requests work. Serves the items of uploads, as `uploadItems` does.
+ * the others. Tasks that failed or were cancelled have the items that were processed by then.
+ * Ranges and conditional requests work. Also serves the items of uploads, as `uploadItems` does.
  *
  * Fails like the status resource for a task that is unknown or belongs to another owner, with
  * `task_not_final` (409) before the end, and with `not_found` if there is no report.

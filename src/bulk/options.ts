@@ -77,8 +77,8 @@ export interface BulkOptions<T> {
   /** Maximum number of items in one `createMany` or `updateMany`. Default: 500. */
   readonly batchSize?: number
   /**
-   * Number of items that are written at the same time if the repository has only `create` or
-   * `update`, and that an asynchronous schema validates at the same time. Default: 8.
+   * Number of items that are written at the same time by `create` or `update`, or validated at the
+   * same time by an asynchronous schema. Default: 8.
    *
    * In a transaction items are written one after the other.
    */
@@ -88,9 +88,8 @@ export interface BulkOptions<T> {
   /** Maximum size of the body as sent, in bytes; more gets a 413. Default: 33_554_432 (32 MiB). */
   readonly maxBodyBytes?: number
   /**
-   * Maximum size of the body of a synchronous request, in bytes, both as sent and decoded. With
-   * `background`, a larger body becomes a task. Otherwise it gets a 413. Default: 8_388_608 (8
-   * MiB).
+   * Maximum size of the body of a synchronous request, in bytes, both as sent and decoded. A larger
+   * body becomes a task with `background`, and otherwise gets a 413. Default: 8_388_608 (8 MiB).
    *
    * The whole body is held in memory and checked before anything is written. The response to a body
    * that becomes a task is a 202, as for `Prefer: respond-async`.

@@ -40,7 +40,10 @@ export class AddressRules {
     ))
   }
 
-  /** Returns advice for the operator, which makes the error reach `onError`; once, because clients cause it. */
+  /**
+   * Returns advice for the operator, with which the error reaches `onError`. Returns it only once,
+   * because clients can cause it.
+   */
   adviceOnce(host: string): Error | undefined {
     if (this.isAdvised) return undefined
     this.isAdvised = true

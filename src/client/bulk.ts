@@ -189,7 +189,9 @@ class Run {
     this.done++
   }
 
-  /** Returns the report of a request, which may come with an error. Rejects if there is neither. */
+  /**
+   * Returns the report of a request, which may come with an error. Rejects if there is no report.
+   */
   private async request(
     { start, texts }: Batch,
   ): Promise<{ readonly report?: BulkReport | undefined, readonly error?: ClientError }> {

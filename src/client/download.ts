@@ -177,7 +177,10 @@ export class Transfer implements Download {
     return part.start
   }
 
-  /** Asks the server for the digest that the application wants, if it has redirected to one that sends none. */
+  /**
+   * If the server has redirected to another server that sends no digest, asks the first server for
+   * the digest that the application wants.
+   */
   private async digestByHead(url: string): Promise<ReprDigest | undefined> {
     const { signal, headers } = this.options
     if (url === this.url.href || headers?.['want-repr-digest'] === undefined) return undefined

@@ -114,7 +114,9 @@ class Watch<R> {
     return status
   }
 
-  /** After a long poll, the delay is short. Else the server sets it, or it grows. */
+  /**
+   * After a long poll, the delay is short. Otherwise the server sets the delay, or the delay grows.
+   */
   private delayAfter(waited: boolean, retryAfter: number | undefined, tookMs: number): number {
     const { pollBaseMs, pollMaxMs, maxMs } = this.settings
     if (waited) return Math.max(0, pollBaseMs - tookMs)

@@ -65,7 +65,7 @@ function bodyOf(source: Response | ByteSource): ByteSource | null {
   throw new ClientError(`http_${status}`, `The server responded with ${status}.`, { status })
 }
 
-/** Turns the errors of a broken body into a `ClientError`. They differ between runtimes. */
+/** Turns the errors of a broken body, which differ between runtimes, into a `ClientError`. */
 async function* guarded(source: ByteSource): AsyncGenerator<Uint8Array, void, undefined> {
   try {
     yield* toIterable(source)

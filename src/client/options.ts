@@ -18,7 +18,10 @@ export interface CallOptions {
 export interface RetryOptions {
   /** Failures in a row after which the last one is thrown. Default: 8, about half a minute. */
   readonly attempts?: number
-  /** First delay. Each further one is twice as long, less up to half at random. Default: 250. */
+  /**
+   * First delay. Each further delay is twice as long, less a random part of up to a half. Default:
+   * 250.
+   */
   readonly baseMs?: number
   /** Longest delay. A longer `Retry-After` throws the error instead. Default: 30 000. */
   readonly maxMs?: number
@@ -120,7 +123,7 @@ function parseUrl(reference: string | URL, base?: string | URL): URL | undefined
   }
 }
 
-/** `fetch` rejects a URL with credentials. It would look like a broken connection. */
+/** `fetch` rejects a URL with credentials. The rejection would look like a broken connection. */
 function checkCredentials(where: string, url: URL): URL {
   if (url.username === '' && url.password === '') return url
   throw new TypeError(`${where} must not have a user name or a password;`

@@ -19,7 +19,7 @@ export interface PartialResultsOptions {
 
 /** Failures in a row after which the last one is thrown. */
 const ATTEMPTS = 8
-/** A connection that has lasted so long was no failure, even if it brought nothing. In milliseconds. */
+/** A connection of this duration was no failure, even if no data arrived. In milliseconds. */
 const LASTING_MS = 10_000
 
 /** A proxy may end a broken stream as if it were whole, in the middle of a line. */

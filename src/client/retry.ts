@@ -10,9 +10,12 @@ import { readAnswer, send, type Answer, type ClientRequest } from './send.js'
 export type Repeat = 'read' | 'keyed' | 'refused'
 
 const TEMPORARY = new Set([408, 425, 429, 502, 503, 504])
-/** Codes of work that took too long. It would again, unless the response has Retry-After. */
+/**
+ * Codes of work that took too long. A repeated request would take too long as well, unless the
+ * response has Retry-After.
+ */
 const TIMED_OUT = new Set(['sync_timeout', 'run_timeout', 'task_timeout'])
-/** Codes of responses that did not arrive, or not whole. */
+/** Codes of responses that did not arrive completely. */
 const LOST = new Set(['network_error', 'timeout'])
 const MAX_ENDPOINTS = 1000
 
@@ -120,7 +123,7 @@ export interface KeyedCall extends ClientRequest {
   readonly isOptional: boolean
   /**
    * Body of a harmless request that shows if the server honours keys, sent before a lost request is
-   * repeated. Absent: the request is repeated anyway. `false`: it is not.
+   * repeated. Absent: the request is repeated anyway. `false`: the request is not repeated.
    */
   readonly question: string | false | undefined
 }
@@ -146,7 +149,10 @@ export async function askKeyed(settings: Settings, call: KeyedCall): Promise<Ans
       else if (status < 300) note('ignored')
     },
   })
-  /** Asks the server whether it honours keys. A failure leaves the question open. */
+  /**
+   * Asks the server whether it honours keys. After a failure, the server's behaviour remains
+   * unknown.
+   */
   const askServer = async (body: string): Promise<void> => {
     const { prefer: _, ...headers } = call.headers ?? {}
     try {

@@ -8,7 +8,7 @@ export interface ClientRequest {
   readonly url: URL
   /** Origin that the application has named: it alone receives the headers of the application. */
   readonly origin?: string
-  /** Headers. Those that are `undefined` are not sent. */
+  /** Headers. A header with the value `undefined` is not sent. */
   readonly headers?: Readonly<Record<string, string | undefined>>
   /** Creates the body. Called for each attempt. */
   readonly body?: (() => MaybePromise<Body>) | undefined

@@ -18,7 +18,10 @@ interface AnyStatus extends Sent {
 /** Properties that a status does not have. */
 type Absent<Name extends string> = { readonly [N in Name]?: never }
 
-/** A task that waits for its `startAt`. Servers of tasks say `processing`, those of jobs this. */
+/**
+ * A task that waits for its `startAt`. Servers that show tasks and not jobs say `processing`
+ * instead.
+ */
 export interface ScheduledTask extends AnyStatus, Absent<'result' | 'error' | 'finishedAt'> {
   readonly status: 'scheduled'
 }

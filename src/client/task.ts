@@ -61,8 +61,8 @@ export interface TaskHandle<R = unknown> {
    */
   retry(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
-   * Deletes the task with its result and its files, if it exists. Cancels it before, if it is not
-   * final. `If-Match` protects a task that has changed since it was read.
+   * Deletes the task with its result and its files, if it exists. If the task is not final, cancels
+   * it first. `If-Match` protects a task that has changed since it was read.
    * @throws {ClientError} 409 `task_already_final`: the server does not delete tasks.
    * @example
    * await api.resume({ statusUrl: '/tasks/1' }).forget()

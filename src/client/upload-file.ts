@@ -61,7 +61,10 @@ export interface FileUpload<R = unknown> extends FileUploadProgress {
   task(): Promise<TaskHandle<R>>
   /** Waits for the result of that task, or for the body of the response. */
   result(): Promise<R>
-  /** Returns what `from` needs. Called by `JSON.stringify`. `undefined` without a `url`. */
+  /**
+   * Returns the value for the option `from`. Called by `JSON.stringify`. `undefined` without a
+   * `url`.
+   */
   toJSON(): SavedFileUpload | undefined
 }
 

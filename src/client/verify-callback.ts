@@ -3,7 +3,10 @@ import { checkNames, ClientError, isObject, unchecked } from './errors.js'
 
 /** The message of a callback: a task is final, or asks. */
 export interface CallbackMessage<R = unknown> extends CallbackBody<R> {
-  /** Identifier of the message, the same in every delivery. Ignore one that was processed. */
+  /**
+   * Identifier of the message, the same in every delivery. Ignore a message that you have processed
+   * before.
+   */
   readonly id: string
 }
 

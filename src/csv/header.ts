@@ -11,8 +11,9 @@ export interface CsvColumn {
   /** Property of the record. Default: the name in the header row. */
   readonly property?: string
   /**
-   * Type of the value. A cell that is not exactly one, such as `007` or `1,5` for a number, fails its
-   * row. An empty cell of another type than `string` leaves the property out. Default: 'string'.
+   * Type of the value. A cell that is not exactly of this type, such as `007` or `1,5` for a
+   * number, fails its row. An empty cell of another type than `string` leaves the property out.
+   * Default: 'string'.
    */
   readonly type?: CsvType
   /** `true`: the file need not have the column. Default: false. */

@@ -8,8 +8,8 @@ import type {
  * Keeps tasks, changes each of them atomically, finds what is due and hands it out.
  *
  * A task is one aggregate: its input, its idempotency key, its place in the limit of its caller,
- * its runs, its checkpoint and its callback live and die with it. Every call makes one change, or
- * none: a process that dies during a call leaves nothing to clean up.
+ * its runs, its checkpoint and its callback are stored and deleted with it. Every call makes one
+ * change, or none: a process that dies during a call leaves nothing to clean up.
  *
  * An expected outcome is a return value. A rejection is a `TypeError` if the engine never takes the
  * call, which has changed nothing; calls of others at the same time are not affected. Any other
@@ -65,8 +65,8 @@ export interface TaskEngine {
   counts(pool: string): MaybePromise<PoolCounts>
   /**
    * Pauses a pool in all processes, or ends the pause. Nothing begins in a paused pool; what runs,
-   * continues. The pause is as durable as the tasks. A worker tells its `places` within a second, so that
-   * synchronous requests obey too.
+   * continues. The pause is as durable as the tasks. A worker notifies its `places` within a
+   * second, so that synchronous requests obey too.
    */
   setPaused(pool: string, isPaused: boolean): MaybePromise<void>
   /** Returns the names of the paused pools, by code unit. */
@@ -90,8 +90,8 @@ export interface TaskEngine {
 /** Options of `create`. */
 export interface CreateOptions {
   /**
-   * Open transaction of the application in which the task is written. Committed, it is due; rolled
-   * back, it never was. Rejects with the error of the client. Default: none.
+   * Open transaction of the application in which the task is written. After a commit the task is
+   * due; after a rollback it does not exist. Rejects with the error of the client. Default: none.
    */
   readonly transaction?: Transaction | undefined
 }
@@ -110,10 +110,11 @@ export interface WorkOptions {
  * Limits of the runs of a pool over all processes. The worker that begins a run obeys its own limits,
  * so those of a new version of the application hold for waiting tasks too.
  *
- * Limits count running tasks: a run that was ended, or whose lease is found to be over, has freed its
- * place. A task whose caller has its share running is held: it has no turn, and delays nobody. When a
- * run of the caller ends, its next held task, by priority and age, is ready again with a new turn. Tasks
- * without a caller are in no share.
+ * Limits count running tasks: a run that was ended, or whose lease is found to be over, has freed
+ * its place. While the running tasks of a caller take its whole share, its other tasks are held: a
+ * held task has no turn, and delays no other caller. When a run of the caller ends, its next held
+ * task, by priority and age, is ready again with a new turn. Tasks without a caller count for no
+ * share.
  */
 export interface RunLimits {
   /** Maximum number of runs at the same time, from 1. Default: no limit. */
@@ -131,7 +132,7 @@ export interface RunLimits {
 
 /** Rate at which runs of a pool may begin, over all processes. */
 export interface StartsPer {
-  /** Maximum number of begins: 1 to 10,000. */
+  /** Maximum number of runs that begin in a window: 1 to 10,000. */
   readonly count: number
   /** Length of each window, in milliseconds: 1 to 86,400,000. */
   readonly ms: number
@@ -144,7 +145,10 @@ export interface StartsPer {
 export interface WorkHandlers {
   /** Performs a run, which has begun. */
   readonly run: (run: TaskRun) => Promise<void>
-  /** Makes an attempt, again after a minute unless it changes the callback of the task. */
+  /**
+   * Makes an attempt at the callback. It is called again after a minute, unless it changes the
+   * callback of the task.
+   */
   readonly callback: (task: StoredTask) => Promise<void>
   /**
    * Deletes what a task with `hasFiles` has outside of the engine, because the task has expired, was
@@ -152,7 +156,10 @@ export interface WorkHandlers {
    * later. Called for at most 10 tasks at the same time.
    */
   readonly remove: (task: StoredTask) => Promise<boolean>
-  /** Ends a task, or its callback, with the process. Only engines that are not durable call it. */
+  /**
+   * Ends a task, or its callback, because the process ends. Only engines that are not durable call
+   * it.
+   */
   readonly abandon: (task: StoredTask) => MaybePromise<void>
   /**
    * Reports that the engine finds or takes no work, once for each outage: again only after it worked in
@@ -176,7 +183,10 @@ export interface TaskRun {
    * the lease ended before it could be renewed; with a `WorkerClosingError` when the process closes.
    */
   readonly signal: AbortSignal
-  /** Calls `listener` when `signal` aborts, or at once if it has. Does not create the signal. */
+  /**
+   * Calls `listener` when `signal` aborts, or at once if it has aborted. Does not create the
+   * signal.
+   */
   onAbort(listener: (reason: unknown) => void): void
 }
 
@@ -192,9 +202,10 @@ export const LISTED_STATUSES: readonly ListedStatus[] = [
 export interface TaskQuery {
   /**
    * `all`: the tasks of all owners and those without an owner. Otherwise the tasks of one owner;
-   * `{ owner: undefined }` are the tasks without an owner.
+   * `{ owner: undefined }` are the tasks without an owner. `{ caller }`: the tasks of one caller, whose
+   * name begins with `tenant `, so that an index may leave out all others.
    */
-  readonly of: 'all' | { readonly owner: string | undefined }
+  readonly of: 'all' | { readonly owner: string | undefined } | { readonly caller: string }
   /** Each at most once. Default: all statuses. */
   readonly statuses?: readonly ListedStatus[] | undefined
   /** Names of definitions, each at most once. Default: all names. */
@@ -250,12 +261,15 @@ export function comparePositions(one: ListPosition, other: ListPosition): number
  * The guide has a few lines for each of Drizzle, Kysely, Knex and Prisma.
  */
 export interface Transaction {
-  /** Runs one statement, `$1`, `$2`, … being `values`. One ends before the next one begins. */
+  /**
+   * Runs one statement, with `values` for `$1`, `$2` and so on. Each statement ends before the next
+   * one begins.
+   */
   query(text: string, values: unknown[]): Promise<{ readonly rows: unknown[] }>
 }
 
 /**
- * Checks that a value can be a transaction. Only the database tells whether one is open.
+ * Checks that a value can be a transaction. Only the database knows whether a transaction is open.
  *
  * @throws {TypeError} The value has no function `query`.
  */

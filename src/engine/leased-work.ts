@@ -27,9 +27,10 @@ export interface WorkSource {
 }
 
 /**
- * Work of one process, for an engine that several processes share. It looks for what is due every second
- * and when it is told, calls the handlers in the async context of `work`, renews the leases, aborts runs
- * that are lost, and waits for all of it in `close`. An engine creates one in `work`.
+ * Work of one process, for an engine that several processes share. It looks for what is due every
+ * second and when it is notified, calls the handlers in the async context of `work`, renews the
+ * leases, aborts runs that are lost, and waits for all of it in `close`. An engine creates one in
+ * `work`.
  *
  * @example
  * function begin(options: WorkOptions, handlers: WorkHandlers, take: () => Promise<LeasedRun[]>): LeasedWork {
@@ -43,7 +44,7 @@ export interface WorkSource {
  * }
  */
 export class LeasedWork {
-  /** Leases of the active runs. An engine tells it the changes of status that it knows of. */
+  /** Leases of the active runs. An engine calls `note` for each change of status that it knows. */
   readonly leases: Leases
   /** The async context of `work`, for the handlers and for the calls of the worker itself. */
   readonly context = new OwnContext()

@@ -113,7 +113,7 @@ export class LeasedRun extends RunSignal implements TaskRun {
   }
 }
 
-/** `lost`: the run has ended, or another one has begun. `busy`: it is tried again soon. */
+/** `lost`: the run has ended, or another one has begun. `busy`: the renewal is tried again soon. */
 export type Renewal = 'renewed' | 'lost' | 'busy'
 
 /** Renews the leases of all runs of this process together. Times are of the monotonic clock. */

@@ -1,4 +1,5 @@
 import type { Json } from '../runtime/json.js'
+import { isName, MAX_CALLER, NAME_RULE } from '../runtime/names.js'
 
 /**
  * Status of a stored task. The last three are final. `input_required`: a run has ended to wait for an
@@ -70,13 +71,16 @@ export interface StoredTask extends TaskRef {
 export type TaskDetails = Readonly<Record<string, unknown>>
 
 /**
- * A task that is created. Its names are well-formed strings without U+0000. `nameFault` returns the
- * error of others, which an engine rejects with.
+ * A task that is created. Its names are well-formed strings without U+0000. For other names, an
+ * engine rejects with the error that `nameFault` returns.
  */
 export interface NewTask extends TaskRef {
   /** Idempotency key in its scope: 1 to 512 characters (UTF-16 units). Default: none. */
   readonly key?: string | undefined
-  /** 1 to 512 characters. Default: the task has no owner. */
+  /**
+   * 1 to 512 characters. The core writes an owner in a tenant as one string, which has U+001F between the two.
+   * Default: the task has no owner.
+   */
   readonly owner?: string | undefined
   /** 1 to 528 characters. Default: no limit counts the task. */
   readonly caller?: string | undefined
@@ -99,6 +103,35 @@ export interface NewTask extends TaskRef {
   readonly hasFiles?: boolean
   /** Makes it the only unfinished task with a business key. Default: there may be others. */
   readonly unique?: Unique | undefined
+}
+
+/** Maximum length of an id, in characters. */
+const MAX_ID = 128
+
+/**
+ * Returns the error of a new task with a name that an engine must reject: empty, too long, not
+ * well-formed, or with U+0000. A server may reject it together with the tasks of others.
+ *
+ * @example
+ * function check(task: NewTask): void {
+ *   const fault = nameFault(task)
+ *   if (fault) throw fault
+ * }
+ */
+export function nameFault(task: NewTask): TypeError | undefined {
+  const { id, birth, key, owner, caller, unique } = task
+  if (!isName(id, MAX_ID) || !isName(birth, MAX_ID)) {
+    return new TypeError(`The id and the birth of a task must have 1 to ${MAX_ID} characters`)
+  }
+  if (key !== undefined && !isName(key)) return fault('key')
+  if (unique !== undefined && !isName(unique.key)) return fault('business key')
+  if (owner !== undefined && !isName(owner)) return fault('owner')
+  if (caller !== undefined && !isName(caller, MAX_CALLER)) return fault('caller')
+  return undefined
+}
+
+function fault(name: 'key' | 'business key' | 'owner' | 'caller'): TypeError {
+  return new TypeError(`The ${name} of a task must be ${NAME_RULE}`)
 }
 
 /** Business key that at most one unfinished task has. The task gives it up when it becomes final. */
@@ -178,7 +211,10 @@ export interface TaskChange {
    * under way cannot end the callback that this change makes due.
    */
   readonly callbackMs?: number | null | undefined
-  /** New checkpoint; `null` removes it. Sets `crashes` to 0. Alone, it keeps `version`. */
+  /**
+   * New checkpoint; `null` removes it. Sets `crashes` to 0. If nothing else changes, `version`
+   * stays.
+   */
   readonly checkpoint?: string | null
   readonly hasFiles?: boolean
   /** Bytes that the task keeps outside of the engine once it is final. Default: as before, at first 0. */

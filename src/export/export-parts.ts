@@ -73,7 +73,9 @@ export async function adoptParts(
   return isKept ? { parts: saved.parts.length, records: saved.records } : { parts: 0, records: 0 }
 }
 
-/** Saves the position after a part, unless nothing continues there, as without `partRecords`. */
+/**
+ * Saves the position after a part, if a later run can continue there: not without `partRecords`.
+ */
 async function saveParts<T>(
   { digest, columns, partRecords }: PartsSettings<T>, { files, checkpoint }: ExportContext,
   records: number,
@@ -85,7 +87,7 @@ async function saveParts<T>(
   await checkpoint.save(saved)
 }
 
-/** Begin of the digest of a file. A colon ends it. */
+/** Beginning of the digest of a file. A colon ends it. */
 const DIGEST = 'sha-256=:'
 
 /** Checkpoint of an export. It is short, because a checkpoint of 1000 parts must fit. */
@@ -113,7 +115,7 @@ export function savedExport(settings: string): Schema<SavedExport> {
   return { '~standard': { version: 1, vendor: 'longhaul', validate } }
 }
 
-/** Returns finished parts as a checkpoint stores them. The slot of each is its index. */
+/** Returns finished parts as a checkpoint stores them. The slot of a part is its index. */
 export function packParts(
   parts: readonly Pick<KeptFile, 'blob' | 'size' | 'digest'>[],
 ): Pick<SavedExport, 'runs' | 'parts'> {

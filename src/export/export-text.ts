@@ -95,7 +95,7 @@ export function propertiesOf(record: object): readonly string[] {
   return Object.keys(jsonForm(record) as object)
 }
 
-/** Returns what JSON would have of a value. A Date without a time has nothing. */
+/** Returns the JSON form of a value. An invalid Date has none. */
 function jsonForm(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   const { toJSON } = value as { readonly toJSON?: unknown }

@@ -85,7 +85,10 @@ export class RecordStart {
 
   constructor(private readonly written: number) {}
 
-  /** Member `from` of the context of `records`. A property, so that it may be destructured. */
+  /**
+   * The property `from` of the context of `records`. It is a property and not a method, so that it
+   * can be destructured.
+   */
   readonly from = (): number => {
     if (this.isOver) {
       throw new TypeError('from() was called too late: call it before the first record')

@@ -9,10 +9,11 @@ import { subscribe, unsubscribe, channel } from 'node:diagnostics_channel'
 import { HttpError, isHttpError } from './errors.js'
 
 /**
- * Receives every error that is not the client's: unknown errors, 5xx but 501, a store that failed,
- * and `HttpError`s with a `cause`. It does not receive the stored failure of a task, nor what
- * stopped because the client has disconnected. Of requests rejected because of a limit, such as 503
- * `queue_full`, it receives one for each code and minute. What it throws becomes a process warning.
+ * Receives every error that is not the client's: unknown errors, 5xx except 501, a store that
+ * failed, and `HttpError`s with a `cause`. It does not receive the stored failure of a task, nor
+ * what stopped because the client has disconnected. Of requests rejected because of a limit, such
+ * as 503 `queue_full`, it receives one for each code and minute. What it throws becomes a process
+ * warning.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 
@@ -38,45 +39,56 @@ type Result = MaybePromise<HttpResponse | undefined>
  * @throws {TypeError} The handler is not a function, or an option is not valid or unknown.
  */
 export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handler<C> {
-  checkHandler(handler)
   const { onError } = readOptions('guard', options, OPTIONS)
-  const guarded = (request: HttpRequest<C>): Result => {
-    try {
-      const result: unknown = handler(request)
-      return isPending(result) ? settle(result, request, onError) : checked(result)
-    } catch (error) {
-      return failed(error, request, onError)
-    }
-  }
+  const guarded = boundary(handler, onError)
   return handler.operations ? describe(guarded, handler.operations) : guarded
 }
 
-/** Not an async function, which would cost each late response two more microtasks. */
-function settle(
-  pending: PromiseLike<unknown>, request: HttpRequest, onError: OnError | undefined,
-): Promise<HttpResponse | undefined> {
-  return Promise.resolve(pending).then(
-    (result) => {
-      try {
-        return checked(result)
-      } catch (error) {
-        return failed(error, request, onError)
-      }
-    },
-    (error: unknown) => failed(error, request, onError),
-  )
+/**
+ * Wraps a handler for a binding, which makes the requests itself, so that nothing has to check them. The
+ * result is no async function, which would cost each late response two more microtasks.
+ * @throws {TypeError} The handler is not a function.
+ */
+export function boundary<C>(
+  handler: Handler<C>, onError: OnError | undefined,
+): (request: HttpRequest<C>) => Result {
+  checkHandler(handler)
+  return (request) => {
+    try {
+      const result: unknown = handler(request)
+      if (!isPending(result)) return checked(result, request, onError)
+      return Promise.resolve(result).then(
+        (late) => checked(late, request, onError),
+        (error: unknown) => failureResponse(error, request, onError),
+      )
+    } catch (error) {
+      return failureResponse(error, request, onError)
+    }
+  }
 }
 
-function failed(error: unknown, request: HttpRequest, onError: OnError | undefined): HttpResponse {
+/** Reports an error, and returns the response to its request. */
+export function failureResponse(
+  error: unknown, request: HttpRequest, onError: OnError | undefined,
+): HttpResponse {
   report(error, request, onError)
   return errorResponse(error, request)
 }
 
-function checked(result: unknown): HttpResponse | undefined {
-  const isResponse = typeof (result as HttpResponse | null)?.status === 'number'
-  if (result === undefined || isResponse) return result as HttpResponse | undefined
-  throw new TypeError('A handler must return { status, headers, body? }, or undefined to decline')
+/** Returns the response, or that to its fault. Never throws, even if a property of it does. */
+function checked(
+  result: unknown, request: HttpRequest, onError: OnError | undefined,
+): HttpResponse | undefined {
+  try {
+    const isResponse = typeof (result as HttpResponse | null)?.status === 'number'
+    if (result === undefined || isResponse) return result as HttpResponse | undefined
+    throw new TypeError(NO_RESPONSE)
+  } catch (error) {
+    return failureResponse(error, request, onError)
+  }
 }
+
+const NO_RESPONSE = 'A handler must return { status, headers, body? }, or undefined to decline'
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {
   if (readFailure(error).expected || isDisconnect(error, request)) return

@@ -233,7 +233,10 @@ export function checkHandler(handler: unknown): void {
   throw new TypeError(`${advice}, not ${given}${backgroundAdvice(handler)}`)
 }
 
-/** Returns the end of a message: what to pass in place of what `bulkCreate` with `background` returns. */
+/**
+ * Returns the end of an error message for what `bulkCreate` with `background` returns: what to pass
+ * instead.
+ */
 export function backgroundAdvice(given: unknown): string {
   const { handler } = (given ?? {}) as { readonly handler?: unknown }
   return typeof handler === 'function' ? '; an endpoint with background has its handler in .handler(endpoints)' : ''
@@ -253,7 +256,8 @@ function checkOrder(places: readonly PolicyPlace[]): void {
 }
 
 /**
- * Key of a property of each request of our bindings: the request itself. Shows copies and proxies.
+ * Key of a property of each request of longhaul's bindings, whose value is the request itself. It
+ * reveals copies and proxies.
  */
 export const ITSELF = Symbol.for('longhaul.request')
 

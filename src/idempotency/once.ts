@@ -71,7 +71,10 @@ export async function oncePerKey(
   throw stillRunning()
 }
 
-/** Keeps a response for a key whose work must not be done. Returns false if it has begun before. */
+/**
+ * Stores a response for a key, so that its work is never done. Returns false if the work has begun
+ * before.
+ */
 export function rejectKey(
   response: HttpResponse, options: Pick<OnceOptions, 'store' | 'key' | 'caller' | 'retentionMs'>,
 ): Promise<boolean> {
@@ -278,7 +281,10 @@ class Lease {
     }
   }
 
-  /** Writes the claim, or deletes it. One that has expired is written again, unless another has the key. */
+  /**
+   * Writes the claim, or deletes it. An expired claim is written again, unless another request has
+   * the key.
+   */
   private put(claim: KeyClaim | undefined): Promise<void> {
     const { holder } = this.claim
     return this.record.change((now) => now && now.holder !== holder ? UNCHANGED : claim)

@@ -22,7 +22,7 @@ export interface EnvelopeOptions {
   /** Keys that lead from the body to the array; empty if the body is the array. */
   readonly path: readonly string[]
   readonly maxElementBytes: number
-  /** Properties and elements beside the path are rejected. */
+  /** True if properties and elements beside the path are rejected. */
   readonly alone: boolean
 }
 
@@ -160,7 +160,7 @@ export class ArrayEnvelope {
     return MEMBER_HEAD.exec(text)?.[1]
   }
 
-  /** Refuses what is not the head of a property, unless more bytes may complete it. */
+  /** Throws for bytes that are not the head of a property, unless more bytes may complete it. */
   private refuseHead(ended: boolean): EnvelopeStep {
     const { bytes, start, length } = this.window
     const size = Math.min(length, MAX_HEAD_BYTES)
@@ -283,7 +283,7 @@ function nameIn(head: string): unknown {
   return tryParse(Buffer.from(head.slice(0, head.lastIndexOf(':')), 'latin1').toString())
 }
 
-/** Returns true for a name that may be repeated in an error, and is not rejected for itself. */
+/** Returns true for a name that may be repeated in an error, and is not itself rejected. */
 function isSafeName(name: unknown): name is string {
   return typeof name === 'string' && !hasUnsafeKeys(`{${JSON.stringify(name)}:1}`, { [name]: 1 })
 }

@@ -16,7 +16,7 @@ export interface ElementBatch {
   readonly count: number
   /** The elements, as `JSON.parse` returns them. Empty if they are only counted. */
   readonly items: unknown[]
-  /** Certainly no string has half of a surrogate pair. */
+  /** True if certainly no string has half of a surrogate pair. */
   readonly wellFormed: boolean
   /** Place at which the first element begins. */
   readonly place: ArrayPosition
@@ -28,7 +28,7 @@ export interface ReaderLimits {
   readonly maxElementBytes: number
   readonly maxElements: number
   readonly batchBytes: number
-  /** The elements are checked and counted, but not returned. */
+  /** True if the elements are checked and counted, but not returned. */
   readonly countOnly: boolean
 }
 

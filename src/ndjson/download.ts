@@ -23,7 +23,7 @@ export type RecordSource<T> = Iterable<T | readonly T[]> | AsyncIterable<T | rea
 /** Options of `ndjsonDownload`. */
 export interface DownloadOptions<T = object, C = unknown> {
   /**
-   * Opens the source for one request. Its error is the response.
+   * Opens the source for one request. An error that it throws is the response.
    *
    * It is also called for HEAD, which closes the source unread, so the source should be lazy.
    */

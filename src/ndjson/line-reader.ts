@@ -37,9 +37,9 @@ interface LineSpan {
   readonly start: number
   readonly end: number
   readonly long: boolean
-  /** The block may contain a key that is not allowed. */
+  /** True if the block may contain a key that is not allowed. */
   readonly suspect: boolean
-  /** The block may contain a value that changes when it is parsed. */
+  /** True if the block may contain a value that changes when it is parsed. */
   readonly inexact: boolean
 }
 

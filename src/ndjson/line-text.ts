@@ -90,7 +90,7 @@ export class PartialLine {
 
   constructor(private readonly maxBytes: number) {}
 
-  /** A line has begun and not ended. */
+  /** True if a line has begun and not ended. */
   get begun(): boolean {
     return this.length > 0 || this.skipping
   }

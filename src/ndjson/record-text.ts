@@ -114,7 +114,7 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
   /** Resumes the reader, which waits with a full piece for the next call of `next`. */
   private resume: () => void = ignore
   private timer: NodeJS.Timeout | undefined
-  /** A record waits since the timer was started. */
+  /** True if a record has been waiting since the timer was started. */
   private timing = false
   private flushDue = false
   private ended = false

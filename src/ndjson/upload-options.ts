@@ -23,7 +23,7 @@ export interface UploadAsked {
   readonly coding: string
   /** Media type of the response. */
   readonly resultType: string
-  /** The request asks that nothing is written. */
+  /** True if the request asks that nothing is written. */
   readonly isDry: boolean
 }
 
@@ -38,6 +38,8 @@ export interface WriteContext {
    * `background`.
    */
   readonly owner: string | undefined
+  /** Tenant of that owner, if there is one. */
+  readonly tenant: string | undefined
   /** Value of `context` of `taskEndpoints`; without `background`, the context of the request. */
   readonly context: unknown
   /**
@@ -61,7 +63,7 @@ export interface WriteContext {
 }
 
 /** Argument of `resume`. */
-export interface ResumeContext extends Pick<WriteContext, 'owner' | 'context' | 'signal'> {
+export interface ResumeContext extends Pick<WriteContext, 'owner' | 'tenant' | 'context' | 'signal'> {
   readonly taskId: string
 }
 
@@ -196,7 +198,7 @@ const BACKGROUND = {
 
 /** Input of the task: a body in the blobs. */
 export interface SpooledUpload extends SpooledBody {
-  /** The request asked that nothing is written. */
+  /** Present if the request asked that nothing is written. */
   readonly dryRun?: true
 }
 

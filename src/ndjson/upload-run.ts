@@ -152,7 +152,7 @@ async function* lineBlocks<T>(
   }
 }
 
-/** @param fault - that of the source, which has read the line */
+/** @param fault - the fault that the source has reported for this line */
 function rejectedLine(error: LineError, fault: SourceFault | undefined): Rejected {
   const { code, message, excerpt, details }: SourceFault = fault ?? error
   const outcome = { status: 400, error: { code, message, details } }

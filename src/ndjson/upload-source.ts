@@ -154,8 +154,8 @@ const UNSAFE = '{"__proto__":{}}'
 const INFINITE = '\ud800Infinity'
 
 /**
- * Returns a record as a line. What JSON cannot represent becomes a line that the reader rejects,
- * and reports as such.
+ * Returns a record as a line. A value that JSON cannot represent becomes a line that the reader
+ * rejects for this reason.
  */
 function lineOf(record: unknown): string {
   if (isError(record)) throw record
@@ -169,7 +169,7 @@ function lineOf(record: unknown): string {
   return text.replaceAll(JSON.stringify(INFINITE), '1e999')
 }
 
-/** Returns JSON; `null` for what JSON leaves out. */
+/** Returns JSON; `null` for a value that JSON leaves out. */
 function textOf(record: unknown): string {
   const text = (JSON.stringify(record) as string | undefined) ?? 'null'
   try {

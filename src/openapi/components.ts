@@ -9,7 +9,7 @@ type ByName<T = Fragment> = Readonly<Record<string, T>>
 /** Parts whose JSON is shorter stay where they are used: a reference would not be shorter. */
 const MIN_LENGTH = 60
 
-/** A schema, response, header, parameter or request body. Equal ones are one part. */
+/** A schema, response, header, parameter or request body. Equal objects are one part. */
 interface Part {
   readonly section: Section
   readonly hint: string
@@ -205,7 +205,10 @@ export class Components {
   }
 }
 
-/** Gives a schema whose name has a number the title of its name: generators name types by titles. */
+/**
+ * If the name of a schema has a number, makes this name its title, because generators name types by
+ * titles.
+ */
 function retitled(name: string, wanted: string, value: Fragment): Fragment {
   const { title } = value
   if (name === wanted || typeof title !== 'string' || capitalized(title) !== wanted) return value

@@ -45,7 +45,9 @@ const properties: Properties<ErrorBody> = {
 
 export const errorSchema: Fragment = { type: 'object', required: ['error', 'code'], properties }
 
-/** The same as a problem (RFC 9457), for clients that name `application/problem+json`. */
+/**
+ * The error body as problem details (RFC 9457), for clients that name `application/problem+json`.
+ */
 export const problemSchema: Fragment = {
   type: 'object',
   required: ['error', 'code', 'status', 'title', 'detail'],
@@ -57,18 +59,20 @@ export const errorContent: Fragment = {
   'application/problem+json': { schema: problemSchema },
 }
 
-/** The response to all errors of an operation, of those that its own responses name too. */
+/** The response for all errors of an operation, even for those that its own responses name. */
 export const unexpectedError: Fragment = {
   description: 'Any other error. All errors have this form and may have these headers',
   content: errorContent,
 }
 
-/** The response to a conditional request for what the client has (RFC 9110 section 15.4.5). */
+/**
+ * The response to a conditional request for content that the client has (RFC 9110 section 15.4.5).
+ */
 export const notModified: Fragment = {
   description: 'Not changed. The headers are those of the response 200',
 }
 
-/** Begin of the part of a description that is about one error code. */
+/** Beginning of the part of a description that is about one error code. */
 const CODE = /^`(\w+)`: /
 
 /** Returns the parts of a description, one for each error code; `undefined` if it has other parts. */

@@ -28,7 +28,7 @@ export interface OperationOptions {
   readonly responses: Readonly<Record<string, Fragment>>
   /** Callback objects by name: requests that the server sends because of this one. */
   readonly callbacks?: Readonly<Record<string, Fragment>>
-  /** Security requirements. Those of an operation come first. */
+  /** Security requirements. They take precedence over those of the document. */
   readonly security?: readonly Fragment[]
   /** Marks the operation as deprecated. */
   readonly deprecated?: boolean

@@ -1,4 +1,6 @@
 import { isWorkerClosing } from '../engine/runs.js'
+import { countedAsOwner } from '../http/requester.js'
+import { storedOwner } from '../runtime/names.js'
 import type { Store } from '../stores/store.js'
 import { checkpointText, type JsonForm, type JsonSafe } from '../tasks/definition/json-values.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
@@ -7,10 +9,10 @@ import { PartialWriter, resultText, type PartialLimits } from './partial-writer.
 /** The part of the context of `run` that emits. `T` is the type of one partial result. */
 export interface Emitting<T> {
   /**
-   * Appends a partial result, such as a token, a line of a log or a row. Clients read it soon after.
-   * Resolves at once, unless more than 64 KiB wait to be written. Await it: otherwise a run that is
-   * faster than the store fills the memory. All of it is stored when `run` has ended, and when
-   * `checkpoint.save` has resolved.
+   * Appends a partial result, such as a token, a line of a log or a row. Clients read it soon
+   * after. Resolves at once, unless more than 64 KiB wait to be written. Await it: without `await`,
+   * a run that emits faster than the store writes fills the memory. All results are stored when
+   * `run` has ended, and when `checkpoint.save` has resolved.
    *
    * If a call rejects, `run` fails at its end, even if it does not await the call.
    *
@@ -24,7 +26,7 @@ export interface Emitting<T> {
   readonly emit: (result: T & JsonSafe<T>) => Promise<void>
   /** Returns what earlier runs of this task and this one have emitted since `clear`. */
   readonly emitted: () => Promise<Emitted<T>>
-  /** Drops all partial results, for a run that starts over. Readers are told by a gap. */
+  /** Drops all partial results, for a run that starts over. Readers get a gap. */
   readonly clear: () => Promise<void>
 }
 
@@ -118,9 +120,11 @@ export async function runEmitting<T, R>(
 }
 
 async function openWriter(
-  store: Store, { taskId, external, attempt, owner, signal }: TaskContext, limits: PartialLimits,
+  store: Store, { taskId, external, attempt, owner, tenant, signal }: TaskContext, limits: PartialLimits,
 ): Promise<Writer> {
   if (taskId === undefined) return new NoWriter()
   if (external === undefined) throw new TypeError('partialResults: the definition needs the property external, too')
-  return PartialWriter.open(store, { task: { id: taskId, external }, attempt, owner, signal }, limits)
+  const stored = storedOwner({ owner, tenant })
+  const caller = stored === undefined ? undefined : countedAsOwner(stored)
+  return PartialWriter.open(store, { task: { id: taskId, external }, attempt, caller, signal }, limits)
 }

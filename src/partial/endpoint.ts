@@ -22,7 +22,7 @@ import { parsePosition, readAfter, toId, type Page, type Position } from './part
 import { detailsOf } from '../tasks/record/details.js'
 
 type Endpoints<C> = Pick<TaskEndpoints<C>, 'find' | 'status' | 'tasks'> & {
-  /** Owner whom streams count for. Default: the owner of the task. */
+  /** Owner that open streams count for. Default: the owner of the task. */
   readonly waitsAs?: string
 }
 

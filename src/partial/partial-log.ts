@@ -29,7 +29,10 @@ export interface Log {
    * and its successor share the number.
    */
   readonly writer: string
-  /** The runs that have written the numbers. A store that lost some lets the next run write these numbers again. */
+  /**
+   * The runs that have written the numbers. If the store has lost some of them, the next run writes
+   * these numbers again.
+   */
   readonly writings: readonly Writing[]
   readonly parts: readonly LogPart[]
   /** Number of the first result of `tail`, from 1. */
@@ -60,7 +63,7 @@ export const newId = (): string => randomBytes(4).toString('hex')
 /** Returns a log without results. */
 export const emptyLog = () => ({ writings: [{ id: newId(), first: 1 }], parts: [], first: 1, tail: [] })
 
-/** Returns the id of those that wrote a number, if it is known. */
+/** Returns the id of the writing that has a number, if it is known. */
 export function writingOf({ writings }: Pick<Log, 'writings'>, number: number): string | undefined {
   return writings.findLast(({ first }) => first <= Math.max(number, 1))?.id
 }

@@ -7,13 +7,13 @@ export interface Position {
   readonly by: string
   /** Number of the result. */
   readonly last: number
-  /** Version of the final task of which the reader was told the end. */
+  /** Version of the final task whose end the reader has received. */
   readonly version?: number
 }
 
 /** Position of a reader of a task that has not emitted yet. */
 const NOT_YET: Position = { by: 'none', last: 0 }
-/** Position of a reader that was told that all is gone. */
+/** Position of a reader that was notified that all results were deleted. */
 const GONE: Position = { by: 'gone', last: 0 }
 
 /** Returns the position that a client has sent, if it is one. */

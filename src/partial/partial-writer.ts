@@ -15,7 +15,7 @@ const PART_BYTES = 16_384
 const MAX_RESULT_BYTES = 65_536
 /** Bytes that may wait to be written. Beyond them `emit` waits. */
 const MAX_WAITING_BYTES = 65_536
-/** Maximum number of runs that a log knows. A reader that has results of older ones is told of a gap. */
+/** Maximum number of runs that a log knows. A reader that has results of older runs gets a gap. */
 const MAX_WRITINGS = 100
 
 /** Limits of the partial results of one task. */
@@ -40,7 +40,8 @@ export function resultText(result: unknown): string {
 export interface EmittingRun {
   readonly task: TaskOfLog
   readonly attempt: number
-  readonly owner: string | undefined
+  /** Caller that the partial results count for; `undefined` for none. */
+  readonly caller: string | undefined
   readonly signal: AbortSignal
 }
 
@@ -67,18 +68,18 @@ export class PartialWriter {
   private constructor(
     private readonly store: Store, private readonly run: EmittingRun, private readonly limits: PartialLimits,
   ) {
-    const { owner, signal } = run
+    const { caller, signal } = run
     this.writes = new PacedWrites(() => this.writeSome(), () => untilTick(limits.gatherMs))
     this.retry = new StoreRetry(store.shared, signal)
-    this.options = { ttlMs: limits.keepMs, evictable: true, caller: owner }
+    this.options = { ttlMs: limits.keepMs, evictable: true, caller }
     this.record = logRecord(store, run.task, this.options)
     this.partCount = Math.ceil(limits.maxResults / 10)
   }
 
   /**
-   * Takes the partial results over from an earlier run, which can write none any more.
+   * Takes over the partial results from an earlier run, which can then write no more.
    *
-   * @throws {HttpError} 409 `attempt_replaced`: a later run has done so
+   * @throws {HttpError} 409 `attempt_replaced`: a later run has taken them over
    */
   static async open(store: Store, run: EmittingRun, limits: PartialLimits): Promise<PartialWriter> {
     const writer = new PartialWriter(store, run, limits)
@@ -101,7 +102,7 @@ export class PartialWriter {
     if (this.waitingBytes > MAX_WAITING_BYTES) await this.settled()
   }
 
-  /** Drops all results. Readers are told. */
+  /** Drops all results. Readers get a gap. */
   async clear(): Promise<void> {
     if (this.failure) throw this.failure.error
     this.calls++

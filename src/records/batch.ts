@@ -20,7 +20,7 @@ export interface Block<P extends object> {
   readonly rejected?: readonly Rejected[]
   /** Number of further records that the format rejects. They are only counted. */
   readonly undescribed?: number
-  /** Certainly no string of a record has half of a surrogate pair. Default: true. */
+  /** True if certainly no string of a record has half of a surrogate pair. Default: true. */
   readonly wellFormed?: boolean
   /** Number of the last record, or line, of the block. */
   readonly last: number
@@ -85,15 +85,18 @@ export interface BatchSettings<T> {
   /** Number of the last record, or line, that an earlier run has committed. */
   readonly done?: number
   /**
-   * Compares a valid record with those before it, up to `done` too. Returns an outcome if it is not
-   * written.
+   * Compares a valid record with all earlier records, those up to `done` included. Returns an
+   * outcome if it is not written.
    */
   readonly compare?: ((value: T, number: number) => FailedOutcome | undefined) | undefined
 }
 
 /** A batch ends after this many bytes, however few records it has. */
 const BATCH_BYTES = 1_048_576
-/** Rejected records of a batch. They take more memory than the bytes of the client. */
+/**
+ * Maximum number of rejected records in a batch. They take more memory than the bytes that the
+ * client has sent.
+ */
 const MAX_REJECTED = 4096
 
 /** Validates the records of a body, and divides them into batches. */
@@ -118,7 +121,7 @@ class Batcher<T> {
   batch = new Batch<T>()
   /** Number of bytes of the body since the last batch. */
   private bytes = 0
-  /** Number of rejected records of the block that are in a batch. */
+  /** Number of rejected records of the current block that were added to a batch. */
   private rejected = 0
 
   constructor(private readonly settings: BatchSettings<T>) {}
@@ -191,7 +194,7 @@ class Batcher<T> {
     batch.last = number
   }
 
-  /** Adds what a block has after its records. */
+  /** Adds the rejected records after the last valid record of a block. */
   finish({ rejected = [], undescribed = 0, last }: Block<object>): void {
     this.reject(rejected, Infinity)
     this.batch.undescribed += undescribed

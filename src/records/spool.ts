@@ -160,7 +160,7 @@ export const SPOOLED_TASK = {
 } satisfies Record<keyof SpooledTaskOptions, 0>
 
 interface SpooledWork<I, R, P> {
-  /** The runs write files. Default: false. */
+  /** True if the runs write files. Default: false. */
   readonly files?: boolean
   readonly input: Schema<I, I>
   readonly run: TaskDefinition<I, R, unknown, I, string, P>['run']

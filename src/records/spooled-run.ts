@@ -17,6 +17,8 @@ export interface ResumedTask {
   readonly signal: AbortSignal
   /** Owner of the task. */
   readonly owner: string | undefined
+  /** Tenant of the owner, if there is one. */
+  readonly tenant: string | undefined
   /** The part of the request's context that was stored with the task. */
   readonly context: unknown
   /** Id of the task. */
@@ -109,7 +111,7 @@ export class SpooledRun implements Continuation {
     if (resume === undefined || performance.now() - this.savedAt >= SAVE_EACH_MS) await this.save()
   }
 
-  /** Ends a run that has written all records: the task has the list of all parts then. */
+  /** Ends a run that has written all records. The task then has the list of all parts. */
   async finish(): Promise<void> {
     const { stored, settings: { total } } = this
     if (total !== undefined) await stored.flush(true)
@@ -148,11 +150,11 @@ export class SpooledRun implements Continuation {
 async function startOf(
   { where, resume, isPlace, task }: SpooledRunSettings,
 ): Promise<{ readonly position?: RecordPosition | undefined, readonly previous?: string }> {
-  const { attempt, taskId, owner, context, signal, checkpoint } = task
+  const { attempt, taskId, owner, tenant, context, signal, checkpoint } = task
   if (attempt === 1) return {}
   // A run without a task id is the only one.
   if (resume === undefined || taskId === undefined) return { position: checkpoint.value }
-  const previous = await resume({ taskId, owner, context, signal }) ?? undefined
+  const previous = await resume({ taskId, owner, tenant, context, signal }) ?? undefined
   if (previous === undefined) return {}
   let position: unknown
   try {
@@ -166,7 +168,7 @@ async function startOf(
 
 /**
  * Maximum time between two saves of a position if the application stores the cursor, in
- * milliseconds. The saves show the engine that the task gets on, so that a crash after them counts
- * as the first one.
+ * milliseconds. The saves show the engine that the task makes progress, so that a crash after them
+ * counts as the first one.
  */
 const SAVE_EACH_MS = 500

@@ -11,15 +11,15 @@ import type { ReportSink } from './report.js'
 import type { ReportItem } from '../wire/report.js'
 
 /**
- * Size of a text that becomes a part, in UTF-16 units. Less stays in the checkpoint, as up to 48 KiB
- * of JSON. It is sent with each checkpoint, so a part is cheaper from here on.
+ * Size of a text that becomes a part, in UTF-16 units. A shorter text stays in the checkpoint, as
+ * up to 48 KiB of JSON. It is sent with each checkpoint, so above this size a part is cheaper.
  */
 const PART_UNITS = 8192
 
 /** Settings of `StoredReport`. */
 export interface StoredReportSettings {
   readonly blobs: Blobs
-  /** Key of the spooled body, beside which the parts are. */
+  /** Key of the spooled body. The keys of the parts begin with it. */
   readonly blob: string
   /** Number of the run. It is the name of the writer of parts. */
   readonly run: number
@@ -34,7 +34,8 @@ export interface StoredReportSettings {
 
 /**
  * Stores the items of a task's report as NDJSON, one item on each line: in parts beside the body of
- * the task, and the rest in its checkpoint. Keeps a short list in memory, too.
+ * the task, and the rest in its checkpoint. Keeps a list of at most `maxInlineBytes` in memory,
+ * too.
  */
 export class StoredReport implements ReportSink {
   readonly separator = '\n'
@@ -43,7 +44,7 @@ export class StoredReport implements ReportSink {
   private inline: string | undefined = ''
   /** NDJSON that is not in a part yet. */
   private text = ''
-  /** A part could not be written. */
+  /** True if a part could not be written. */
   private lost = false
   /** Number of parts of this run. */
   private written = 0
@@ -149,7 +150,7 @@ export class StoredReport implements ReportSink {
   }
 }
 
-/** Yields the items of a report, or those that failed. */
+/** Yields the items of a report, or only the failed ones. */
 export async function* itemsOf<I extends ReportItem>(
   report: Pick<StoredReport, 'read'>, onlyFailed: boolean,
 ): AsyncGenerator<I, void, undefined> {

@@ -41,8 +41,8 @@ export interface RecordRun<T> {
 }
 
 /**
- * Writes batches, one after the other, reports their records and commits the position after each. Yields after
- * each batch, so that a stream of results can send those of the batch.
+ * Writes batches, one after the other, reports their records and commits the position after each.
+ * Yields after each batch, so that the results of the batch can be streamed.
  */
 export async function* writeRecords<T>(
   { report, write, call, continuation }: RecordRun<T>, batches: AsyncIterable<Batch<T>>,

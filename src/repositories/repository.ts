@@ -50,7 +50,7 @@ export interface Repository<
   delete?(id: Id, call: Call): MaybePromise<boolean | Item | null | undefined>
   /**
    * Creates many records and returns an outcome for each draft, in order. Each record is written or
-   * rejected by itself. If the method throws, the outcome of this batch alone is unknown; inside a
+   * rejected by itself. If the method throws, only the outcomes of this batch are unknown; inside a
    * transaction nothing was written. A 503 or 429 says that nothing was written.
    */
   createMany?(drafts: readonly Draft[], call: Call): MaybePromise<readonly Outcome<Item>[]>
@@ -106,15 +106,17 @@ export interface Call {
   /** Aborts if the client disconnects, the time limit is reached, or the task is cancelled. */
   readonly signal: AbortSignal
   /**
-   * Context of the request, such as user and tenant. In a bulk endpoint with `background`: what
-   * `context` of `taskEndpoints` returns, direct or in the background.
+   * Context of the request, such as user and tenant. In a bulk endpoint with `background`: the
+   * value that `context` of `taskEndpoints` returns, also for a synchronous request.
    */
   readonly context: unknown
   /**
-   * Owner of the items of a bulk endpoint with `background`, direct or in the background: what
-   * `owner` of `taskEndpoints` says. Absent elsewhere.
+   * Owner of the items of a bulk endpoint with `background`: the value that `owner` of
+   * `taskEndpoints` returns, also for a synchronous request. Absent elsewhere.
    */
   readonly owner?: string | undefined
+  /** Tenant of that owner, if there is one. */
+  readonly tenant?: string | undefined
   /** Id of the bulk task that makes the call. Absent outside of bulk tasks. */
   readonly taskId?: string | undefined
   /**
@@ -129,14 +131,15 @@ export interface Call {
    */
   readonly cursor?: ((outcomes?: readonly (object | null | undefined)[]) => string) | undefined
   /**
-   * The cursor that this run of a bulk task believes to be stored: that of its last call, or what
-   * `resume` has returned. `undefined` before the first. If another cursor is stored, another run
-   * has continued the task: write nothing, and throw `httpError('attempt_replaced')`.
+   * The cursor that is stored as far as this run of a bulk task knows: the one of its last call, or
+   * the one that `resume` has returned. `undefined` before the first call. If another cursor is
+   * stored, another run has continued the task: write nothing, and throw
+   * `httpError('attempt_replaced')`.
    */
   readonly previous?: string | undefined
 }
 
-/** An object that may be a record: no list, and no promise. */
+/** An object that may be a record: neither a list nor a promise. */
 export type RecordObject = object & {
   readonly then?: never
   readonly [Symbol.iterator]?: never

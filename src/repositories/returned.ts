@@ -10,13 +10,13 @@ export class FailedRecord {
  * `undefined` if there is no such record.
  *
  * - `undefined` and `null`: there is no such record.
- * - An `Error`, also of another realm, or a `WriteError` of MongoDB: the record failed.
- * - A result of `Promise.allSettled`: its reason is a failure, its value is read by these rules.
+ * - An `Error`, even of another realm, or a `WriteError` of MongoDB: the record failed.
+ * - A result of `Promise.allSettled`: its reason is a failure, and these rules apply to its value.
  * - Any other object that may be a record: the record.
  *
  * @param source - method that returned the value, for the message
  * @throws {TypeError} The value is none of these, such as a number of rows, an array, a promise or
- * the result object of a database driver. So nothing unknown counts as success.
+ * the result object of a database driver. So no unknown value counts as success.
  */
 export function readReturned(value: unknown, source: string): object | FailedRecord | undefined {
   if (value === undefined || value === null) return undefined
@@ -41,7 +41,7 @@ export function readReturned(value: unknown, source: string): object | FailedRec
   return value
 }
 
-/** Reads a record that must be there. Throws its failure. */
+/** Reads a record that must exist. Throws its failure. */
 export function readRecord(value: unknown, source: string): object {
   const returned = readReturned(value, source)
   if (returned instanceof FailedRecord) throw returned.error
@@ -51,7 +51,7 @@ export function readRecord(value: unknown, source: string): object {
 
 /**
  * Reads the elements of a list that a repository or a write returned, and the holes of the array.
- * If one is not valid, promises in the list no longer end the process when they reject.
+ * If an element is not valid, promises in the list no longer end the process when they reject.
  */
 export function readEach<R>(values: readonly unknown[], read: (value: unknown, at: number) => R): R[] {
   try {
@@ -72,7 +72,7 @@ function isPlain(value: object): boolean {
   return prototype === Object.prototype || prototype === null
 }
 
-/** Throws if an object is a collection of values, or a value such as a date, and no record. */
+/** Throws if an object is no record, but a collection of values or a value such as a date. */
 function checkInstance(value: object, source: string): void {
   const isMany = Symbol.iterator in value || Symbol.asyncIterator in value
   if (isMany) throw unknownValue(source, 'an array or another collection')
@@ -100,7 +100,7 @@ function writeErrorOf(value: object): string | undefined {
 /** `p-settle` adds the flags. */
 const SETTLED = new Set(['status', 'value', 'reason', 'isFulfilled', 'isRejected'])
 
-/** A record may have a property `status`, so a settled result has no property of a record. */
+/** A settled result has no further properties, because a record may have a property `status`. */
 function isSettled(value: object, status: 'fulfilled' | 'rejected'): boolean {
   const names = Object.keys(value)
   return Object.hasOwn(value, status === 'fulfilled' ? 'value' : 'reason')

@@ -32,8 +32,8 @@ export interface Collection<C = unknown> extends Handler<C> {
 }
 
 /**
- * Serves the records of a repository over HTTP, at `path` and `path/{id}`, also as `list` and
- * `item`. A method that the repository does not have gets a 405.
+ * Serves the records of a repository over HTTP, at `path` and `path/{id}`. Its two resources are
+ * also the handlers `list` and `item`. A method that the repository does not have gets a 405.
  *
  * - GET and HEAD: a page (see `list`), or the record with its ETag; 304, 404.
  * - POST creates: 201 with Location, ETag and the record.

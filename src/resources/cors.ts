@@ -17,7 +17,7 @@ export interface CorsOptions<C = unknown> {
    * credentials: GET, HEAD, POST, PUT, PATCH and DELETE.
    */
   readonly methods?: readonly string[]
-  /** Request headers that a preflight allows. Default: those that it asks for. */
+  /** Request headers that a preflight allows. Default: the headers that it asks for. */
   readonly headers?: readonly string[]
   /** Response headers that pages may read, in place of the default: those that longhaul sends. */
   readonly exposeHeaders?: readonly string[]
@@ -139,7 +139,7 @@ function methodsOf(allow: string | string[] | undefined): readonly string[] {
   return allow.split(', ').filter((method) => !NEVER.includes(method))
 }
 
-/** Sends OPTIONS to the resource. If that fails, the preflight gets the same error. */
+/** Sends OPTIONS to the resource. If that fails, the preflight gets this error. */
 async function askResource<C>(
   request: HttpRequest<C>, next: Handler<C>,
   preflight: (request: HttpRequest<C>, found: Answer) => HttpResponse,

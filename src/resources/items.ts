@@ -17,7 +17,7 @@ import type { ListOptions } from './list.js'
 import { PATCH_TYPES } from './operations.js'
 
 export interface IdFormat<Item, Id> {
-  /** Reads a percent-decoded path segment. Returns `undefined` if it is not an id: a 404. */
+  /** Reads a percent-decoded path segment. An id that is not valid gets a 404. */
   readonly parse: (text: string) => Id | undefined
   /** Returns the id of a record. */
   readonly of: (item: Item) => Id
@@ -327,7 +327,7 @@ interface Place {
   readonly created: boolean
 }
 
-/** Responses a write: 201 with Location, 200, or 204 for a client that prefers no body. */
+/** Responds to a write: 201 with Location, 200, or 204 for a client that prefers no body. */
 function written(
   { method, headers: asked }: HttpRequest<unknown>, { body, etag }: Shown, { path, created }: Place,
 ): HttpResponse {

@@ -170,7 +170,9 @@ async function respondWithRange<Item extends object>(
   return { status: 206, headers, body }
 }
 
-/** Returns the page that Range asks for; `undefined` if Range is ignored, as is always allowed. */
+/**
+ * Returns the page that Range asks for; `undefined` if Range is ignored, which is always allowed.
+ */
 async function wantedRange<Item extends object>(
   call: ListCall<Item>, { explicit }: PageQuery,
 ): Promise<PageRequest | undefined> {

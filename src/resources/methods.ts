@@ -104,7 +104,7 @@ export class MethodTable<C> {
 
   /**
    * Returns the handler of a method. HEAD without its own handler has the handler of GET. Otherwise
-   * returns the handler for any method, if there is one.
+   * returns the handler for any method, if the table has one.
    */
   find(method: string): Handler<C> | undefined {
     const own = this.#byMethod.get(method)
@@ -114,7 +114,7 @@ export class MethodTable<C> {
 
   /**
    * Calls a handler of this table. Adds `Allow` to a response to OPTIONS without one, because the
-   * handler may not know which methods it is routed for. Not if a handler has any method.
+   * handler may not know which methods it is routed for. Adds none if a handler accepts any method.
    */
   call(handler: Handler<C>, request: HttpRequest<C>): MaybePromise<HttpResponse | undefined> {
     const response = handler(request)

@@ -109,7 +109,10 @@ function localPath({ path, mountPath }: HttpRequest): string | undefined {
 
 type Params = Record<string, string>
 
-/** Percent-decodes `params` in place, a new object without a prototype. */
+/**
+ * Percent-decodes the values of `params`, a new object without a prototype, and adds those of
+ * `outer`.
+ */
 function finishParams(params: Params, names: readonly string[], outer: Readonly<Params>): Params {
   for (const name of names) params[name] = decode(params[name] ?? '')
   for (const name in outer) {

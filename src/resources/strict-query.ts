@@ -27,8 +27,8 @@ const OPTIONS = {
 const LONGEST = 64
 
 /**
- * Rejects repeated query parameters, and those that the handler's description does not name: 400
- * `invalid_query`. Your own handlers get a description from `describe`.
+ * Rejects repeated query parameters, and parameters that the handler's description does not name:
+ * 400 `invalid_query`. Your own handlers get a description from `describe`.
  * @example
  * router({ 'GET /api/users': strictQuery(list({ repository })) })
  * @throws {TypeError} The handler has no description.

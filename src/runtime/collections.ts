@@ -5,8 +5,9 @@ export interface Linked<T> {
 }
 
 /**
- * Doubly linked list. For elements that live as long as a request, it replaces a `Set` or `Map`, whose
- * old tables keep one another and their elements alive until the next collection of the whole heap.
+ * Doubly linked list. It replaces a `Set` or `Map` for elements that live as long as a request,
+ * because their old tables keep each other and their elements alive until the next collection of
+ * the whole heap.
  */
 export class LinkedList<T extends Linked<T>> {
   size = 0
@@ -87,8 +88,9 @@ const GENERATION = 128
 const LONGEST = 255
 
 /**
- * Caches what `make` returns for recent strings of at most 255 characters. Two generations of 128
- * strings, so that one that is used again survives a flood of others. All uses share the values.
+ * Caches what `make` returns for recent strings of at most 255 characters. Keeps two generations of
+ * 128 strings, so that a string that is used again survives a flood of others. All uses share the
+ * values.
  */
 export class Memo<V extends object> {
   #recent = new Map<string, V>()

@@ -17,7 +17,7 @@ export class Json {
   /**
    * Creates a `Json` from a value.
    * @param value - a value that JSON can carry and that nobody changes afterwards
-   * @param text - the text that it was parsed from, if that is known
+   * @param text - the text from which it was parsed, if that is known
    */
   static of(value: unknown, text?: string): Json {
     return new Json(true, value, text)
@@ -43,7 +43,7 @@ export class Json {
     return this.#text
   }
 
-  /** Upper estimate of the memory of the forms that it has, in bytes. */
+  /** Upper estimate of the memory of its current forms, in bytes. */
   get heapBytes(): number {
     const text = this.#text === undefined ? 0 : 2 * this.#text.length
     return this.#hasValue ? text + this.parsedBytes : text

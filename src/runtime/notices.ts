@@ -8,8 +8,8 @@ const MAX_BATCH = 500
 const MAX_WAITING = 10_000
 
 /**
- * Sends notices to other processes: the first one at once, and those of the next milliseconds
- * together, because a message for each change would cost as much as the change.
+ * Sends notices to other processes: the first one at once, and further ones within a few
+ * milliseconds together, because a message for each change would cost as much as the change.
  */
 export class Notices {
   private readonly waiting = new Set<string>()
@@ -54,7 +54,10 @@ export class WatchList {
     return this.#byKey.has(key)
   }
 
-  /** Adds a separate watch, even for a listener that exists already. Returns the function that ends it. */
+  /**
+   * Adds a separate watch, even for a listener that exists already. Returns the function that ends
+   * the watch.
+   */
   add(key: string, listener: () => void): () => void {
     const watch: Watch = { listener, active: true }
     const there = this.#byKey.get(key)

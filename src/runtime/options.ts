@@ -10,13 +10,16 @@ export interface Option<T = unknown> {
   readonly accepts: (value: unknown) => boolean
   readonly default?: T
   readonly required?: boolean
-  /** Sentence for somebody who passed another value: what to write. Without its full stop. */
+  /**
+   * Sentence for somebody who has passed another value: what to write instead, without its full
+   * stop.
+   */
   readonly hint?: string
 }
 
 export type OptionTable<O> = { readonly [N in keyof O]-?: Option<NonNullable<O[N]>> }
 
-/** Options after the check: those with a default are there. */
+/** Options after the check: an option with a default has a value. */
 export type Filled<O, T> = O & {
   readonly [N in keyof T & keyof O as T[N] extends { readonly default: unknown } ? N : never]-?: NonNullable<O[N]>
 }
@@ -34,7 +37,7 @@ export interface Range<T = number> extends Extra<T> {
   readonly infinity?: boolean
 }
 
-/** 100 years in milliseconds: a later time makes no date. */
+/** 100 years in milliseconds: a later time is not a valid date. */
 export const LONGEST_MS = 3_155_760_000_000
 /** The longest time of a Node timer, in milliseconds. */
 export const MAX_TIMER_MS = 2 ** 31 - 1
@@ -100,7 +103,7 @@ export function text<E extends Extra<string> & { readonly pattern?: RegExp, read
   return { ...extra, expects, accepts: (value) => typeof value === 'string' && pattern.test(value) }
 }
 
-/** A value that `accepts` returns true for. Default: anything. */
+/** A value for which `accepts` returns true. Default: anything. */
 export const value = <T = never, E extends Extra<unknown> = Record<never, never>>(
   expects = 'anything', accepts: (value: unknown) => boolean = () => true, extra: E = {} as E,
 ): Untyped<E, T> => ({ ...extra, expects, accepts })

@@ -1,6 +1,9 @@
 import { clearTimeout, setTimeout } from './timers.js'
 
-/** Makes the first write at once and later ones after a pause, in which more is gathered. One at a time. */
+/**
+ * Makes the first write at once and later ones after a pause, in which more is gathered. Makes one
+ * write at a time.
+ */
 export class PacedWrites {
   private isDue = false
   private isUrgent = false
@@ -35,7 +38,7 @@ export class PacedWrites {
     if (!this.isDue) this.endPause()
   }
 
-  /** Makes no more writes. Resolves when none is under way. */
+  /** Makes no more writes. Resolves when no write is under way. */
   async close(): Promise<void> {
     this.isClosed = true
     this.endPause()

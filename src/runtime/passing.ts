@@ -54,7 +54,7 @@ class Copy implements AsyncIterableIterator<Uint8Array> {
     return { done: true, value: undefined }
   }
 
-  /** Resolves once the reader waits for a piece, or reads no more. */
+  /** Resolves once the reader waits for a piece, or has stopped reading. */
   async wanted(): Promise<void> {
     if (this.waiting || this.isClosed) return
     await new Promise<void>((resolve) => { this.onWanted = resolve })

@@ -1,4 +1,7 @@
-/** `too_many_requests`: the work of the same caller uses its part. `overloaded`: all work uses the limit. */
+/**
+ * `too_many_requests`: the work of the same caller uses the part of this caller. `overloaded`: all
+ * work uses the limit.
+ */
 export type Refusal = 'too_many_requests' | 'overloaded'
 
 interface Waiting {
@@ -8,9 +11,9 @@ interface Waiting {
 }
 
 /**
- * A limit that the work of all callers shares, such as bytes of memory. One caller may use a part of it.
- * The only work of a caller may exceed that part, and the only work of all may exceed the limit, so all
- * work runs at some time. Callers that wait take turns.
+ * A limit that the work of all callers shares, such as bytes of memory. One caller may use a part
+ * of it. The only work of a caller may exceed that part, and the only work of all callers may
+ * exceed the limit, so all work runs at some time. Callers that wait take turns.
  */
 export class SharedLimit {
   readonly #used = new Map<string, number>()
@@ -26,7 +29,7 @@ export class SharedLimit {
     return new Share(this, caller)
   }
 
-  /** Returns why a share may not have `more` than now. Ignores work that waits. */
+  /** Returns why a share may not get `more` than it has now. Ignores work that waits. */
   refusal({ caller, amount }: Share, more: number): Refusal | undefined {
     const own = this.#used.get(caller) ?? 0
     if (own > amount && own + more > this.perCaller) return 'too_many_requests'
@@ -89,7 +92,7 @@ export class Share {
     return this.limit.refusal(this, more)
   }
 
-  /** Adds an amount, even if it exceeds the limit. */
+  /** Adds an amount, even beyond the limit. */
   add(amount: number): void {
     this.#amount += amount
     this.limit.add(this.caller, amount)

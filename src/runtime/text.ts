@@ -21,7 +21,9 @@ export function cutText(text: string, max: number): string {
 
 const NOTHING = new Uint8Array(0)
 
-/** Collects bytes in one buffer. A list of pieces would need much memory if they have one byte each. */
+/**
+ * Collects bytes in one buffer. A list of pieces would need much memory if each piece had one byte.
+ */
 export class Gathered {
   #buffer: Uint8Array = NOTHING
   size = 0
@@ -109,7 +111,7 @@ const KEPT_BYTES = 16_384
 export class Blocks {
   size = 0
   readonly #blocks: Uint8Array[] = []
-  /** Number of bytes that the last block has room for. */
+  /** Number of free bytes in the last block. */
   #room = 0
 
   /** Adds a copy of a piece. */

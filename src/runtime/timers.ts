@@ -36,7 +36,7 @@ function startLong<T>(
   return timer
 }
 
-/** Settles as `work` does. Rejects with the error of `onLate` if that takes more than `ms` ms. */
+/** Settles as `work` does. Rejects with the error of `onLate` if `work` takes more than `ms` ms. */
 export function within<T>(work: Promise<T>, ms: number, onLate: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => { reject(onLate()) }, ms).unref()

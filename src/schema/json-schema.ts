@@ -114,7 +114,7 @@ function checked(schema: object): Record<string, unknown> {
 
 interface Check {
   readonly validate: ValidateFunction
-  /** Releases the client's keys and values that the last validation has left. */
+  /** Releases the client's keys and values that the last validation still holds. */
   readonly end: () => void
 }
 

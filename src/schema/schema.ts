@@ -48,7 +48,10 @@ export function toJsonSchema(
   }
 }
 
-/** `Date`s travel as text, and what JSON cannot express is any value: zod, arktype, then valibot. */
+/**
+ * A `Date` is sent as text, and a value that JSON cannot express may be any value: zod, arktype,
+ * then valibot.
+ */
 const DATE = { type: 'string', format: 'date-time' }
 const LIBRARY_OPTIONS = {
   unrepresentable: 'any',

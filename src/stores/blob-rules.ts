@@ -51,7 +51,7 @@ export async function takeContent(
   }
 }
 
-/** Does not wait, because a generator that waits for its source ends only when the source does. */
+/** Does not wait, because a generator that waits for its source ends only after the source. */
 function close(iterator: AsyncIterator<Uint8Array>): void {
   try {
     iterator.return?.()?.then(undefined, () => undefined)

@@ -18,9 +18,9 @@ export interface Blobs {
    */
   readonly maxBytes?: number | undefined
   /**
-   * Writes all of `content` under `key`, with backpressure. Replaces the old blob once the new one is
-   * complete, so that readers see one of them whole. Of two writers, the one that completes last wins. A
-   * chunk may be reused once the next one is requested.
+   * Writes all of `content` under `key`, with backpressure. Replaces the old blob once the new one
+   * is complete, so that each reader sees one of them completely. Of two writers, the one that
+   * completes last wins. A chunk may be reused once the next one is requested.
    *
    * If `content` fails or `signal` aborts, the old blob stays and the promise rejects with that error or
    * reason. Without enough space, it rejects with a `StoreUnavailableError` with the reason `full`.
@@ -33,24 +33,26 @@ export interface Blobs {
    * Opens a range of a blob, with backpressure. Returns `undefined` if there is no blob, or if its
    * entity tag is not `range.etag`. The bytes can be read once.
    *
-   * A reader that has received its first chunk gets the rest, even if the blob is replaced, deleted or
-   * expires, if it asks for a chunk at least every ten minutes. A reader that starts later may fail with
-   * a `StoreUnavailableError`. No file is open before the first chunk, after the last one, or after a
-   * failure or `return`.
+   * A reader that has received its first chunk gets the rest, even if the blob is replaced, deleted
+   * or expires. For this, it must ask for a chunk at least every ten minutes. A reader that starts
+   * later may fail with a `StoreUnavailableError`. No file is open before the first chunk, after
+   * the last one, or after a failure or `return`.
    */
   open(key: string, range?: BlobRange): Promise<AsyncIterable<Uint8Array> | undefined>
   /**
-   * Optional. Returns a URL of a few minutes at which anybody can GET the blob, whole or one range, or
-   * `undefined` if there is no blob, or if its entity tag is not `link.etag`. Downloads are redirected to it.
+   * Optional. Returns a URL at which anybody can GET the blob, or one range of it, for a few
+   * minutes. Returns `undefined` if there is no blob, or if its entity tag is not `link.etag`.
+   * Downloads are redirected to it.
    *
    * Responses at the URL have the entity tag of the blob, and the headers that `link` names. The URL never
    * shows other bytes.
    */
   link?(key: string, link: BlobLink): Promise<string | undefined>
   /**
-   * Makes a blob live for at least `ttlMs` milliseconds from now. A longer lifetime stays, and so do bytes
-   * and entity tag. Resolves to `undefined` if there is no blob or it has expired. After any other
-   * outcome, no deletion of expired blobs removes it. Of concurrent renewals, any one may set the lifetime.
+   * Makes a blob live for at least `ttlMs` milliseconds from now. A longer lifetime stays, and so
+   * do bytes and entity tag. Resolves to `undefined` if there is no blob or it has expired. After
+   * any other outcome, no deletion of expired blobs removes it. If several renewals run at the same
+   * time, any of them may set the lifetime.
    */
   renew(key: string, ttlMs: number): Promise<BlobInfo | undefined>
   /** Deletes a blob. Resolves to `true` if there was one that had not expired. */
@@ -100,6 +102,6 @@ export interface BlobLink extends LinkHeaders {
 export interface BlobInfo {
   /** Size in bytes. */
   readonly size: number
-  /** Strong entity tag, in quotes. Other bytes have another one, also after a deletion. */
+  /** Strong entity tag, in quotes. Other bytes have another tag, even after a deletion. */
   readonly etag: string
 }

@@ -5,7 +5,10 @@ import { StoreUnavailableError, isStoreUnavailable } from './store.js'
 export interface Fault {
   /** True if the server itself reported the error, so the server is reachable. */
   readonly hasReplied: boolean
-  /** True if the server rejects this call whenever it is made: its values, or a missing table or right. */
+  /**
+   * True if the server will always reject this call: because of its values, or a missing table or
+   * right.
+   */
   readonly isPermanent?: boolean
   readonly reason: 'full' | 'unavailable'
 }
@@ -19,11 +22,13 @@ export interface BreakerOptions {
   readonly onLate?: () => void
   /** Returns the cause of a late call, if it is known. */
   readonly causeOfLate?: () => unknown
-  /** `true`: a late call proves nothing if others got a reply. Default `false`. */
+  /** `true`: a late call proves nothing if other calls got a reply. Default `false`. */
   readonly hasManyConnections?: boolean
 }
 
-/** Limits the time of calls. After a late one, all calls fail at once, except one probe at a time. */
+/**
+ * Limits the time of calls. After a late call, all calls fail at once, except one probe at a time.
+ */
 export class Breaker {
   private replies = 0
   private suspect = false

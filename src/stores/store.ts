@@ -6,8 +6,8 @@ import { checkNames } from '../runtime/option-names.js'
  * state of uploads. Tasks are in the task engine.
  *
  * A method returns a promise, or the outcome itself, as in memory. No method throws. An expected
- * outcome is a return value. A promise rejects with a `StoreUnavailableError` if the store failed: the
- * write may have taken effect, but not with the reason `full`. Misuse rejects with a `TypeError`.
+ * outcome is a return value. A promise rejects with a `StoreUnavailableError` if the store failed.
+ * The write may have taken effect, unless the reason is `full`. Misuse rejects with a `TypeError`.
  *
  * Calls pass durations (`ttlMs`), and only the store's clock decides when an entry expires. Expired
  * entries are never returned. A write with a `ttlMs` of 0 or less counts as written and expires at once.
@@ -39,9 +39,10 @@ export interface Store {
   /** Deletes an entry, with `revision` only that one. Atomic. `true` if this call deleted it. */
   delete(key: string, revision?: Revision): boolean | Promise<boolean>
   /**
-   * Adds `by` (an integer, possibly negative) to the counter at `key`, which starts at 0, again after its
-   * lifetime. The first call sets the lifetime. Atomic. Counters and entries have separate keys. A store
-   * with a size limit may reset the counter that was unused for longest.
+   * Adds `by` (an integer, possibly negative) to the counter at `key`. The counter starts at 0, and
+   * again at 0 after its lifetime. The first call sets the lifetime. Atomic. Counters and entries
+   * have separate keys. A store with a size limit may reset the counter that was unused for
+   * longest.
    */
   increment(
     key: string,
@@ -49,13 +50,13 @@ export interface Store {
     options: { readonly ttlMs: number },
   ): Counter | Promise<Counter>
   /**
-   * Calls `listener` after the entry at `key` was written or deleted. A notice is a hint: it may be lost,
-   * late or repeated, or come without a change. One follows every reconnect. A reader therefore watches
-   * first, then reads.
+   * Calls `listener` after the entry at `key` was written or deleted. A notice is a hint: it may be
+   * lost, late or repeated, or come without a change. A notice follows every reconnect. A reader
+   * therefore watches first, then reads.
    *
-   * The watch is active once `watch` returns or resolves. Each call creates a separate watch. A listener
-   * is never called during the write, nor after its unsubscribe or `close`. One that throws does not
-   * affect others.
+   * The watch is active once `watch` returns or resolves. Each call creates a separate watch. A
+   * listener is never called during the write, nor after its unsubscribe or `close`. A listener
+   * that throws does not affect others.
    */
   watch(key: string, listener: () => void): Unsubscribe | Promise<Unsubscribe>
   /**

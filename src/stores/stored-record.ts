@@ -20,12 +20,12 @@ export interface RecordKind<T> {
 }
 
 /**
- * One entry of a store that several processes change by compare-and-set. An object of this class is
- * used by one user at a time.
+ * One entry of a store that several processes change by compare-and-set. One user at a time may use
+ * an object of this class.
  *
- * A write may take effect although its reply is lost. A write that finds its own text in the entry has
- * therefore succeeded, so two writers must not mean different changes by the same text. A token of the
- * writer in the value ensures that.
+ * A write may take effect although its reply is lost. So a write that finds its own text in the
+ * entry has succeeded, and two writers must not mean different changes by the same text. A token of
+ * the writer in the value ensures this.
  */
 export class StoredRecord<T> implements Watchable<T | undefined> {
   /** The value that was read or written last; `undefined` if there was no entry. */
@@ -44,15 +44,15 @@ export class StoredRecord<T> implements Watchable<T | undefined> {
     return this.value
   }
 
-  /** Creates the entry. Returns `false` if there is one, which is in `value` then. */
+  /** Creates the entry. Returns `false` if the entry exists, with its value in `value`. */
   create(value: T, options = this.kind.options(value)): Promise<boolean> {
     this.note(undefined)
     return this.write(value, options)
   }
 
   /**
-   * Writes a value in place of the one that was read or written last. Returns `false` if the entry has
-   * changed or is gone. What there is instead is in `value` then.
+   * Writes a value in place of the one that was read or written last. Returns `false` if the entry
+   * has changed or is gone. `value` is then the value that the entry has now.
    */
   async write(value: T, options = this.kind.options(value)): Promise<boolean> {
     const { store, key, revision, kind } = this
@@ -83,9 +83,9 @@ export class StoredRecord<T> implements Watchable<T | undefined> {
   }
 
   /**
-   * Changes the entry, however many others do so too. Calls `update` with the current value, and again
-   * after each conflict. It returns the next value, `undefined` to delete the entry, or `UNCHANGED`. An
-   * error of `update` ends the change.
+   * Changes the entry, even if others change it at the same time. Calls `update` with the current
+   * value, and again after each conflict. It returns the next value, `undefined` to delete the
+   * entry, or `UNCHANGED`. An error of `update` ends the change.
    *
    * A call that has failed may be repeated. It reads the entry first, so `update` must recognise a value
    * that has its change already.

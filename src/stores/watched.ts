@@ -33,7 +33,7 @@ export class Watch<T> {
     this.opened.catch(() => { this.close() })
   }
 
-  /** Resolves after a read that began with this call or later. Never rejects. */
+  /** Resolves after a read that began no earlier than this call. Never rejects. */
   async refresh(): Promise<void> {
     await this.reading
     if (!this.isClosed) this.reading ??= this.read().finally(() => { this.reading = undefined })

@@ -1,11 +1,14 @@
 import type { AnyTaskDefinition, Definitions, InputOf } from './definition/define.js'
-import { checkOwnerId } from '../http/requester.js'
+import type { ListedStatus } from '../engine/engine.js'
+import { checkOwnerId, checkTenantOwner } from '../http/requester.js'
+import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions } from '../runtime/options.js'
 import type { SubmitOptions } from './core/accept-task.js'
 import { TaskCore, type PoolCounts, type TasksHealth } from './core/task-core.js'
 import {
   ServedTasks, type OwnedTasks, type SubmitArguments, type TaskHandle,
 } from './owned-tasks.js'
+import type { ListOptions, TaskPage } from './lists.js'
 import { readTasksOptions, type TasksOptions } from './core/tasks-options.js'
 import { startWorker } from './core/worker.js'
 import { noteClosed, noteOpened } from '../runtime/stopping.js'
@@ -16,8 +19,8 @@ import { noteClosed, noteOpened } from '../runtime/stopping.js'
  */
 export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D> {
   /**
-   * Returns the definition of this name, to choose the kind of work by a property of a body. Check the
-   * name first: it finds all definitions, those that are not for clients too.
+   * Returns the definition of this name, to choose the kind of work by a property of a body. Check
+   * the name first: all definitions are found, even those that are not for clients.
    *
    * @example
    * const definition = tasks.definition('report')
@@ -57,9 +60,27 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
    * const mine = tasks.ownedBy('ann')
    * const task = await mine.get('a-task-id')
    *
-   * @throws {TypeError} `owner` is neither `undefined` nor a non-empty string.
+   * @example
+   * const { items } = await tasks.ownedBy('ann', { tenant: 'acme' }).list()
+   *
+   * @throws {TypeError} `owner` is neither `undefined` nor a non-empty string, or an option is not valid.
    */
-  ownedBy(owner: string | undefined): OwnedTasks<D>
+  ownedBy(owner: string | undefined, options?: {
+    /** Id of the owner's tenant. Default: none. An owner in a tenant is another one than outside. */
+    readonly tenant?: string | undefined
+  }): OwnedTasks<D>
+  /**
+   * Returns a page of the tasks of all owners, or of one tenant. See `OwnedTasks.list`.
+   *
+   * @example
+   * const { items } = await tasks.list({ tenant: 'acme', status: 'failed' })
+   */
+  list<T extends D[number] = D[number], S extends ListedStatus = ListedStatus>(
+    options?: ListOptions<T, S> & {
+      /** Only tasks of this tenant, those without an owner too. Default: all. */
+      readonly tenant?: string | undefined
+    },
+  ): Promise<TaskPage<T, S>>
   /**
    * Reports whether a task could be accepted now, and the load of this process. A PostgreSQL that is
    * read-only or full is not `ok`. Never rejects.
@@ -70,7 +91,7 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
   health(): Promise<TasksHealth>
   /**
    * Counts the work of each pool in all processes, for an operator. A pool that no process works
-   * shows by its `oldestWaitingMs`.
+   * for has a growing `oldestWaitingMs`.
    *
    * On PostgreSQL the cost grows with the number of waiting tasks. Rejects if the engine does not
    * respond.
@@ -82,8 +103,9 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
    */
   pools(): Promise<PoolCounts[]>
   /**
-   * Pauses a pool in all processes, also after a restart if the engine is durable: no task of it begins, and
-   * synchronous requests for its work wait. What runs, continues. Tasks are accepted as before.
+   * Pauses a pool in all processes: no task of it begins, and synchronous requests for its work
+   * wait. On a durable engine, the pause survives a restart. Active runs continue. Tasks are
+   * accepted as before.
    *
    * @example
    * await tasks.pause('heavy')
@@ -148,8 +170,13 @@ class AllTasks extends ServedTasks implements Tasks {
     return this.#core.definition(name)
   }
 
-  ownedBy(owner: string | undefined): OwnedTasks {
-    return new ServedTasks(this.#core, { owner: checkOwnerId('tasks.ownedBy: the id', owner) })
+  ownedBy(owner: string | undefined, options: { readonly tenant?: string | undefined } = {}): OwnedTasks {
+    checkNames('tasks.ownedBy', options, { tenant: 0 })
+    const id = checkOwnerId('tasks.ownedBy: the id', owner)
+    const { tenant } = options
+    return new ServedTasks(this.#core, {
+      owner: tenant === undefined ? id : checkTenantOwner('tasks.ownedBy', { owner: id, tenant }, true),
+    })
   }
 
   health(): Promise<TasksHealth> {
@@ -183,7 +210,7 @@ const MARK = Symbol.for('longhaul.tasks')
 
 const cores = new WeakMap<object, TaskCore>()
 
-/** @throws {TypeError} `createTasks` of this copy of the package has not returned `tasks`. */
+/** @throws {TypeError} `tasks` was not returned by `createTasks` of this copy of the package. */
 export function coreOf(tasks: object | null | undefined, where = 'longhaul'): TaskCore {
   const core = tasks && cores.get(tasks)
   if (core) return core

@@ -1,6 +1,6 @@
 import { OutgoingBody } from '../http/body/outgoing.js'
 import { closeUnread, isStreamed } from '../http/body/source.js'
-import { guard, type OnError } from '../http/boundary.js'
+import { failureResponse, guard, type OnError } from '../http/boundary.js'
 import { plainRequest, cleanMountPath, pathUnder, splitTarget } from '../http/request.js'
 import type {
   BodySource, Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
@@ -18,7 +18,7 @@ export interface InjectOptions<C = unknown> {
   readonly method?: string
   /** The path with its query, such as `/tasks?limit=5`. */
   readonly path: string
-  /** Names in any case. */
+  /** Header names may have any case. */
   readonly headers?: RequestHeaders
   /**
    * Body. Any value but a string, bytes or a stream is sent as JSON, with `content-type:
@@ -50,8 +50,8 @@ const OPTIONS = {
 const NO_BODY = new Uint8Array(0)
 
 /**
- * Calls a handler with a request and returns its response, without a server. What the handler throws
- * becomes an error response, and a request that it declines a 404.
+ * Calls a handler with a request and returns its response, without a server. An error that the
+ * handler throws becomes an error response, and a request that it declines gets a 404.
  *
  * @example
  * const response = await inject(handler, { method: 'POST', path: '/reports', body: { year: 2025 } })
@@ -66,16 +66,14 @@ export async function inject<C>(
 ): Promise<InjectedResponse> {
   const exchange = toRequest<C>(request)
   const { onError } = request
-  const boundary = { onError }
-  const response = await guard(handler, boundary)(exchange)
-  const rescue = async (error: unknown): Promise<HttpResponse> =>
-    await guard<C>(() => { throw error }, boundary)(exchange) as HttpResponse
-  if (response === undefined) return received(exchange, await rescue(notFound(exchange)), rescue)
+  const response = await guard(handler, { onError })(exchange)
+  const rescue = (error: unknown): HttpResponse => failureResponse(error, exchange, onError)
+  if (response === undefined) return received(exchange, rescue(notFound(exchange)), rescue)
   try {
     return await received(exchange, response, rescue)
   } catch (error) {
     copyHeadersToError(error, response)
-    return received(exchange, await rescue(error), rescue)
+    return received(exchange, rescue(error), rescue)
   }
 }
 
@@ -128,10 +126,10 @@ function isStream(body: unknown): body is AsyncIterable<Uint8Array | string> {
 /** Rejects if a server could not send the response: an invalid header, a stream that fails at once. */
 async function received(
   request: HttpRequest, { status, headers, body }: HttpResponse,
-  rescue: (error: unknown) => Promise<HttpResponse>,
+  rescue: (error: unknown) => HttpResponse,
 ): Promise<InjectedResponse> {
   checkValues(headers)
-  const report = (error: unknown): void => { void rescue(error) }
+  const report = (error: unknown): void => { rescue(error) }
   const hasNoBody = request.method === 'HEAD' || status === 204 || status === 304
   if (!isStreamed(body)) {
     const bytes = typeof body === 'string' ? Buffer.from(body) : body ?? NO_BODY

@@ -16,8 +16,8 @@ export interface TestClockOptions {
 /** A clock that stands still until a test advances it. */
 export interface TestClock extends Clock {
   /**
-   * Moves the time forward by `ms` milliseconds. Runs what becomes due on the way, in order of time.
-   * Resolves once no work runs.
+   * Moves the time forward by `ms` milliseconds. Runs all work that becomes due in this time, in
+   * order of time. Resolves once no work runs.
    *
    * @throws {TypeError} `ms` is not 0 or more.
    * @throws {Error} Work has run for longer than `maxRunMs`.

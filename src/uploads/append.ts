@@ -15,7 +15,7 @@ export interface UploadStores<C> {
   readonly owners: OwnerBytes
 }
 
-/** Facts of the request, beside its body. */
+/** Properties of the request, except its body. */
 interface AppendOptions {
   /** `true` if the upload ends with this body. */
   readonly complete: boolean
@@ -90,7 +90,7 @@ class Append<C> {
     }
   }
 
-  /** Decides at the end of a body which of its bytes stay, and ends the right to append. */
+  /** Decides at the end of a body which of its bytes are kept, and ends the right to append. */
   async conclude(): Promise<void> {
     const { body, writer, complete, isFull, left } = this
     const { records, settings: { limits } } = this.stores
@@ -143,7 +143,7 @@ class Append<C> {
     if (!isOver && writer.isWriting) await writer.release([]).catch(() => undefined)
   }
 
-  /** Gives back what was reserved and is not used, if the client may append more later. */
+  /** Releases the reserved bytes that are not used, if the client may append more later. */
   async returnRest(): Promise<void> {
     const { reserved, writer, stores: { owners } } = this
     const { countedAs: caller, length, offset } = writer.state
@@ -189,13 +189,15 @@ class Append<C> {
   }
 }
 
-/** The body of a request as a sequence of parts. Remembers its end instead of throwing. */
+/**
+ * The body of a request as a sequence of parts. Keeps the error of its end instead of throwing it.
+ */
 class BodyParts {
   #source: AsyncIterator<Uint8Array> | undefined
   #waiting: Uint8Array | undefined
   #stopped = false
   bytes = 0
-  /** True if the body has more than `most` bytes. Those beyond are not read. */
+  /** True if the body has more than `most` bytes. Bytes beyond this number are not read. */
   exceeded = false
   /** True if `stop` ended the body. */
   cut = false

@@ -81,8 +81,8 @@ export class Finisher<C> {
   }
 
   /**
-   * Passes a received upload to the handler, or waits for the handler. Returns false if it has no
-   * final response then.
+   * Passes a received upload to the handler, or waits for the handler. Returns false if the upload
+   * has no final response afterwards.
    */
   async conclude(request: HttpRequest<C>, id: string, state: UploadState): Promise<boolean> {
     if (state.answered || await this.hasResponded(id)) return true
@@ -102,7 +102,9 @@ export class Finisher<C> {
     }
   }
 
-  /** Prevents the handler from being called. Returns false if it has been called before. */
+  /**
+   * Prevents the handler from being called. Returns false if the handler has been called before.
+   */
   async cancel(request: HttpRequest<C>, id: string, state: UploadState): Promise<boolean> {
     const { store, retentionMs } = this.stores.settings
     return rejectKey(errorResponse(httpError('upload_not_found'), request), {
@@ -115,7 +117,7 @@ export class Finisher<C> {
     return claim?.response !== undefined
   }
 
-  /** Counts the bytes of an upload again that its handler may get again. */
+  /** Counts the bytes of an upload again, because its handler may get them again. */
   private async keep(id: string, state: UploadState): Promise<void> {
     const { records, owners, settings } = this.stores
     await owners.set(state.countedAs, stateKey(id), state.offset, reserveLimits(settings).ttlMs)

@@ -50,8 +50,8 @@ export interface ResumableUploadOptions<C = unknown>
    */
   readonly minAppendBytes?: number
   /**
-   * Size of a stored part in bytes. If a process dies, an upload loses at most so many bytes.
-   * Default: 8_388_608 (8 MiB).
+   * Size of a stored part in bytes. If a process dies, an upload loses at most this number of
+   * bytes. Default: 8_388_608 (8 MiB).
    */
   readonly partBytes?: number
   /**
@@ -70,9 +70,9 @@ export interface ResumableUploadOptions<C = unknown>
    */
   readonly maxPerOwner?: number
   /**
-   * Maximum number of bytes of the uploads of one owner in this store that the handler has not
-   * processed, and of stored bodies (`maxBytesPerOwner` of `taskEndpoints`). More get a 429
-   * `too_many_bytes`; a larger upload gets a 413.
+   * Maximum size of the unprocessed uploads of one owner in this store, and of stored bodies
+   * (`maxBytesPerOwner` of `taskEndpoints`). More get a 429 `too_many_bytes`; a larger upload gets
+   * a 413.
    *
    * An upload that was deleted, has expired or has a response no longer counts. While the handler
    * runs, the upload does not count, because the handler may store the bytes again. An upload with
@@ -108,7 +108,7 @@ const OPTIONS = {
   maxResponseBytes: bytes({ default: 2 ** 20 }),
 } satisfies OptionTable<ResumableUploadOptions>
 
-/** Options with their defaults, and what was made of them. */
+/** Options with their defaults, and values that were made of them. */
 export interface Settings<C = unknown> extends Filled<ResumableUploadOptions<C>, typeof OPTIONS> {
   readonly requester: (request: HttpRequest<C>) => Requester
   readonly path: StatusPath

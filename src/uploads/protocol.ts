@@ -31,7 +31,8 @@ export interface UploadLimits {
 const TUS_VERSIONS = 'ietf-draft-05, ietf-draft-03'
 
 /**
- * Rejects requests of tus 1.0 as tus asks for, and bodies of other protocols that are parts.
+ * Rejects requests of tus 1.0 with the response that tus requires, and bodies that other protocols
+ * send as parts.
  * @throws {HttpError} 412 `precondition_failed`, 400 `invalid_header`
  */
 export function rejectForeign({ headers }: HttpRequest<unknown>): void {

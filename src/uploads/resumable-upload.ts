@@ -29,8 +29,8 @@ export interface ResumableUpload<C = unknown> {
    * Mount it instead of the handler. A request with `Upload-Complete` creates an upload, and
    * OPTIONS returns the limits. Any other request goes to the handler. An upload by a method that
    * the handler does not support gets 405 `method_not_allowed`. A handler without a description
-   * supports POST, PUT and PATCH, if they are routed to it. Only `router` knows which are, so the
-   * response to OPTIONS has `Allow` there, and wherever the handler has a description.
+   * supports POST, PUT and PATCH, if they are routed to it. Only `router` knows which methods are
+   * routed, so OPTIONS has `Allow` there, and wherever the handler has a description.
    */
   readonly create: Handler<C>
   /** One upload, at `uploadPath`: HEAD returns its offset, PATCH appends, DELETE drops it. */
@@ -44,8 +44,8 @@ export interface ResumableUpload<C = unknown> {
  * The client gets the response of the handler, and can request it again if it was lost.
  *
  * The bytes are in `blobs` and the state is in `store`, so each request may reach another process.
- * Of two requests that append to one upload, the newer one ends the older one. A handler that is
- * interrupted because its process died runs again with the next request.
+ * Of two requests that append to one upload, the newer one ends the older one. If the process of a
+ * handler dies, the next request runs the handler again.
  *
  * Requests of tus 1.0 get 412 `precondition_failed` with `Tus-Version`, and a body with
  * `Content-Range` gets a 400. Neither reaches the handler.

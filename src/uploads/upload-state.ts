@@ -19,7 +19,7 @@ export interface UploadState {
   readonly offset: number
   /** Blobs of the bytes, in order. */
   readonly parts: readonly UploadPart[]
-  /** Id of the request that appends; `null` if none does. Any other request must not write. */
+  /** Id of the request that appends; `null` if none does. No other request may write. */
   readonly writer: string | null
   /** True if another request waits until the writer has stored its bytes and stopped. */
   readonly asked: boolean
@@ -75,7 +75,7 @@ export function ageKey(id: string): string {
  * stop by then, because its process is dead or frozen, is fenced.
  */
 const HAND_OVER_MS = 3000
-/** Writes that are tried again while the store fails. */
+/** Number of tries of a write while the store fails. */
 const TRIES = 3
 
 export type UploadRecord = StoredRecord<UploadState>
@@ -150,7 +150,7 @@ export class UploadRecords {
     return removed as unknown as UploadState
   }
 
-  /** Deletes parts. Those that cannot be deleted expire. */
+  /** Deletes parts. Parts that cannot be deleted expire. */
   async deleteParts(id: string, parts: readonly UploadPart[]): Promise<void> {
     for (const [name] of parts) {
       await this.blobs.delete(uploadPartKey(id, name)).catch(() => undefined)
@@ -254,7 +254,7 @@ async function repeated(work: () => Promise<void>): Promise<void> {
 
 /**
  * Ends the right to append. The upload is received if all bytes are there and the request that
- * appended them has announced the end, whatever became of this request.
+ * appended them has announced the end, even if this request was interrupted.
  */
 function released(state: UploadState): UploadState {
   const received = state.final && state.offset === state.length
@@ -269,7 +269,10 @@ export function bytesOf(parts: readonly UploadPart[]): number {
   return parts.reduce((sum, [, size]) => sum + size, 0)
 }
 
-/** Returns whether a write of `next`, which has added parts, has landed, though its reply was lost. */
+/**
+ * Returns whether a write of `next`, which has added parts, has taken effect although its reply was
+ * lost.
+ */
 function isAfter(found: UploadState, next: UploadState, added: readonly UploadPart[]): boolean {
   if (next.received) return found.received
   const last = added.at(-1)

@@ -9,7 +9,7 @@ import type { Candidate, Selector } from './selectors.js'
 
 export interface Chosen {
   readonly name: string
-  /** The first way, in the order of the selectors, that named it; `default` if none did. */
+  /** The first selector that named it, in their order; `default` if none did. */
   readonly way: Selector['way'] | 'default'
   readonly mediaType: string | undefined
 }

@@ -6,10 +6,10 @@ import { headerText } from '../http/headers/reader.js'
 import { parameter as describeParameter } from '../openapi/operation.js'
 
 export interface Candidate {
-  /** The string as sent. It may be no version at all. */
+  /** The string as sent. It may not be a version at all. */
   readonly text: string
   readonly q: number
-  /** Index in the header, which orders equal weights. */
+  /** Index in the header, which decides the order of equal weights. */
   readonly at: number
   readonly mediaType?: string
 }

@@ -39,7 +39,7 @@ export interface BulkReport {
 export interface UploadItem extends ReportItem {
   /** Line number, from 1; blank lines count. */
   readonly line: number
-  /** JSON of the application about a line that was written. */
+  /** JSON that the application has returned for a line that was written. */
   readonly result?: unknown
 }
 

@@ -30,7 +30,7 @@ function setUp(t: TestContext) {
 }
 
 describe('FolderBlobs with maxBytes', () => {
-  test('a put above the limit is full, and leaves what was there', async (t) => {
+  test('a put above the limit is rejected as full, and the stored blobs stay', async (t) => {
     const { path, open } = setUp(t)
     const blobs = open()
     await blobs.put('a', content(60), LATER)

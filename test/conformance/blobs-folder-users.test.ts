@@ -81,19 +81,19 @@ async function* text(value: string): AsyncGenerator<Uint8Array> {
 }
 
 describe('FolderBlobs and other users of the machine', () => {
-  test('a folder that another user has made first is rejected', (t) => {
+  test('a folder that another user has created is rejected', (t) => {
     const folder = join(sticky, 'made-first')
     otherUser(t, 'mkdir "$1"', folder)
     rejects(folder, isRoot ? `the user ${OTHER}` : `the user ${process.getuid?.()}`, /change the owner/)
   })
 
-  test('a folder that another user has made first, and closed to others, is rejected', (t) => {
+  test('a folder that another user has created and closed to others is rejected', (t) => {
     const folder = join(sticky, 'closed')
     otherUser(t, 'mkdir -m 0755 "$1"', folder)
     rejects(folder, /mode 0755/)
   })
 
-  test('a link that another user has made first is rejected, whatever it names', async (t) => {
+  test('a link that another user has created is rejected, whatever its target is', async (t) => {
     const target = await made(0o700)
     const [link, dangling] = [join(sticky, 'link'), join(sticky, 'dangling')]
     otherUser(t, 'ln -s "$1" "$2"; ln -s "$1/no" "$3"', target, link, dangling)

@@ -17,7 +17,7 @@ function listen(t: TestContext): StoreEvent[] {
 }
 
 for (const [name, server] of Object.entries({ Redis: await redisForFile(), PostgreSQL: await postgresForFile() })) {
-  test(`longhaul:store publishes each call of the task engine, and the calls of an idle worker while ${name} is away`, async (t) => {
+  test(`longhaul:store publishes each call of the task engine, even calls of an idle worker while ${name} is away`, async (t) => {
     const { parts, close } = openDatabase(server.url, { name: 'events', leaseMs: 2000 })
     const work = defineTask({
       name: 'work',

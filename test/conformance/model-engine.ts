@@ -1,10 +1,9 @@
 import { setImmediate as tick } from 'node:timers/promises'
 import type { Places, PoolCounts, TaskEngine, TaskQuery, WorkHandlers, WorkOptions } from '../../src/engine/engine.js'
-import { nameFault } from '../../src/engine/names.js'
 import { RunReplacedError, WorkerClosingError } from '../../src/engine/runs.js'
 import {
-  isFinalStatus, type Changed, type Created, type Expected, type NewTask, type StoredTask,
-  type TaskChange, type TaskRef,
+  isFinalStatus, nameFault, type Changed, type Created, type Expected, type NewTask,
+  type StoredTask, type TaskChange, type TaskRef,
 } from '../../src/engine/task.js'
 import { Json } from '../../src/runtime/json.js'
 import { OwnContext } from '../../src/runtime/own-context.js'

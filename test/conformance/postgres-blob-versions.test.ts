@@ -48,7 +48,7 @@ describe('PostgresBlobs: versions', async () => {
   })
 
   for (const end of ['replaced', 'deleted', 'expired']) {
-    test(`a sweep keeps a blob that was ${end} for its current readers, and for no others`, async () => {
+    test(`a sweep keeps a blob that was ${end} for its current readers only`, async () => {
       const schema = `held_${end}`
       const blobs = open(schema)
       const other = open(schema)
@@ -79,7 +79,7 @@ describe('PostgresBlobs: versions', async () => {
     assert.equal((await blobs.stat('kept'))?.size, 10)
   })
 
-  test('a reader that loses its lease fails, and never gets fewer bytes than it asked for', async () => {
+  test('a reader that loses its lease fails, and never returns fewer bytes than requested', async () => {
     const blobs = open('lost')
     await blobs.put('key', bytes(SIZE), later)
     const reader = await begin(blobs)
@@ -104,7 +104,7 @@ describe('PostgresBlobs: versions', async () => {
     assert.equal(await sizeOf(await blobs.open('slow') ?? assert.fail()), SIZE)
   })
 
-  test('a put whose process was suspended until its chunks were swept fails and leaves nothing', async () => {
+  test('a put fails and leaves nothing if its process was suspended until a sweep removed its chunks', async () => {
     const blobs = open('away')
     await blobs.put('key', bytes(10), later)
     const source = gate(bytes(SIZE))

@@ -161,7 +161,7 @@ describe('limits of running work on PostgreSQL', () => {
       if (key !== 'all') assert.equal(count, 1, `${String(count)} of ${key} ran together`)
   })
 
-  test('a take that has waited for another take begins nothing beyond the limit', async (t) => {
+  test('a take that waited for another take begins no run beyond the limit', async (t) => {
     const schema = newSchema()
     const process = new Process(t, schema).work(2, { maxRunning: 1 })
     await process.engine.create(task('first', 'ann'))
@@ -188,7 +188,7 @@ VALUES ('other', 'b', '', 'ann', 'report', 'default', 0, 1, 1, 1, 1e14, 1e14, 1,
     await eventually(() => process.ids.includes('waits'), 20_000, 'the next one begins')
   })
 
-  test('a take reads few rows beside 10,000 held tasks of one caller, and beside 10 tasks of each of 1,000 callers', async (t) => {
+  test('a take reads few rows, with 10,000 held tasks of one caller or 10 tasks of each of 1,000 callers', async (t) => {
     const schema = newSchema()
     const process = new Process(t, schema)
     await process.engine.now()
@@ -224,7 +224,7 @@ FROM generate_series(1, 10) AS n, generate_series(1, 1000) AS c`)
     assert.ok(pages < 4000, `the check reads ${String(pages)} pages:\n${plan}`)
   })
 
-  test('a worker whose pool is full makes no take for a new task, and one or two for each look', async (t) => {
+  test('a worker whose pool is full makes no take for a new task, and one or two takes for each look', async (t) => {
     const process = new Process(t, newSchema()).work(8, { maxRunning: 1 })
     await process.engine.create(task('runs', 'ann'))
     await eventually(() => process.ids.length === 1, 20_000, 'a task runs')
@@ -257,7 +257,7 @@ FROM generate_series(1, 10) AS n, generate_series(1, 1000) AS c`)
     assert.deepEqual(limited, [])
   })
 
-  test('a process that closes notifies the others of the places that its last runs free', async (t) => {
+  test('a process that closes notifies other processes when its last runs free their places', async (t) => {
     const schema = newSchema()
     const limits = { maxRunning: 2, maxPerCaller: 1 }
     const first = new Process(t, schema).work(2, limits)
@@ -297,7 +297,7 @@ FROM generate_series(1, 10) AS n, generate_series(1, 1000) AS c`)
     await eventually(() => process.runs[0]?.signal.aborted === true, 20_000, 'the run is aborted')
   })
 
-  test('held tasks begin when no limit holds them any longer', async (t) => {
+  test('held tasks begin when no limit applies to them any longer', async (t) => {
     const schema = newSchema()
     const first = new Process(t, schema).work(8, { maxPerCaller: 1 })
     await Promise.all(Array.from({ length: 20 }, (_, n) => first.engine.create(task(`task-${String(n)}`, 'ann'))))
@@ -309,7 +309,7 @@ FROM generate_series(1, 10) AS n, generate_series(1, 1000) AS c`)
     await eventually(() => second.ids.length === 19, 20_000, 'they begin in a process without limits')
   })
 
-  test('a clock that was set back does not close a pool with startsPer', async (t) => {
+  test('a pool with startsPer stays open after the clock is set back', async (t) => {
     const schema = newSchema()
     const limits = { startsPer: { count: 1, ms: 86_400_000 } }
     const process = new Process(t, schema).work(2, limits)
@@ -326,7 +326,7 @@ FROM generate_series(1, 10) AS n, generate_series(1, 1000) AS c`)
 })
 
 describe('business keys on PostgreSQL', () => {
-  test('a transaction waits for another transaction with its business key, and gets the task that the other commits', async (t) => {
+  test('a transaction waits for another transaction with its business key, and then gets the committed task', async (t) => {
     const schema = newSchema()
     const { engine } = new Process(t, schema)
     await engine.now()

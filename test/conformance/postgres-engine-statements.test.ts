@@ -76,7 +76,7 @@ FROM generate_series(1, 30000) AS n`)
     assert.equal(sent.length, 3, sent.join('\n---\n'))
   })
 
-  test('a hundred tasks that come together take three statements, like one task', async () => {
+  test('a hundred tasks that arrive together take three statements, as one task does', async () => {
     sent = []
     const end = ended(100)
     await Promise.all(Array.from({ length: 100 }, (_, n) => (

@@ -67,7 +67,7 @@ describe('replacements of one turn', () => {
     assert.equal((await store.get(first.key))?.value, 'old')
   })
 
-  test('replace an entry once, however many there are of it', async () => {
+  test('replace an entry once, even if one turn has several replacements of it', async () => {
     const [entry] = await create(1)
     assert.ok(entry)
     const { key, revision } = entry

@@ -96,7 +96,7 @@ test('a task whose start has come is listed under its current status, even after
   latch.resolve()
 })
 
-test('a command that the client sends twice is one change', async (t) => {
+test('a command that the client sends twice makes one change', async (t) => {
   const twice = new Redis(server.url, { maxRetriesPerRequest: null })
   t.after(() => { twice.disconnect() })
   const send = twice.evalsha.bind(twice) as (...args: unknown[]) => Promise<unknown>
@@ -167,7 +167,7 @@ test('no key of a task has an expiry in Redis', async (t) => {
   assert.deepEqual(await Promise.all(keys.map((key) => redis.pttl(key))), keys.map(() => -1))
 })
 
-test('runs whose begin has no reply, or was sent twice, are given back within two seconds, and count as no crashes', async (t) => {
+test('runs whose begin had no reply, or was sent twice, are given back within two seconds and count as no crash', async (t) => {
   const lossy = new Redis(server.url, { maxRetriesPerRequest: null })
   t.after(() => {
     lossy.disconnect()
@@ -202,7 +202,7 @@ test('runs whose begin has no reply, or was sent twice, are given back within tw
     assert.deepEqual([attempt, crashes, crashed], [1, 0, undefined])
 })
 
-test('a task that a script cannot read does not disturb the changes of others in the same turn', async (t) => {
+test('a task that a script cannot read does not affect other changes of the same turn', async (t) => {
   const { engine, namespace } = open(t)
   for (const id of ['one', 'broken', 'two']) await engine.create(task(id, { pool: 'nobody' }))
   await redis.hset(`{${namespace}}:engine:h:broken`, 'm', 'not JSON')
@@ -241,7 +241,7 @@ test('redis() makes an engine and a store with the same namespace and bounds', a
   assert.equal((await other.store.get('second'))?.value, 'second')
 })
 
-test('a closed engine reads, changes and watches, and its tasks run in other processes', async (t) => {
+test('a closed engine still reads, changes and watches tasks, and other processes run its tasks', async (t) => {
   const { engine, namespace } = open(t)
   work(engine)
   await engine.close({ drainMs: 0 })

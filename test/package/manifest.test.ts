@@ -102,7 +102,7 @@ test('the package contains what is built and the docs for users, without side ef
 })
 
 for (const folder of ['', 'bench/', 'checks/']) {
-  test(`${folder}package-lock.json contains no address of a registry, and the dependencies of ${folder}package.json`, () => {
+  test(`${folder}package-lock.json contains no address of a registry, and has the dependencies of ${folder}package.json`, () => {
     const { dependencies, devDependencies } = JSON.parse(text(`${folder}package.json`))
     const { packages } = JSON.parse(text(`${folder}package-lock.json`))
     const addresses = Object.entries(packages).filter(([, entry]) => 'resolved' in (entry as object))

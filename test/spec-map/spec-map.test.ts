@@ -44,7 +44,7 @@ describe('the report of the map', () => {
   const proof = { file: 'a.test.ts', clauses: ['4.6.1'], title: 'answers' }
   const both = ['4.6.1', '4.6.2']
 
-  test('is empty if everything fits', () => {
+  test('is empty if specification, clauses and tests agree', () => {
     assert.deepEqual(problems(both, clauses, [proof]), [])
   })
   test('contains a clause without a test', () => {

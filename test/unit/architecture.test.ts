@@ -218,11 +218,11 @@ describe('the folders of src', () => {
       .filter((entry) => !entry.parentPath.includes('node_modules'))
       .map((entry) => ({ name: entry.name, path: join(entry.parentPath, entry.name) })))
 
-  test('have no catch-all name', () => {
+  test('have no file or folder with a catch-all name', () => {
     const drawers = folders.filter(({ name }) => /^(?:utils?|helpers?|common|misc|lib)(?:\.[a-z]+)?$/.test(name))
     assert.deepEqual(drawers.map(({ path }) => path), [])
   })
-  test('have their directions', () => {
+  test('have all their import directions in the list', () => {
     const below = readdirSync(join(root, 'src'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
     assert.ok(below.length > 0)
     assert.deepEqual(below.map((folder) => folder.name).filter((name) => !Object.hasOwn(FOLDERS, name)), [])

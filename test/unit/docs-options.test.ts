@@ -10,7 +10,7 @@ test('docs/guide/options.md equals the output of npm run options', () => {
   assert.equal(page, optionsReference())
 })
 
-test('the default of each option is the same in its table and in its docstring', () => {
+test('each option has the same default in its table and in its docstring', () => {
   assert.deepEqual(differentDefaults(), [])
 })
 

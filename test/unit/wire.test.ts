@@ -58,7 +58,7 @@ describe('the types that server and client share', () => {
     })
   }
 
-  test('leave nothing in the build', async () => {
+  test('are not in the build', async () => {
     for (const file of readdirSync(wire)) {
       const { code } = await transform(readFileSync(join(wire, file), 'utf8'), { loader: 'ts' })
       assert.equal(code, '', file)

@@ -48,7 +48,7 @@ export async function readBytes(
     if (left.byteLength > maxBodyBytes) throw bodyTooLarge(maxBodyBytes)
     return checkedAsSent(request.headers, left, parsed)
   }
-  checkCoding(request.headers)
+  if (isCoded(request.headers)) throw mustBeIdentity()
   const bytes = await countingBody(request, ({ body }) => body.bytes(maxBodyBytes))
   if (bytes === undefined) throw bodyTooLarge(maxBodyBytes)
   return bytes
@@ -58,8 +58,9 @@ export async function readBytes(
  * Reads the body as JSON. A value that your framework has parsed is returned without a promise,
  * after the same checks. A body without Content-Type is rejected, because a page of another site
  * can send one with the user's cookies. `charset` must be UTF-8 or US-ASCII. Lost digits of a
- * fraction cannot be seen in a value that your framework has parsed. Text that it has read is JSON,
- * or a string that was JSON; Content-Length tells which, so without one the text is rejected.
+ * fraction cannot be seen in a value that your framework has parsed. Text that your framework has
+ * read is either JSON, or a string that was JSON. Content-Length tells which; without it, the text
+ * is rejected.
  * @example
  * const draft = await readJson(request, { maxBodyBytes: 65_536 })
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and
@@ -92,7 +93,7 @@ export function readJsonBody(
     if (checksParsed && !isExact(value)) checkExact(inexactParsed(value))
     return Json.of(value)
   }
-  checkCoding(request.headers)
+  if (isCoded(request.headers)) throw mustBeIdentity()
   const parse = (bytes: Uint8Array | undefined): Json => {
     if (bytes === undefined) throw bodyTooLarge(maxBodyBytes)
     // Not every binding and version of HTTP announces a body.
@@ -107,7 +108,7 @@ export function readJsonBody(
   })
 }
 
-/** @param left - what your framework has left: the bytes, or text that they were made from */
+/** @param left - what your framework has left: the bytes, or the text from which they were made */
 function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array, left: unknown): Uint8Array {
   if (isStillCoded(headers, left)) throw mustBeIdentity()
   return ContentDigest.ofParsed(headers, left)?.check(bytes) ?? bytes
@@ -196,8 +197,4 @@ export function unsupported(mediaTypes: readonly string[] = ['application/json']
 
 function isJson(type: string): boolean {
   return type === 'application/json' || type.endsWith('+json')
-}
-
-function checkCoding(headers: RequestHeaders): void {
-  if (isCoded(headers)) throw mustBeIdentity()
 }

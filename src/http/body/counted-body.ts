@@ -59,7 +59,10 @@ export class CountedBody implements BodySource {
     return this.#isRead ? this.#received.open() : this.#request.body.stream(isWhole)
   }
 
-  /** Waits until there is heap to parse so many bytes of JSON. They wait in callers' turns. */
+  /**
+   * Waits until there is heap to parse so many bytes of JSON. Waiting requests take turns by
+   * caller.
+   */
   async waitToParse(bytes: number, request: HttpRequest<unknown>): Promise<void> {
     if (bytes <= SMALL_BYTES) return
     if (!await this.#heap.acquire(bytes * HEAP_PER_BYTE, request)) throw request.signal.reason

@@ -12,10 +12,15 @@ const BYTE_ORDER_MARK = 0xfeff
 /** Leaves a byte order mark out. */
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
-/** Parses UTF-8 (RFC 8259 section 8.1). Throws what `parseExact` does, or `missing_body`. */
+/**
+ * Parses UTF-8 (RFC 8259 section 8.1). Throws what `jsonTextOf` and `parseJson` do, or `inexact_value` if a
+ * value would change.
+ */
 export function jsonOfBytes(bytes: Uint8Array): Json {
   const text = jsonTextOf(bytes)
-  return Json.of(parseExact(text), text)
+  const value = parseJson(text)
+  if (mayBeInexact(text)) checkExact(inexactValues(text))
+  return Json.of(value, text)
 }
 
 /** Decodes bytes that should be JSON. Throws `malformed_json` or `missing_body`. */
@@ -48,13 +53,6 @@ export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): unknown {
     throw faultOf(text)
   }
   if (text.length > SHALLOW_UNITS && isTooDeep(value, maxDepth)) throw httpError('nested_too_deep')
-  return value
-}
-
-/** Parses JSON as `parseJson` does, and throws `inexact_value` if a value would change. */
-function parseExact(text: string): unknown {
-  const value = parseJson(text)
-  if (mayBeInexact(text)) checkExact(inexactValues(text))
   return value
 }
 
@@ -122,7 +120,10 @@ export function shallowUnits(text: string): number {
   return 5 * MAX_JSON_DEPTH + 1 - 3 * lists
 }
 
-/** Returns true if arrays and objects are nested more than `most` levels. Circular values are. */
+/**
+ * Returns true if arrays and objects are nested more than `most` levels. Circular values count as
+ * nested too deeply.
+ */
 export function isTooDeep(value: unknown, most = MAX_JSON_DEPTH): boolean {
   if (most === Infinity || typeof value !== 'object' || value === null) return false
   return !ArrayBuffer.isView(value) && isDeeper(value, most)

@@ -194,8 +194,8 @@ const GZIP = /^(?:x-)?gzip$/i
 /**
  * Returns true if a coded body that your framework has left as bytes or text is still coded.
  * Parsers of Express and Koa decode and keep Content-Encoding; those of Fastify do not decode.
- * Compressed bytes are not UTF-8. Decoded ones are, or do not have the length that was sent, or do
- * not begin as gzip does.
+ * Compressed bytes are not UTF-8. Decoded bytes are UTF-8, or their length differs from the sent
+ * length, or they do not begin as gzip does.
  */
 export function isStillCoded(headers: RequestHeaders, left: unknown): boolean {
   if (!isCoded(headers)) return false

@@ -25,6 +25,11 @@ export interface SubmitOptions extends OwnedSubmitOptions {
    * counts. For a client who may be anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
    */
   readonly owner?: string
+  /**
+   * Id of the tenant of the task, which limits and turns count in place of the owner. Without an owner,
+   * no client sees the task. Default: none.
+   */
+  readonly tenant?: string | undefined
 }
 
 /** Options of one task whose owner is known. */
@@ -43,7 +48,7 @@ export interface OwnedSubmitOptions {
   readonly callbackUrl?: string | undefined
   /**
    * An open transaction of yours, such as a client of `pg` after `BEGIN`, with which the task
-   * commits. Requires the engine of `postgres()`, on the same database. Default: none.
+   * commits. Requires `postgres()` on the same database. Default: none.
    */
   readonly transaction?: Transaction | undefined
   /**
@@ -69,7 +74,7 @@ export const OWNED_SUBMIT = {
   ifExists: 0,
 } satisfies Record<keyof OwnedSubmitOptions, 0>
 
-export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof SubmitOptions, 0>
+export const SUBMIT = { ...OWNED_SUBMIT, owner: 0, tenant: 0 } satisfies Record<keyof SubmitOptions, 0>
 
 /** Limit of requests for kinds without `maxPerOwner`, together. */
 const REQUEST_LIMIT: CallerLimit = { group: '', max: 100 }
@@ -83,8 +88,9 @@ export interface Submission extends Omit<OwnedSubmitOptions, 'startAt' | 'delayM
   readonly json?: Json | undefined
   /** Birth of the task. Default: a new random string. */
   readonly birth?: string | undefined
+  /** As it is stored: see `storedOwner`. */
   readonly owner: string | undefined
-  /** Counted by limits; `undefined` for a task of the application itself. */
+  /** Caller that limits count; `undefined` for a task of the application itself. */
   readonly caller: string | undefined
   /** `true` for a request over HTTP, for which `maxPerOwner` has a default. */
   readonly isRequest?: boolean | undefined
@@ -101,7 +107,9 @@ export interface RequestKey {
   readonly key: string
   /** Digest of the request. */
   readonly fingerprint: string
-  /** `true` for an endpoint that also works without a task, so that the store may have a claim. */
+  /**
+   * `true` for an endpoint that can also work without a task, so that the store may have a claim.
+   */
   readonly isShared: boolean
 }
 
@@ -197,7 +205,7 @@ export function newTask(
 ): NewTask {
   const {
     definition, input, json, owner, caller, priority, context, callbackUrl, isDirect, idempotency,
-    transaction,
+    transaction, unique, ifExists,
   } = submission
   if (submission.id !== undefined && !isTaskId(submission.id)) {
     throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
@@ -229,7 +237,7 @@ export function newTask(
     start: start && { at: start.at },
     keepMs: pendingMs,
     hasFiles: external !== undefined || files === true,
-    unique: uniqueOf(submission),
+    unique: unique === undefined && ifExists === undefined ? undefined : uniqueOf(submission),
   }
 }
 
@@ -248,7 +256,7 @@ function uniqueOf(
   return { key: digestOf(JSON.stringify([name, owner ?? null, unique])), ifExists }
 }
 
-/** Kinds with `maxPerOwner` have a group each. The requests for all other kinds share one. */
+/** Kinds with `maxPerOwner` have a group each. The requests for all other kinds share one group. */
 export function limitOf(
   { name, maxPerOwner }: Pick<AnyTaskDefinition, 'name' | 'maxPerOwner'>,
   { caller, isRequest = false }: Pick<Submission, 'caller' | 'isRequest'>,
@@ -290,7 +298,7 @@ export interface Start {
   readonly delayMs: number
 }
 
-/** Returns the start that options ask for; `undefined` for now. */
+/** Returns the start that the options ask for; `undefined` for now. */
 export async function startOf(
   engine: TaskEngine, { startAt, delayMs }: Pick<OwnedSubmitOptions, 'startAt' | 'delayMs'>,
 ): Promise<Start | undefined> {

@@ -21,7 +21,7 @@ const MAX_TRIES = 20
 /** Throws if a precondition of a request does not hold for the task as it is now. */
 export type Condition = (task: StoredTask) => void
 
-/** Cancels a task, whatever process runs it. `moved` is `false` if it was final before. */
+/** Cancels a task, whatever process runs it. `moved` is `false` if the task was final before. */
 export async function cancelTask(
   core: TaskCore, id: string, of: Scope, check?: Condition,
 ): Promise<{ readonly task: StoredTask, readonly moved: boolean } | undefined> {
@@ -57,7 +57,9 @@ interface RetryOptions {
   readonly isRequest?: boolean
   /** Key of a request, which retries a task once. */
   readonly key?: string | undefined
-  /** The task as it was listed. One that was retried since then is a `conflict`. Default: any. */
+  /**
+   * The task as it was listed. A task that was retried since then is a `conflict`. Default: any.
+   */
   readonly listed?: ListedTask
 }
 
@@ -89,7 +91,7 @@ export async function retryTask(
   throw changedMeanwhile()
 }
 
-/** Renews what a task has outside of the engine. Returns its details for the next run. */
+/** Renews the data of a task outside of the engine. Returns its details for the next run. */
 async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Promise<Details> {
   const { blobs: files = [], callback, inputs, failure, followUp: _, ...details } = detailsOf(task)
   const names = externalNames(details)
@@ -121,7 +123,7 @@ async function renewedForRetry(core: TaskCore, task: StoredTask, of: Scope): Pro
   }
 }
 
-/** Calls `renew`. A store that is unavailable gets another error than an unavailable engine. */
+/** Calls `renew`. An unavailable store gets another error than an unavailable engine. */
 async function renewing<T>(renew: () => Promise<T>): Promise<T> {
   try {
     return await renew()
@@ -149,7 +151,10 @@ export async function deleteTask(
   throw changedMeanwhile()
 }
 
-/** Changes a task that was listed, for `OtherTasks`. Another task that has its id by now stays as it is. */
+/**
+ * Changes a task that was listed, for `OtherTasks`. If another task has its id now, that task stays
+ * unchanged.
+ */
 export async function changeListed(
   core: TaskCore, action: Parameters<OtherTasks['change']>[0], listed: ListedTask, key: string,
 ): Promise<string | undefined> {

@@ -26,8 +26,9 @@ interface Pending extends CheckedQuestion {
 }
 
 /**
- * The questions of one run. Those of one turn of the event loop are asked in one change. The promise of a
- * question without an answer never settles, because an error could be caught, and `run` would go on.
+ * The questions of one run. The questions of one turn of the event loop are asked in one change.
+ * The promise of a question without an answer never settles, because `run` could catch an error and
+ * continue.
  */
 export class RunAsks {
   private inputs: Inputs
@@ -85,7 +86,7 @@ export class RunAsks {
     }
   }
 
-  /** Rejects the questions whose time is over. The others are asked again, if the run goes on. */
+  /** Rejects the questions whose time is over. The others are asked again, if the run continues. */
   private rejectLate(now: number): boolean {
     let isLate = false
     for (const [key, { reject }] of this.pending) {

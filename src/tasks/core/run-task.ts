@@ -38,7 +38,7 @@ import {
 
 /** Maximum time until a run takes the files of an earlier one over, in milliseconds. */
 const FILES_WAIT_MS = 86_400_000
-/** Delays after a process could not run a task, in milliseconds. */
+/** Delays before a task is tried again that a process could not run, in milliseconds. */
 const RETURN_MS = 1000
 const MAX_RETURN_MS = 30_000
 /** Delay of a run without memory for its input, or while a request has its key, in milliseconds. */
@@ -55,7 +55,7 @@ export class RunningTask implements OwnRun {
   private progress: ProgressWriter | undefined
   private files: RunFiles | undefined
   private isOver = false
-  /** The task waits for an answer, because this run has asked. */
+  /** True if the task waits for an answer, because this run has asked. */
   private hasAsked = false
   private writes: Sequence | undefined
 
@@ -127,7 +127,7 @@ export class RunningTask implements OwnRun {
     }
   }
 
-  /** Makes a change, if no other begin of a run of the task has happened. */
+  /** Makes a change, unless another run of the task has begun. */
   private change(change: TaskChange): MaybePromise<Moved> {
     return this.core.changeRun(this.task, this.run.lease, change)
   }
@@ -138,8 +138,9 @@ export class RunningTask implements OwnRun {
   }
 
   /**
-   * A synchronous request that claimed the key just before this task was created cannot have seen it,
-   * and does the work. Returns `false` if there is one: the run begins later, or the task ends.
+   * A synchronous request that claimed the key just before this task was created does the work,
+   * because it could not see the task. Returns `false` if there is such a request: the run begins
+   * later, or the task ends.
    */
   private async hasKey(): Promise<boolean> {
     const { core, task: { key = '' } } = this
@@ -253,7 +254,10 @@ export class RunningTask implements OwnRun {
     if (!isWanted) await core.cancelWork(task)
   }
 
-  /** Adds the real error of this run to the details. Without `cause`, that is the failure itself. */
+  /**
+   * Adds the real error of this run to the details. Without `cause`, the real error is the failure
+   * itself.
+   */
   private noteError({ code: name, message }: StoredTaskFailure, cause: unknown): void {
     const { core: { settings: { storeErrors } }, details, task: { attempt } } = this
     if (!storeErrors) return
@@ -285,7 +289,7 @@ export class RunningTask implements OwnRun {
     )
   }
 
-  /** @param now - the task, which an earlier try whose reply was lost may have ended */
+  /** @param now - the task as it is now; an earlier try whose reply was lost may have ended it */
   private afterEnd(now: StoredTask | undefined, result: string | undefined): MaybePromise<void> {
     const { core, files } = this
     if (now) this.task = now
@@ -325,7 +329,7 @@ export class RunningTask implements OwnRun {
       ? details : { ...details, returnedSince: undefined, attempts }
   }
 
-  /** Adds the run before this one to the history, if that was lost. */
+  /** If the run before this one was lost, adds it to the history. */
   private withCrash(details: Details): Details {
     const { crashed, task: { attempt } } = this.run
     if (crashed === undefined) return details
@@ -377,7 +381,7 @@ export class RunningTask implements OwnRun {
     stop.leave(this.hasAsked ? new Error('The run has ended, because the task waits for an answer') : new RunReplacedError())
   }
 
-  /** Renews what the task has outside of the engine, for a wait. Throws 410 `gone`. */
+  /** Renews the data of the task outside of the engine, for a wait. Throws 410 `gone`. */
   private async renewOutside(definition: AnyTaskDefinition, keepMs: number): Promise<void> {
     const { core, core: { settings: { blobs } }, task, task: { id, name }, details } = this
     const ttlMs = keepMs + core.longestRetentionMs(name) + MARGIN_MS

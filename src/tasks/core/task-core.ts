@@ -114,7 +114,7 @@ export class TaskCore {
   readonly retry: StoreRetry
   /** The async context of `createTasks`. Functions that belong to no request are called in it. */
   readonly context = new OwnContext()
-  /** End the schedules of definitions. */
+  /** Functions that end the schedules of definitions. */
   schedules: readonly (() => Promise<void>)[] = []
   isClosing = false
   private closing: Promise<void> | undefined
@@ -153,7 +153,7 @@ export class TaskCore {
     return this.moved(from, await this.engine.change(from, expected, change))
   }
 
-  /** @param lease - that of the run */
+  /** @param lease - the lease of the run */
   changeRun(from: StoredTask, lease: string, change: TaskChange): MaybePromise<Moved> {
     return this.persist(from, { lease }, change)
   }
@@ -188,7 +188,7 @@ export class TaskCore {
     await settles(cancelled, CANCEL_MS)
   }
 
-  /** Deletes all that a task has outside of the engine. Never rejects. */
+  /** Deletes all data of a task outside of the engine. Never rejects. */
   async removeFiles(task: StoredTask): Promise<boolean> {
     const { blobs, fileRuns } = detailsOf(task)
     await deleteBlobs(this.settings.blobs, allFileKeys({ id: task.id, blobs, fileRuns }))
@@ -220,7 +220,10 @@ export class TaskCore {
     return direct === 'request' ? directPlaces : undefined
   }
 
-  /** Returns true for a pool that this process does not work for, so that no worker notes its pauses. */
+  /**
+   * Returns true for a pool that this process does not work for: no worker of this process reads
+   * its pauses.
+   */
   hasForeignPauses(pool: string): boolean {
     return this.settings.direct === 'request' && this.directPlaces.pools.has(pool)
   }
@@ -328,7 +331,7 @@ export class TaskCore {
   }
 }
 
-/** Publishes that a task was accepted in a transaction. Call at its first step. */
+/** Publishes that a task was accepted in a transaction. Call it at the first step of the task. */
 export function publishCommitted(task: StoredTask): void {
   if (detailsOf(task).isTransactional) publishAccepted(task)
 }
@@ -351,7 +354,7 @@ export interface CallbackDeliveries {
   check(url: unknown, owner: string | undefined): Promise<string>
   /** Makes one attempt at the callback of a task. Never rejects. */
   deliver(task: StoredTask): Promise<void>
-  /** `false`: there is no callback, or, with `unlessPending`, a round is under way. */
+  /** `false`: there is no callback, or, with `unlessPending`, a round of attempts is under way. */
   redeliver(id: string, unlessPending: boolean): Promise<boolean>
   /** Aborts all requests. */
   close(): void

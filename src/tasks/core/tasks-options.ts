@@ -16,7 +16,7 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /** Keeps counters, uploads and responses of idempotency keys. Made by the same functions. */
   readonly store: Store
   /**
-   * Keeps the files that runs write. Required if a definition has `files: true`. Default: none.
+   * Keeps the files that runs write. Required for a definition with `files: true`. Default: none.
    *
    * All engines but `redis()` come with blobs. There, pass `new FolderBlobs(folder, { shared: true
    * })` of `longhaul/files`, or `S3Blobs`.
@@ -41,9 +41,9 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    */
   readonly pools?: Readonly<Record<string, PoolOptions>>
   /**
-   * Place of the work of a synchronous request (one without `Prefer: respond-async`). `request`:
-   * the work runs in this process, without a task. `task`: the request waits for a task that any
-   * worker may run. Default: `request`, but `task` with `worker: false`.
+   * Place of the work of a synchronous request (one without `Prefer: respond-async`). `request`: in
+   * this process, without a task. `task`: in a task that any worker may run. Default: `request`,
+   * but `task` with `worker: false`.
    *
    * A request with an Idempotency-Key, and work with `attempts`, `maxPerOwner` or limits of running
    * work, becomes a task in either case.
@@ -66,8 +66,8 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly maxFileBytes?: number
   /**
    * Maximum size of what the finished tasks of one owner keep in blobs, in bytes. Beyond it, the
-   * owner loses its own oldest such tasks, but never the newest. Default: a quarter of `maxBytes`
-   * of the blobs, else 10 GiB.
+   * owner loses the oldest of these tasks, but not the newest. Default: a quarter of `maxBytes` of
+   * the blobs, else 10 GiB.
    *
    * Result files, reports, and bodies of tasks that may be retried count.
    */
@@ -128,8 +128,8 @@ export interface PoolOptions {
    */
   readonly maxRunning?: number
   /**
-   * Maximum number of concurrent runs of one owner in this pool, in all processes. The others of its tasks
-   * wait, and the tasks of other owners begin. Default: no limit.
+   * Maximum number of concurrent runs of one owner in this pool, in all processes. Its other tasks
+   * wait, and tasks of other owners begin. Default: no limit.
    */
   readonly maxRunningPerOwner?: number
   /**
@@ -234,7 +234,7 @@ function checkShared(
   }
 }
 
-/** Made by `defineTask`, which fills the time-out in. */
+/** True for an object that `defineTask` made, which has a time-out. */
 function isDefinition(each: AnyTaskDefinition | undefined): boolean {
   return each?.timeoutMs !== undefined
 }

@@ -32,7 +32,10 @@ export function startWorker(core: TaskCore): void {
   })
 }
 
-/** Returns the error of a worker that finds or takes no tasks. Its `cause` is that of the driver. */
+/**
+ * Returns the error of a worker that finds or takes no tasks. Its `cause` is the error of the
+ * driver.
+ */
 function outageOf(error: unknown): unknown {
   if (!(error instanceof Error)) return error
   return new StoreUnavailableError(

@@ -11,7 +11,10 @@ export const MAX_QUESTIONS = 32
 export const MAX_INPUTS_LENGTH = 65_536
 const WEEK_MS = 604_800_000
 
-/** Keys of questions. No key is a number or `__proto__`, so an object keeps them and their order. */
+/**
+ * Keys of questions. A key is neither a number nor `__proto__`, so an object keeps the keys in
+ * their order.
+ */
 const KEY = text({
   pattern: /^[A-Za-z][A-Za-z0-9._-]{0,63}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -, a letter first',
 })

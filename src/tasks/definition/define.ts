@@ -71,7 +71,7 @@ export interface TaskSettings {
   readonly maxPerOwner?: number
   /**
    * Maximum number of tasks of this kind that run for one owner at the same time, in all processes.
-   * The others wait, and the tasks of other owners begin. Default: no limit.
+   * The others wait. Default: no limit.
    *
    * Clients without an owner count as for `maxPerOwner`. Synchronous requests for such work become
    * tasks, which this limit counts.
@@ -107,9 +107,8 @@ export interface TaskSettings {
    * Definition of a task that is made when a task of this kind fails: an alert, a compensation, a
    * dead letter. Its input is `FailedWork`. Default: none.
    *
-   * It is stored in the write that fails the task, so it survives the process, and made once for
-   * each failure. Only operators see it. A cancel is no failure. A synchronous request becomes a
-   * task.
+   * The write that fails the task stores it, so it survives the process, and is made once for each
+   * failure. Only operators see it. A cancel is no failure. A synchronous request becomes a task.
    */
   readonly onFailed?: FailedWorkTask
 }
@@ -155,9 +154,8 @@ export interface TaskOptions<
    */
   readonly asks?: A & Asks
   /**
-   * Stops what a run has started in another system under its `workId`. Called when nobody waits for
-   * that work any more: the task was cancelled, a run took longer than `timeoutMs`, or `memory()`
-   * closed. Default: none.
+   * Stops what a run has started in another system under its `workId`. Called after a cancel, after
+   * `timeoutMs`, and when `memory()` closes. Default: none.
    *
    * May be called twice, and for work that was not started. Its errors go to `onError`. A
    * synchronous request becomes a task.
@@ -245,7 +243,7 @@ export interface OtherTasks {
   readonly report: (error: unknown, task: Pick<StoredTask, 'id' | 'name' | 'attempt'>) => void
 }
 
-/** Redis keeps it in seven digits. */
+/** The Redis engine keeps it in seven digits. */
 export const PRIORITY = whole({ max: 1_000_000 })
 export const TASK_NAME = text({ pattern: /^[A-Za-z0-9._-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 . _ -' })
 export const POOL_NAME = text({ pattern: /^[A-Za-z0-9_-]{1,64}$/, expects: '1 to 64 of A-Z a-z 0-9 _ -' })

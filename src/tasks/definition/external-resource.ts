@@ -11,8 +11,8 @@ import type { PartList } from '../../stores/parts.js'
  */
 export interface ExternalResource<I> {
   /**
-   * Names it, given the input as submitted. Stored with the task: 1 to 1024 characters. An array names
-   * several: up to 100 with 8192 characters together, or none.
+   * Returns its name for an input as submitted. The name is stored with the task: 1 to 1024
+   * characters. An array names several: up to 100 with 8192 characters together, or none.
    */
   readonly of: (input: I) => string | readonly string[]
   /**
@@ -29,11 +29,14 @@ export interface ExternalResource<I> {
    * @param task - absent before the task is accepted
    */
   readonly renew?: (name: string, ttlMs: number, task?: EndedTask) => MaybePromise<boolean>
-  /** Removes the rest when the task was deleted, has expired or was evicted. Default: `release`. */
+  /**
+   * Removes the rest of the resource when the task was deleted, has expired or was evicted.
+   * Default: `release`.
+   */
   readonly remove?: (name: string, task: EndedTask) => unknown
   /**
-   * Returns the bytes that count for the owner once the task has ended. Called before `release` of a
-   * completed task, for what stays after it. Default: 0.
+   * Returns the bytes that count for the owner once the task has ended. Called before `release` of
+   * a completed task, for the bytes that remain afterwards. Default: 0.
    */
   readonly bytes?: (name: string, task: EndedTask) => MaybePromise<number>
 }

@@ -28,7 +28,10 @@ export async function* fileBytes(
   if (text !== '') yield Buffer.from(text)
 }
 
-/** Strings and bytes are iterable too, and would be written one character or byte at a time. */
+/**
+ * Strings and bytes are iterable too. As iterables they would be written one character or byte at a
+ * time.
+ */
 function pieces(
   content: FileContent,
 ): Iterable<Uint8Array | string> | AsyncIterable<Uint8Array | string> {

@@ -68,7 +68,7 @@ export function checkpointText(task: string, value: unknown): string {
     + ` ${MAX_CHECKPOINT_BYTES} are allowed. Save a position, and keep data elsewhere`)
 }
 
-/** Throws for what JSON leaves out of objects without an error. */
+/** Throws for values that JSON leaves out of objects without an error. */
 function rejectFunctions(name: string, value: unknown): unknown {
   if (typeof value !== 'function' && typeof value !== 'symbol') return value
   throw new TypeError(`${name === '' ? 'it' : `its property ${name}`} is a ${typeof value}`)

@@ -3,8 +3,8 @@ import type { PartList } from '../../stores/parts.js'
 import type { TaskFile } from '../../wire/task.js'
 
 /**
- * The second argument of `run`. A `run` that declares the type of `context`, as in
- * `run: (input, { context }: TaskContext<{ locale: string }>) => …`, is only submitted with it.
+ * The second argument of `run`. Declare the type of `context`, as in `run: (input, { context }:
+ * TaskContext<{ locale: string }>) => …`: then no task is submitted without it.
  */
 export interface TaskContext<C = unknown, P = unknown, A = unknown> {
   /** `undefined` while the work runs for a synchronous request. */
@@ -27,13 +27,16 @@ export interface TaskContext<C = unknown, P = unknown, A = unknown> {
    */
   readonly signal: AbortSignal
   readonly owner: string | undefined
+  /** Tenant of the owner, if there is one. */
+  readonly tenant: string | undefined
   /** Name of the external resource of the task, as `external.of` of its definition returned it: of several the first. */
   readonly external: string | undefined
   /** The context of the endpoint or of the submitting code, as JSON, if there is one. */
   readonly context: C
   /**
    * Reports progress: `progress(3, 12, 'March is done', 'months')`. Cheap to call often: writes are
-   * spaced out, and a failed one never fails the task. `unit` has at most 50 characters.
+   * at least `progressIntervalMs` apart, and a failed write never fails the task. `unit` has at
+   * most 50 characters.
    */
   readonly progress: (done: number, total?: number, message?: string, unit?: string) => void
   /**
@@ -53,14 +56,15 @@ export interface TaskContext<C = unknown, P = unknown, A = unknown> {
 /** The property `ask` of the context of `run`. `A` has the schemas of `asks` by their names. */
 export interface Ask<A = unknown> {
   /**
-   * Returns the answer to the question with this key. If there is none yet, the run ends here: it frees
-   * its place, and the task is `input_required`, for weeks if need be. Once all questions of the run are
-   * answered, `run` starts again from its checkpoint, in any process, and `ask` returns the answer.
+   * Returns the answer to the question with this key. If there is none yet, the run ends here: it
+   * frees its place, and the task is `input_required`, for weeks if necessary. Once all questions
+   * of the run are answered, `run` starts again from its checkpoint, in any process, and `ask`
+   * returns the answer.
    *
-   * So code before `ask` runs again: save what must not be repeated in a `checkpoint`. A run that ends
-   * here is no failure and uses no attempt. Its `signal` aborts, and nothing behind `ask` is executed,
-   * no `catch` and no `finally`: hold no lock and no connection meanwhile. Questions that are asked at the
-   * same time (`Promise.all`) are shown together.
+   * So code before `ask` runs again: save what must not be repeated in a `checkpoint`. A run that
+   * ends here is no failure and uses no attempt. Its `signal` aborts, and nothing after `ask` is
+   * executed, not even `catch` or `finally`: hold no lock and no connection meanwhile. Questions
+   * that are asked at the same time (`Promise.all`) are shown together.
    *
    * A key is used once in a task: 1 to 64 of `A-Z a-z 0-9 . _ -`, a letter first. It is also the name of
    * the schema, unless the option `schema` names another one. A task asks 32 questions at most.
@@ -173,7 +177,7 @@ export interface KeptFile extends TaskFile {
   readonly blob: string
 }
 
-/** Files that a later run can take over, by what its checkpoint keeps of `keep`. */
+/** Files that a later run can take over, if its checkpoint has the result of `keep`. */
 export interface KeepableFiles extends TaskFiles {
   /**
    * Keeps all complete files of this run, even when it fails. Returns them in the order of `write`.
@@ -188,7 +192,7 @@ export interface KeepableFiles extends TaskFiles {
   adopt(files: readonly KeptFile[]): Promise<boolean>
 }
 
-/** Returns whether a later run can take over these files. Those of a test are not kept. */
+/** Returns whether a later run can take over these files. Files of a test are not kept. */
 export function areKeepable(files: TaskFiles): files is KeepableFiles {
   return 'keep' in files && 'adopt' in files
 }

@@ -22,7 +22,7 @@ export interface TracedStep {
 /** The part of the outcome of an accept that its span shows. */
 export interface Accepted {
   readonly task: { readonly id: string }
-  /** `false`: there was a task of this id or this key already. */
+  /** `false`: a task with this id or this key existed already. */
   readonly created: boolean
 }
 

@@ -13,7 +13,7 @@ import { acceptTask, type AcceptedTask, type RequestKey, type Submission } from 
 import type { TaskCore } from '../core/task-core.js'
 import { detailsOf } from '../record/details.js'
 import { pollAfter } from './formats.js'
-import type { EndpointSettings, SubmitTransaction } from './settings.js'
+import type { EndpointSettings, ReadWork, SubmitTransaction } from './settings.js'
 import type { FindStartTime } from './start-at.js'
 
 /** A request without its input, and the response that it asks for. */
@@ -28,53 +28,57 @@ export interface Submitter<C> {
   readonly waitSeconds: number
 }
 
-/** A submission of a request, and what follows from it. */
+/** A submission of a request, with the checks and actions that depend on it. */
 export interface RequestSubmission<C> extends Submission {
   readonly submitter: Submitter<C>
   /** Checks the start that the client asks for, by the time of the engine. */
   readonly findStart: FindStartTime | undefined
-  /** Discards the input that no task will use. Never rejects. */
-  readonly discard: () => Promise<void>
+  /** Input of the request, which is discarded if no task will use it. */
+  readonly work: ReadWork
   /** Runs a transaction of the application, in which the task is created. */
   readonly runTransaction: SubmitTransaction<C> | undefined
 }
 
+/** The task of a request. `created` is `false` if an earlier request has created it. */
+export type TaskOfRequest = Pick<AcceptedTask, 'task' | 'created'>
+
 /** A task, or the response of an earlier request with the same key that has no task. */
 export type AcceptedSubmission = AcceptedTask | HttpResponse
 
-/** Accepts a submission. Discards its input unless a task may use it. */
-export function acceptSubmission<C>(
-  settings: EndpointSettings<C>, submission: RequestSubmission<C>,
-): Promise<AcceptedSubmission> {
-  const { runTransaction } = submission
-  return runTransaction
-    ? acceptInTransaction(settings, submission, runTransaction) : accept(settings, submission)
+/** Discards input that no task will use. Never rejects: what is left expires. */
+export async function discardInput(work: ReadWork): Promise<void> {
+  try {
+    await work.discard?.()
+  } catch {
+    // It expires.
+  }
 }
 
-async function accept<C>(
+/** Accepts a submission. Discards its input unless a task may use it. */
+export async function accept<C>(
   settings: EndpointSettings<C>, submission: RequestSubmission<C>,
 ): Promise<AcceptedSubmission> {
   const { core } = settings
-  const { idempotency, findStart, discard } = submission
+  const { idempotency, findStart, work } = submission
   let isOffered = false
   try {
     const earlier = idempotency && await findEarlier(settings, submission, idempotency)
     if (earlier) {
-      await discard()
+      await discardInput(work)
       return earlier
     }
     const start = findStart?.(await core.engine.now())
     isOffered = true
     const accepted = await acceptTask(core, submission, start)
-    if (!accepted.created) await discard()
+    if (!accepted.created) await discardInput(work)
     return accepted
   } catch (error) {
-    if (!isOffered || createdNothing(error)) await discard()
+    if (!isOffered || createdNothing(error)) await discardInput(work)
     throw error
   }
 }
 
-/** Looks for an earlier request first, because its start may be in the past now. */
+/** Looks for an earlier request first, because the requested start may be in the past now. */
 async function findEarlier<C>(
   settings: EndpointSettings<C>, submission: RequestSubmission<C>, { key, fingerprint }: RequestKey,
 ): Promise<AcceptedSubmission | undefined> {
@@ -132,14 +136,20 @@ export function onceOptions<C>(
   return { store, key, fingerprint, waitMs, retentionMs, maxBytes, caller }
 }
 
-/** Shows a lost connection of the application as a failure of the engine, unless it has a status. */
+/**
+ * Turns a lost connection of the application into a failure of the engine, unless the error has a
+ * status.
+ */
 function transactionError(engine: TaskEngine, error: unknown): unknown {
   const isUnknown = !isHttpError(error) && readFailure(error).status === 500
   return isUnknown ? engine.transactionError?.(error) ?? error : error
 }
 
-/** `submit` rejects if an earlier request with the key commits meanwhile: roll back. */
-async function acceptInTransaction<C>(
+/**
+ * Accepts a submission in a transaction of the application, whose `submit` rejects if an earlier request with
+ * the key commits meanwhile: roll back.
+ */
+export async function acceptInTransaction<C>(
   settings: EndpointSettings<C>, submission: RequestSubmission<C>, run: SubmitTransaction<C>,
 ): Promise<AcceptedSubmission> {
   const { core } = settings
@@ -179,18 +189,18 @@ async function acceptInTransaction<C>(
   )
 }
 
-/** Returns the 202 of a request that has a task. */
+/** Returns the 202 of a request that has a task. `preference` says what the response honours of `Prefer`. */
 export function acceptedResponse<C>(
-  { path, format }: EndpointSettings<C>, { mountPath }: HttpRequest<C>, task: StoredTask,
-  { created, preference }: { readonly created: boolean, readonly preference: string | undefined },
+  { path, format }: EndpointSettings<C>, { mountPath }: HttpRequest<C>,
+  { task, created }: TaskOfRequest, preference: string | undefined,
 ): HttpResponse {
   const location = path.location(mountPath, task.id)
-  const headers: ResponseHeaders = { location, vary: 'Prefer' }
+  const headers: ResponseHeaders = {
+    location, 'vary': 'Prefer', 'content-type': 'application/json', 'content-location': location,
+  }
   if (!created) headers['idempotent-replayed'] = 'true'
   if (preference !== undefined) headers['preference-applied'] = preference
   if (!isFinalStatus(task.status)) headers['retry-after'] = pollAfter(task)
-  headers['content-type'] = 'application/json'
-  headers['content-location'] = location
   if (format.acceptedHeaders) Object.assign(headers, format.acceptedHeaders(location))
   return { status: 202, headers, body: format.toText(task, location) }
 }

@@ -99,7 +99,7 @@ export function acquireWaiterSlot<C>(
   })
 }
 
-/** @param given - slot of a request that asked for a synchronous response itself */
+/** @param given - slot that the request already has, because it asked for a synchronous response */
 export async function respondWithEnd<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedTask,
   given: WaiterSlot | undefined,
@@ -153,7 +153,7 @@ async function respondWithResult<C>(
   const waitMs = isDirect ? settings.syncTimeoutMs : waitSeconds * 1000
   const end = pausesWait(task) ? task : await waitForEnd(settings, task, slot.signal, waitMs)
   if (end?.status === 'input_required') {
-    return acceptedResponse(settings, request, end, { created, preference: undefined })
+    return acceptedResponse(settings, request, { task: end, created }, undefined)
   }
   if (end) {
     return responseOf(request, end, {

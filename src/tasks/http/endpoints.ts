@@ -3,6 +3,7 @@ import type { Preferences } from '../../http/headers/prefer.js'
 import { acknowledged } from '../../http/respond.js'
 import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { namedOwner, type NamedOwner } from '../../runtime/names.js'
 import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
 import type { Tasks } from '../tasks.js'
 import { createRedeliver, createRetry } from './changes.js'
@@ -23,7 +24,7 @@ import type { StoredTask } from '../../engine/task.js'
 export type { KeptResponse }
 
 /** A request whose headers were read. Its functions respond as those of `TaskEndpoints`. */
-export interface OpenRequest extends Pick<RequestHead<unknown>, 'owner' | 'key'> {
+export interface OpenRequest extends NamedOwner, Pick<RequestHead<unknown>, 'key'> {
   /** Returns the context that a task of the request would have. */
   context(): unknown
   accept(definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>): Promise<HttpResponse>
@@ -32,7 +33,7 @@ export interface OpenRequest extends Pick<RequestHead<unknown>, 'owner' | 'key'>
   spool(spool: BodyStore, body: ArrivingBody): Promise<ArrivedBody>
 }
 
-/** The handlers of the 202 flow, and the way in for handlers of your own. */
+/** The handlers of the 202 flow, and functions for your own handlers. */
 export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions> {
   /**
    * Creates a handler for POST. The body is the input of one kind of work, or `select` finds both in
@@ -146,10 +147,10 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
 /**
  * Creates the handlers of the 202 flow. Mount `status` where `statusPath` says.
  *
- * `submit` accepts only definitions of `createTasks`. Write the type of the context at the parameter
- * of `owner`: `(request: HttpRequest<HostContext>) => …`. With a type argument, as in
- * `taskEndpoints<HostContext>(…)`, a definition that is not registered throws at start instead of
- * failing to compile.
+ * `submit` accepts only definitions of `createTasks`. Write the type of the context at the
+ * parameter of `owner`: `(request: HttpRequest<HostContext>) => …`. With a type argument, as in
+ * `taskEndpoints<HostContext>(…)`, a definition that is not registered compiles, and throws at
+ * start.
  *
  * @example
  * const { submit, status } = taskEndpoints(tasks, {
@@ -186,7 +187,7 @@ export function createEndpoints<C, D extends Definitions>(
       const head = readHead(settings, request, prefer)
       const { owner, key } = head
       return {
-        owner, key,
+        ...namedOwner(owner), key,
         context: () => settings.context?.(request),
         accept: (definition, read) => acceptRead(settings, head, definition, read),
         respondOnce: (body, work) => respondOnce(settings, head, body, work),

@@ -9,7 +9,7 @@ import { eventId } from './formats.js'
 export const HEARTBEAT_MS = 15_000
 /** Begins a stream: the time after which an EventSource connects again, in milliseconds. */
 export const RETRY = 'retry: 2000\n\n'
-/** Comment of a stream that has nothing to say. */
+/** Comment that a stream sends while the task does not change. */
 export const HEARTBEAT = ': still here\n\n'
 /** Maximum bytes of an event that wait in a connection. */
 const PIECE_BYTES = 65_536

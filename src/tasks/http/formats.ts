@@ -8,7 +8,7 @@ import { LISTED_STATUSES, type ListedStatus } from '../../engine/engine.js'
 import type * as wire from '../../wire/task.js'
 import { bodyOf, listedStatus, taskText } from '../record/view.js'
 import { fileLinks, withFileUrls } from '../record/outside.js'
-import { detailsOf } from '../record/details.js'
+import type { Details } from '../record/details.js'
 
 /** Representation of a task in the 202 and in the status resource. */
 export interface TaskFormat {
@@ -113,9 +113,10 @@ export const TASK_STATUSES = {
 
 /** The task format: `{ taskId, status, message, progress?, result?, error?, createdAt, … }`. */
 export const taskFormat: TaskFormat = {
-  toText: (task, statusPath) => (
-    detailsOf(task).blobs === undefined ? taskText(task) : withFileUrls(taskText(task), statusPath)
-  ),
+  toText: (task, statusPath) => {
+    const { blobs }: Details = task.details
+    return blobs === undefined ? taskText(task) : withFileUrls(taskText(task), statusPath)
+  },
   notFound: 'task_not_found',
   statuses: TASK_STATUSES,
   schema: {
@@ -153,14 +154,20 @@ export const jobFormat: TaskFormat = {
 /** Longest Retry-After of a task for later: it may be cancelled meanwhile. */
 const LONGEST_POLL_MS = 3_600_000
 
-/** Returns the value of Retry-After, in seconds: longer for work that has taken long. */
+/**
+ * Returns the value of Retry-After, in seconds: the longer the work has taken, the longer the
+ * delay.
+ */
 export function pollAfter({ createdAt, startAt = createdAt }: StoredTask): string {
   const age = Date.now() - startAt
   if (age < 0) return String(Math.ceil(Math.min(-age, LONGEST_POLL_MS) / 1000))
   return age < 10_000 ? '1' : age < 60_000 ? '2' : age < 600_000 ? '5' : '15'
 }
 
-/** Returns the strong entity tag. Without a change, it changes once a task is no longer `scheduled`. */
+/**
+ * Returns the strong entity tag. It also changes, without a change of the task, once the task is no
+ * longer `scheduled`.
+ */
 export function etagOf(task: StoredTask): string {
   return `"${eventId(task)}${listedStatus(task) === 'scheduled' ? '-scheduled' : ''}"`
 }
@@ -191,7 +198,7 @@ export const encodedBodies = ({ toText }: TaskFormat) => ({
 
 export type EncodedBodies = ReturnType<typeof encodedBodies>
 
-/** Encodes each version of a task once. A string would be copied for every slow connection. */
+/** Encodes each version of a task once. One string would be copied for every slow connection. */
 function encodedOnce(toText: TaskFormat['toText']): Encode {
   const encoded = new WeakMap<StoredTask, { statusUrl: string, bytes: Uint8Array }>()
   return (task, statusUrl) => {

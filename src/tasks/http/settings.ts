@@ -60,7 +60,7 @@ export interface TaskEndpointsOptions<C = unknown> {
    * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Default:
    * now.
    *
-   * Such a request gets 202, whatever it prefers. Errors: 400 `invalid_start_at`; 422
+   * Such a request gets 202, with any preference. Errors: 400 `invalid_start_at`; 422
    * `start_at_out_of_range` for a time in the past or more than a year ahead, by the clock of the
    * engine.
    */
@@ -87,9 +87,9 @@ export interface TaskEndpointsOptions<C = unknown> {
   /** Maximum size of a body, in bytes. Default: `maxInputBytes` of the tasks. */
   readonly maxBodyBytes?: number
   /**
-   * Maximum number of bytes of one owner's bodies that bulk and NDJSON handlers with `background`
-   * store for their tasks, and of its resumable uploads. Beyond it, a request gets a 429
-   * `too_many_bytes`; a larger body gets a 413.
+   * Maximum size of one owner's bodies that bulk and NDJSON handlers with `background` store for
+   * their tasks, and of its resumable uploads. Beyond it, a request gets a 429 `too_many_bytes`; a
+   * larger body gets a 413.
    *
    * A body counts until its task is completed or gone. Clients without an owner count by network.
    * Default: a quarter of `maxBytes` of the blobs, 64 MiB in `memory()`. For blobs without
@@ -111,7 +111,7 @@ export type FindStart<C = unknown> = (body: Readonly<Record<string, unknown>>, r
 
 const isSeconds = (given: unknown): boolean => typeof given === 'number' && given >= 0 && given <= 3600
 
-/** The table entry of the option `callback`. */
+/** Entry of the option `callback` in a table of options. */
 export const CALLBACK = value('the name of a property, or a function', (given) => (
   typeof given === 'function' || typeof given === 'string' && given !== ''
 ))
@@ -165,7 +165,7 @@ export interface EndpointSettings<C> extends Omit<Read<C>, 'callback'> {
 }
 
 /**
- * @param access - that of operators; `undefined` for the endpoints of owners
+ * @param access - the access of operators; `undefined` for the endpoints of owners
  * @throws {TypeError} An option is not valid.
  */
 export function readSettings<C>(
@@ -201,7 +201,10 @@ export async function scopeOf<C>(
   return 'all'
 }
 
-/** Returns the owner whom a wait for a task counts for. An operator takes no places of the task's owner. */
+/**
+ * Returns the owner for whom a wait for a task counts. An operator takes no places of the task's
+ * owner.
+ */
 export function waitsAs<C>(
   { access }: EndpointSettings<C>, task: StoredTask,
 ): string | undefined {
@@ -226,7 +229,7 @@ export async function findIn<C>(
   return task
 }
 
-/** Returns what JSON keeps of the context, so that every run gets the same value. */
+/** Returns the JSON form of the context, so that every run gets the same value. */
 export function jsonContext<C>(
   context: (request: HttpRequest<C>) => unknown,
 ): (request: HttpRequest<C>) => unknown {
@@ -305,7 +308,7 @@ export type SubmitTransaction<C = unknown, I = unknown> = (
   submit: (transaction: Transaction) => Promise<{ readonly taskId: string }>,
 ) => Promise<unknown>
 
-/** Selects the work that a body asks for, or throws an `HttpError` such as `unknown_task`. */
+/** Selects the work for a body, or throws an `HttpError` such as `unknown_task`. */
 export type Select<C = unknown, D extends Definitions = Definitions> =
   (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected<D>>
 
@@ -341,7 +344,10 @@ export type Registered<T, D extends Definitions> =
   T extends D[number] | Select<never> ? unknown
     : { readonly 'this definition is not in `definitions` of createTasks': never }
 
-/** The call is typed as a method, so that endpoints of some definitions fit where those of any are expected. */
+/**
+ * The call is typed as a method, so that endpoints of certain definitions can be passed where
+ * endpoints of any definitions are expected.
+ */
 export type SubmitEndpoint<C = unknown, D extends Definitions = Definitions> = {
   /** Creates a handler for POST. */
   submit<T extends AnyTaskDefinition | Select<C, D>>(

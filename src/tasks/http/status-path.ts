@@ -54,7 +54,10 @@ export class StatusPath {
     return this.idIn(mountPath, path.slice(0, -below.length)) ?? params['id']
   }
 
-  /** Call for a request at the status path, where `Location` leads. Ends the checks. */
+  /**
+   * Call for a request at the status path, to which `Location` leads. Later calls of `checkMount`
+   * then do nothing.
+   */
   confirm(): void {
     this.#issued = undefined
   }

@@ -78,7 +78,10 @@ function showNow<C>(
   return { status, headers, body }
 }
 
-/** Waits until the tag differs from If-None-Match, or without that until the task is final or asks. */
+/**
+ * Waits until the tag differs from If-None-Match. Without If-None-Match, waits until the task is
+ * final or asks.
+ */
 async function poll<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, task: StoredTask, seconds: number,
 ): Promise<HttpResponse> {
@@ -124,7 +127,8 @@ function openEvents<C>(
 
 /**
  * Cancels an unfinished task. Deletes a final one if the option `remove` allows it and If-Match has
- * its tag. Without a tag, a cancelled task gets 200 again, because the request may be a repetition.
+ * its tag. If If-Match is missing, a cancelled task gets 200 again, because the request may be a
+ * repetition.
  */
 async function remove<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,

@@ -12,15 +12,15 @@ import { acknowledged, empty, errorResponse, jsonText } from '../../http/respond
 import { claimKey, fingerprintOf } from '../../idempotency/key.js'
 import { buffered, oncePerKey, type KeptResponse, type OnceWork } from '../../idempotency/once.js'
 import { Json } from '../../runtime/json.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
-import type { AcceptedTask } from '../core/accept-task.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { pausesWait, waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { toInput } from '../run/run.js'
 import {
-  acceptedResponse, acceptSubmission, findTask, isDirect, onceOptions, type AcceptedSubmission,
-  type RequestSubmission, type Submitter,
+  accept, acceptedResponse, acceptInTransaction, discardInput, findTask, isDirect, onceOptions,
+  type AcceptedSubmission, type RequestSubmission, type Submitter, type TaskOfRequest,
 } from './accept.js'
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
 import { submitOperations, withOwner } from './operations.js'
@@ -37,7 +37,7 @@ interface SelectedWork extends ReadWork, Selected {
 
 interface SubmissionSource<C> {
   /** Reads the body and selects the work. Called once the headers are valid. */
-  readonly read: (request: HttpRequest<C>) => Promise<SelectedWork>
+  readonly read: (request: HttpRequest<C>) => MaybePromise<SelectedWork>
   readonly callback: CallbackSource<C> | undefined
   readonly startAt: FindStart<C> | undefined
   /** `prefer`: the client's `Prefer` decides. `always`: a 202 at once. `async`: a 202 after its `wait`. */
@@ -70,10 +70,11 @@ export function createSubmit<C>(
   }
   if (definition) core.mustHave(definition)
   const isOptional = 'emptyBody' in options
+  const readBody = { maxBodyBytes }
   const read = async (request: HttpRequest<C>): Promise<SelectedWork> => {
     const json = await (isOptional
       ? readOptionalBody(request, maxBodyBytes, options.emptyBody)
-      : readJsonBody(request, { maxBodyBytes }))
+      : readJsonBody(request, readBody))
     const body = json.value
     if (definition) return { definition, input: body, json, body }
     const selected = await (select as Select<C>)(body, request)
@@ -82,8 +83,13 @@ export function createSubmit<C>(
     return { definition: selected.definition, input: selected.input, pointer, body }
   }
   const source = { read, callback, startAt, mode, transaction }
+  // 1. Owner, Prefer and Idempotency-Key. Until then, nothing of the body is read.
+  const submit = (request: HttpRequest<C>, body?: CountedBody): Promise<HttpResponse> => (
+    readAndRespond(settings, readHead(settings, request), source, body)
+  )
   const handler: Handler<C> = (request) => (
-    request.method === 'POST' ? submit(settings, request, source) : undefined
+    request.method === 'POST'
+      ? acknowledged(request, () => countingBody(request, submit)) : undefined
   )
   return describe(handler, withOwner(settings, submitOperations(settings.format, definition, {
     always: mode === 'always', emptyBody: isOptional, startAt: startAt !== undefined,
@@ -102,17 +108,10 @@ export function acceptRead<C>(
   return readAndRespond(settings, head, { read, callback, startAt, mode: 'async' })
 }
 
-/** The path of a submission, from its headers to its response. */
-function submit<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
-): Promise<HttpResponse> {
-  // 1. Owner, Prefer and Idempotency-Key. Until then, nothing of the body is read.
-  return acknowledged(request, () => countingBody(request, (counted, body) => (
-    readAndRespond(settings, readHead(settings, counted), source, body)
-  )))
-}
-
-/** Ends before a wait for the task begins, so that waiting requests keep no input. */
+/**
+ * The path of a submission, from its body to its response. Ends before the request begins to wait for the
+ * task, so that waiting requests keep no input.
+ */
 async function readAndRespond<C>(
   settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionSource<C>,
   body?: CountedBody,
@@ -132,7 +131,9 @@ async function readAndRespond<C>(
   if (asksDirect && !slot) return empty(503)
   let accepted: AcceptedSubmission
   try {
-    accepted = await acceptSubmission(settings, submission)
+    accepted = await (submission.runTransaction
+      ? acceptInTransaction(settings, submission, submission.runTransaction)
+      : accept(settings, submission))
   } catch (error) {
     slot?.release()
     throw error
@@ -150,13 +151,6 @@ async function readSubmission<C>(
   const { request, owner, caller, prefer: { respondAsync, wait = 0 }, key } = head
   const work = await read(request)
   const { definition, input, json, body, pointer = '' } = work
-  const discard = async (): Promise<void> => {
-    try {
-      await work.discard?.()
-    } catch {
-      // It expires.
-    }
-  }
   try {
     try {
       const valid = definition.input ? await toInput(definition, input) : input
@@ -164,10 +158,9 @@ async function readSubmission<C>(
     } catch (error) {
       throw below(pointer, error)
     }
-    const members = isJsonObject(body) ? body : {}
-    const url = callback?.find(members, request)
+    const url = callback?.find(membersOf(body), request)
     const callbackUrl = url === undefined ? undefined : await core.checkCallback(url, owner)
-    const time = startAt?.(members, request)
+    const time = startAt?.(membersOf(body), request)
     const findStart = time === undefined ? undefined : parseStart(time, body)
     // RFC 7240 section 2: a preference is no demand. There is no result before the start.
     const asksDirect = mode === 'prefer' && !respondAsync && findStart === undefined
@@ -177,16 +170,20 @@ async function readSubmission<C>(
       submitter: { request, owner, caller, isDirect: asksDirect, respondAsync, waitSeconds },
       definition, input, json, owner, caller, isRequest: true, isDirect: asksDirect,
       byOperator: access !== undefined,
-      context: context?.(request), callbackUrl, findStart, discard, runTransaction: transaction,
+      context: context?.(request), callbackUrl, findStart, work, runTransaction: transaction,
       idempotency: key === undefined ? undefined : {
         key: claimKey(request, owner, key), fingerprint: requestFingerprint(request, body),
         isShared: mode === 'async',
       },
     }
   } catch (error) {
-    await discard()
+    await discardInput(work)
     throw error
   }
+}
+
+function membersOf(body: unknown): Readonly<Record<string, unknown>> {
+  return isJsonObject(body) ? body : {}
 }
 
 function below(pointer: string, error: unknown): unknown {
@@ -222,31 +219,34 @@ function requestFingerprint(request: HttpRequest<unknown>, body: unknown): strin
  *
  * @param slot - slot of a synchronous request, which is released here
  */
-export async function respond<C>(
+export function respond<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedSubmission,
   slot?: WaiterSlot,
-): Promise<HttpResponse> {
-  const isTask = 'task' in accepted
-  if (isTask && isDirect(accepted.task, submitter)) {
+): MaybePromise<HttpResponse> {
+  if ('task' in accepted && isDirect(accepted.task, submitter)) {
     return respondWithEnd(settings, submitter, accepted, slot)
   }
   slot?.release()
-  return isTask ? respondAccepted(settings, submitter, accepted) : accepted
+  return 'task' in accepted ? respondAccepted(settings, submitter, accepted) : accepted
 }
 
 /** Responds with 202, or with the result if the task ends within `waitSeconds`. */
-export async function respondAccepted<C>(
-  settings: EndpointSettings<C>, submitter: Submitter<C>,
-  { task, created }: Pick<AcceptedTask, 'task' | 'created'>,
+export function respondAccepted<C>(
+  settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: TaskOfRequest,
+): MaybePromise<HttpResponse> {
+  const { request, isDirect: asksDirect, respondAsync, waitSeconds } = submitter
+  if (waitSeconds > 0 && !asksDirect) return respondAfterWait(settings, submitter, accepted)
+  return acceptedResponse(settings, request, accepted, respondAsync ? 'respond-async' : undefined)
+}
+
+async function respondAfterWait<C>(
+  settings: EndpointSettings<C>, { request, caller, respondAsync, waitSeconds }: Submitter<C>,
+  { task, created }: TaskOfRequest,
 ): Promise<HttpResponse> {
   const { core, path } = settings
-  const {
-    request, request: { mountPath }, isDirect: asksDirect, respondAsync, waitSeconds,
-  } = submitter
-  const wait = waitSeconds === 0 || asksDirect ? undefined : `wait=${waitSeconds}`
+  const wait = `wait=${waitSeconds}`
   let now = task
-  const waiter = wait === undefined
-    ? undefined : core.waiters.tryAcquire(submitter.request.signal, submitter.caller)
+  const waiter = core.waiters.tryAcquire(request.signal, caller)
   if (waiter) {
     try {
       const options = { timeoutMs: waitSeconds * 1000, signal: waiter.signal, until: pausesWait }
@@ -255,18 +255,18 @@ export async function respondAccepted<C>(
       waiter.release()
     }
   }
-  if (wait !== undefined && isFinalStatus(now.status)) {
-    const location = path.location(mountPath, task.id)
-    const headers: ResponseHeaders = { location, vary: 'Prefer', 'preference-applied': wait }
-    if (!created) headers['idempotent-replayed'] = 'true'
-    if (now.status === 'completed') return jsonText(200, resultText(now), headers)
-    // Not thrown, because the process that ran the task has reported the failure.
-    const failure = toTaskError(now)
-    addFailureHeaders(failure, headers)
-    return errorResponse(failure, request)
+  if (!isFinalStatus(now.status)) {
+    const preference = respondAsync ? `respond-async, ${wait}` : undefined
+    return acceptedResponse(settings, request, { task: now, created }, preference)
   }
-  const applied = wait ? `respond-async, ${wait}` : 'respond-async'
-  return acceptedResponse(settings, request, now, { created, preference: respondAsync ? applied : undefined })
+  const location = path.location(request.mountPath, task.id)
+  const headers: ResponseHeaders = { location, vary: 'Prefer', 'preference-applied': wait }
+  if (!created) headers['idempotent-replayed'] = 'true'
+  if (now.status === 'completed') return jsonText(200, resultText(now), headers)
+  // Not thrown, because the process that ran the task has reported the failure.
+  const failure = toTaskError(now)
+  addFailureHeaders(failure, headers)
+  return errorResponse(failure, request)
 }
 
 /** Does work once for the key of a request, and repeats its response. */

@@ -1,4 +1,3 @@
-import type { TaskQuery } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import { ERROR_CODES } from '../../http/errors.js'
 import type { FailedWork } from '../definition/failed-work.js'
@@ -14,17 +13,17 @@ import type {
 } from '../../wire/task.js'
 
 /**
- * Returns whether `id` can be a task's id. Such a string stands in paths and keys unescaped.
+ * Returns whether `id` can be a task's id. An id stands in paths and keys unescaped.
  *
- * @throws {TypeError} `id` is not a string, such as that of a task that was not found.
+ * @throws {TypeError} `id` is not a string, such as the id of a task that was not found.
  */
 export function isTaskId(id: string): boolean {
   if (typeof id !== 'string') throw new TypeError(`the id of a task must be a string, not ${String(id)}`)
   return id.length <= 128 && /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(id)
 }
 
-/** The tasks that a call sees: those of one owner, those without owner, or all. */
-export type Scope = TaskQuery['of']
+/** The tasks that a call sees: those of one owner, as it is stored, those without owner, or all. */
+export type Scope = 'all' | { readonly owner: string | undefined }
 
 export function isIn(of: Scope, task: { readonly owner: string | undefined }): boolean {
   return of === 'all' || task.owner === of.owner
@@ -40,7 +39,7 @@ export interface StoredTaskFailure extends TaskFailure {
 
 /** Properties of a stored task that the engine does not read. All of them survive JSON. */
 export type Details = RecordFiles & {
-  /** New for each retry. The message of the next callback has another id, too. */
+  /** New for each retry. It also gives the next callback another message id. */
   readonly round?: string | undefined
   /** Digest of the request that has the idempotency key. */
   readonly fingerprint?: string | undefined
@@ -58,7 +57,7 @@ export type Details = RecordFiles & {
   readonly parts?: PartList | undefined
   /** Attempts that have failed since the submission or the last retry. */
   readonly failures?: number | undefined
-  /** Time since which no process could run the task, in milliseconds since 1970. */
+  /** Time since which no process has been able to run the task, in milliseconds since 1970. */
   readonly returnedSince?: number | undefined
   readonly retryKey?: string | undefined
   readonly attempts?: readonly PastAttempt[] | undefined
@@ -72,7 +71,7 @@ export type Details = RecordFiles & {
   readonly log?: readonly LogLine[] | undefined
   readonly callback?: CallbackDetails | undefined
   readonly inputs?: Inputs | undefined
-  /** Work that has to be made because the task has failed. */
+  /** Follow-up that has to be created because the task has failed. */
   readonly followUp?: FollowUp | undefined
 }
 
@@ -97,7 +96,7 @@ export function externalNames(
 
 const NO_NAMES: readonly string[] = []
 
-/** Returns the id of what the newest run does. It changes with each failed run and each retry. */
+/** Returns the id of the work of the newest run. It changes with each failed run and each retry. */
 export function workIdOf({ id, birth, details }: StoredTask): string {
   const { failures = 0, round = birth } = details as Details
   return `${id}.${failures + 1}.${round}`
@@ -123,7 +122,7 @@ export interface CallbackDetails {
   readonly lastStatus?: number | undefined
   readonly fault?: CallbackFault | undefined
   readonly deliveredAt?: number | undefined
-  /** Times that a limit postponed the next attempt. */
+  /** Number of times that a limit postponed the next attempt. */
   readonly postponed?: number | undefined
 }
 

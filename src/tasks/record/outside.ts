@@ -8,14 +8,14 @@ import type { ServedFile, TaskBody, TaskFile } from '../../wire/task.js'
 /** The blobs that one run may have. The task names them before they are written. */
 export type FileRun = readonly [run: string, slots: number]
 
-/** Maximum number of runs that a task names. The blobs of an earlier one are deleted. */
+/** Maximum number of runs that a task names. Blobs of earlier runs are deleted. */
 const MAX_FILE_RUNS = 10
 
 export type RecordFiles = {
   readonly files?: readonly TaskFile[] | undefined
   /** Blobs of `files`, in the same order; before the end, those that a later run may take over. */
   readonly blobs?: readonly string[] | undefined
-  /** Runs that may have blobs which are not in `blobs`. */
+  /** Runs that may have further blobs, which are not in `blobs`. */
   readonly fileRuns?: readonly FileRun[] | undefined
 }
 

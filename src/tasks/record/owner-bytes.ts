@@ -7,8 +7,9 @@ import type { Store } from '../../stores/store.js'
 import { StoredRecord, UNCHANGED, type RecordKind } from '../../stores/stored-record.js'
 
 /**
- * Reserved bytes and their lifetime, by key in the store or the blobs. Those of a body that arrives
- * count until `arrivesBy`, in milliseconds since 1970, because its blob does not exist yet.
+ * Reserved bytes and their lifetime, by key in the store or the blobs. The bytes of a body that is
+ * arriving count until `arrivesBy`, in milliseconds since 1970, because its blob does not exist
+ * yet.
  */
 type Reserved = Map<string, readonly [bytes: number, ttlMs: number, arrivesBy?: number]>
 
@@ -23,8 +24,8 @@ export interface ReserveLimits {
   readonly least?: number
   readonly ttlMs: number
   /**
-   * Maximum time until the body has arrived and `set` is called, in milliseconds. Default: what
-   * `key` names exists already.
+   * Maximum time until the body has arrived and `set` is called, in milliseconds. Default: the blob
+   * or upload with the key exists already.
    */
   readonly arrivalMs?: number
 }
@@ -41,7 +42,10 @@ const RESERVED: RecordKind<Reserved> = {
   decode: (text) => new Map(JSON.parse(text) as []),
 }
 
-/** One for each store, because all endpoints that use a store share its limits, and the order of changes. */
+/**
+ * There is one object for each store, because all endpoints that use a store share its limits and
+ * the order of changes.
+ */
 const ofStores = new WeakMap<Store, OwnerBytes>()
 
 /** Lists the bodies of each caller that wait in the blobs, in one entry of the store. */

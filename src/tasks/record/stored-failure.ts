@@ -11,7 +11,7 @@ export interface RunFailure {
 
 /** The real errors of a task, for its operators and the application's own code. Clients never see it. */
 export interface FailureDetails extends RunFailure {
-  /** Errors of up to four runs before that, the oldest first, as far as there is space for them. */
+  /** Errors of up to four earlier runs, the oldest first, as far as there is space for them. */
   readonly earlier?: readonly RunFailure[]
   /** The input, once the task has failed. If its JSON has more than 8 KiB: the beginning of the JSON, as a string. */
   readonly input?: unknown
@@ -19,7 +19,7 @@ export interface FailureDetails extends RunFailure {
   readonly context?: unknown
 }
 
-/** Failures as the details of a task keep them: the newest one last. */
+/** Failures as the details of a task keep them, the newest one last. */
 export interface StoredFailures {
   readonly runs: readonly RunFailure[]
   /** Input of a failed task as JSON, cut to `MAX_BYTES`. */
@@ -34,7 +34,10 @@ const MAX_NAME_BYTES = 128
 const MAX_MESSAGE_BYTES = 2048
 const MAX_STACK_BYTES = 4096
 
-/** Returns the newest items within both limits, but always the last one. `maxBytes` is that of their JSON. */
+/**
+ * Returns the newest items within both limits, and at least the last one. `maxBytes` limits their
+ * JSON.
+ */
 export function newestOf<T>(items: readonly T[], max: number, maxBytes: number): readonly T[] {
   const last = items.slice(-max)
   let bytes = 0
@@ -42,7 +45,7 @@ export function newestOf<T>(items: readonly T[], max: number, maxBytes: number):
   return last.slice(Math.min(from + 1, last.length - 1))
 }
 
-/** Adds the error of a run. Older ones give way. */
+/** Adds the error of a run. Older errors are dropped. */
 export function withError(
   stored: StoredFailures | undefined, attempt: number, error: StoredError,
 ): StoredFailures {
@@ -54,7 +57,7 @@ export function withInput(stored: StoredFailures, input: string): StoredFailures
   return { ...stored, input: cutBytes(input, MAX_BYTES) }
 }
 
-/** Returns what a thrown value says, in at most 8 KiB. Never throws. */
+/** Returns the description of a thrown value, in at most 8 KiB. Never throws. */
 export function toStoredError(thrown: unknown): StoredError {
   const space = { left: MAX_BYTES }
   return read(thrown, space, MAX_ERRORS) ?? { name: typeof thrown, message: '' }
@@ -120,7 +123,7 @@ function cutBytes(text: string, max: number): string {
   }
 }
 
-/** @param context - that of the submission */
+/** @param context - the context of the submission */
 export function toFailureDetails(
   { runs, input }: StoredFailures, context: unknown,
 ): FailureDetails | undefined {

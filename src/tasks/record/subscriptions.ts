@@ -5,7 +5,7 @@ import { KeyCounts } from '../../runtime/collections.js'
 import { nextTurn, setGlobalTimeout } from '../../runtime/timers.js'
 import { Watch, type Reading, type WaitOptions } from '../../stores/watched.js'
 
-/** Returns whether a client has something to do: the task is final, or asks. Waits of requests end then. */
+/** Returns whether a client can act: the task is final, or asks. Requests stop waiting then. */
 export function pausesWait({ status }: StoredTask): boolean {
   return status === 'input_required' || isFinalStatus(status)
 }
@@ -63,7 +63,9 @@ export class Subscriptions {
   }
 }
 
-/** Number of subscribers that one turn of the event loop wakes. Each writes to its connection, some 50 µs. */
+/**
+ * For each, a write to its connection takes some 50 µs. Each writes to its connection, some 50 µs.
+ */
 const WOKEN_IN_A_TURN = 200
 
 /** One watched task, and its subscribers. */
@@ -124,7 +126,7 @@ function isSame(one: StoredTask | undefined, other: StoredTask | undefined): boo
     && one?.createdAt === other?.createdAt && one?.expiresAt === other?.expiresAt
 }
 
-/** One subscriber of a task. A slow one skips to the newest snapshot. */
+/** One subscriber of a task. A slow subscriber skips to the newest snapshot. */
 export class Subscription {
   private seen: number | undefined
   private onWake: (() => void) | undefined
@@ -181,7 +183,7 @@ export class Subscription {
   }
 }
 
-/** One for all slots, because creating an error is slow. */
+/** There is one error for all slots, because creating an error is slow. */
 const RELEASED = new Error('The request no longer waits')
 
 export interface WaiterSlot {

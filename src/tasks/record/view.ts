@@ -94,12 +94,15 @@ interface AnyStatus<T extends AnyTaskDefinition> {
   readonly attempts?: readonly PastAttempt[]
   readonly progress?: wire.TaskProgress
   /**
-   * The real error of the last failed run, until the task is completed. Only calls of
-   * `tasks` have it, those of `ownedBy` do not. Not enumerable, like the stack of an `Error`: copies and
+   * The real error of the last failed run, until the task is completed. Only calls of `tasks`
+   * return it, calls of `ownedBy` do not. Not enumerable, like the stack of an `Error`: copies and
    * JSON of the task lack it, so that no response shows it by mistake.
    */
   readonly failure?: FailureDetails
-  /** The last lines that its runs have logged, the oldest first. Who has it: as `failure`. Not enumerable. */
+  /**
+   * The last lines that its runs have logged, the oldest first. The calls that return `failure`
+   * return it. Not enumerable.
+   */
   readonly log?: readonly LogLine[]
   readonly callback?: TaskCallback
   readonly createdAt: Date
@@ -193,7 +196,7 @@ export function bodyOf(task: StoredTask): wire.TaskBody<wire.TaskFile> {
   return JSON.parse(taskText(task)) as wire.TaskBody<wire.TaskFile>
 }
 
-/** Returns what operators and the application's own code see of a task beside what clients see. */
+/** Returns the properties of a task that only operators and the application's own code see. */
 export function forOperators(
   { details }: StoredTask,
 ): { readonly failure?: FailureDetails | undefined, readonly log?: readonly LogLine[] | undefined } {

@@ -12,7 +12,10 @@ export function failureOf(code: ErrorCode): StoredTaskFailure {
   return { code, message, status }
 }
 
-/** Returns what clients may know of a thrown value. An unknown error is masked as `task_failed`. */
+/**
+ * Returns the part of a thrown value that clients may see. An unknown error is masked as
+ * `task_failed`.
+ */
 export function toFailure(error: unknown): StoredTaskFailure {
   const { code, message, status, details, headers } = readFailure(error)
   if (code === 'internal_error') return failureOf('task_failed')
@@ -38,7 +41,7 @@ export function permanent<E extends object>(error: E): E {
   return Object.defineProperty(marked, PERMANENT, { value: true })
 }
 
-/** Statuses below 500 that may end by themselves. */
+/** Statuses below 500 for errors that may pass. */
 const TEMPORARY = new Set([408, 425, 429])
 
 /** Returns whether a retry cannot help. */

@@ -42,7 +42,7 @@ export class RunFiles implements KeepableFiles {
   private readonly written = new Map<number, Written>()
   /** Slots of files that a later run may need. */
   private readonly kept = new Set<number>()
-  /** Slots of files that were begun. */
+  /** Number of slots whose files were begun. */
   private begun = 0
   private reserved = 0
   private readonly reservations = new Sequence()

@@ -5,6 +5,7 @@ import type { TaskContext } from '../definition/run-context.js'
 import { toResultText } from '../definition/json-values.js'
 import type { StoredTaskFailure } from '../record/details.js'
 import { failureOf, isPermanent, toFailure, shuttingDown } from './failure.js'
+import { namedOwner } from '../../runtime/names.js'
 import { SharedLimit, heapShare } from '../../runtime/shared-limit.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { TaskRun } from '../../engine/engine.js'
@@ -16,10 +17,11 @@ export type Outcome =
   | { readonly kind: 'completed', readonly result: string }
   /** `cause` is the error that a synchronous request gets. */
   | { readonly kind: 'failed', readonly failure: StoredTaskFailure, readonly cause: unknown, readonly timedOut: boolean }
-  /** Stopped from outside. `reason` is that of the signal. */
+  /** Stopped from outside. `reason` is the reason of the signal. */
   | { readonly kind: 'aborted', readonly reason: unknown }
 
-export interface RunOptions extends Omit<TaskContext, 'signal'> {
+/** `owner` is that of a stored task: see `storedOwner`. */
+export interface RunOptions extends Omit<TaskContext, 'signal' | 'tenant'> {
   /** Stops the run. It serves one run only. */
   readonly stop: Stop
   readonly timeoutMs: number
@@ -111,6 +113,7 @@ class RunContext implements TaskContext {
   readonly lastAttempt: boolean
   readonly workId: string | undefined
   readonly owner: string | undefined
+  readonly tenant: string | undefined
   readonly external: string | undefined
   readonly context: unknown
   readonly progress: TaskContext['progress']
@@ -129,7 +132,9 @@ class RunContext implements TaskContext {
     this.attempt = attempt
     this.lastAttempt = lastAttempt
     this.workId = workId
-    this.owner = owner
+    const named = namedOwner(owner)
+    this.owner = named.owner
+    this.tenant = named.tenant
     this.external = external
     this.context = context
     this.progress = progress
@@ -151,12 +156,17 @@ class RunContext implements TaskContext {
 
 /** Limits the heap of the parsed inputs of all runs of this process. */
 const RUNNING = new SharedLimit(heapShare(4, Infinity), Infinity)
-/** Smaller inputs are not counted, because the number of places limits them. In bytes of heap. */
+/**
+ * Smaller inputs are not counted, because the number of places limits them. The size is in bytes of
+ * heap.
+ */
 const COUNTED_BYTES = 1_048_576
 
 const UNCOUNTED = { release: () => undefined }
 
-/** Acquires memory for a parsed input of this size. Returns `undefined` if other runs use it. */
+/**
+ * Acquires memory for a parsed input of this size. Returns `undefined` if other runs use all of it.
+ */
 export function holdInput(heapBytes: number): { release(): void } | undefined {
   if (heapBytes <= COUNTED_BYTES) return UNCOUNTED
   // The schema may make a copy.
@@ -185,7 +195,9 @@ export class Stop extends RunSignal {
   /** Settles the promise of `waitFor` with an error. */
   private giveUp: ((error: Error) => void) | undefined
 
-  /** @param context - async context of the listeners. Default: that of the call of `abort` */
+  /**
+   * @param context - async context of the listeners. Default: the context of the call of `abort`
+   */
   constructor(source: StopSource, private readonly context?: OwnContext) {
     super()
     if (source.onAbort) source.onAbort((reason) => { this.abort(reason) })

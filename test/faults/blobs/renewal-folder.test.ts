@@ -34,7 +34,7 @@ function slowAndSweeping(t: TestContext) {
   return { folder, slow, sweeping }
 }
 
-test('a renewal that is slower than the expiry either wins or loses against the sweep', async (t) => {
+test('a renewal that is slower than the expiry either succeeds before the sweep or finds no blob', async (t) => {
   const { folder, slow, sweeping } = slowAndSweeping(t)
   let [won, lost] = [0, 0]
   for (let round = 0; round < 200 && (round < 10 || won === 0 || lost === 0); round++) {
@@ -70,7 +70,7 @@ test('a renewal that is slower than the expiry either wins or loses against the 
   assert.deepEqual((await readdir(folder)).filter((name) => name.endsWith('.partial')), [])
 })
 
-test('a sweep keeps a blob that has just expired until a renewal can be complete', async (t) => {
+test('a sweep keeps a blob for a short time after its expiry, so that a slow renewal succeeds', async (t) => {
   const { folder, slow } = slowAndSweeping(t)
   const now = { value: BEFORE + TTL_MS }
   const next = new FolderBlobs(folder, { shared: true, now: () => now.value })
@@ -97,7 +97,7 @@ test('readers see a whole blob while it is renewed', async (t) => {
   assert.deepEqual(await sweeping.stat('key'), info)
 })
 
-test('a file that cannot be removed stops neither a sweep nor the writes of a folder that is almost full', async (t) => {
+test('a file that cannot be removed stops neither a sweep nor writes to an almost full folder', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-stuck-'))
   let now = BEFORE
   const blobs = new FolderBlobs(folder, { maxBytes: 44_000, now: () => now })

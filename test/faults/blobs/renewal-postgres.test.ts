@@ -89,7 +89,7 @@ test('a blob whose renewal succeeds near its expiry stays, even beside sweeps', 
   assert.deepEqual(await rows(), [0, 0, 0])
 })
 
-test('a renewal loses against a sweep that has marked the version', async (t) => {
+test('a renewal fails if a sweep has marked the version', async (t) => {
   const { schema, blobs, locked, waits, rows, expire } = await site(t)
   await blobs.put('key', content('abc'), { ttlMs: 2000 })
   const mark = `UPDATE ${schema}.blob_versions SET is_removed = true`
@@ -104,7 +104,7 @@ test('a renewal loses against a sweep that has marked the version', async (t) =>
   assert.deepEqual(await rows(), [0, 0, 0])
 })
 
-test('a renewal loses against a sweep that begins while the renewal waits for the blob', async (t) => {
+test('a renewal fails if a sweep begins while the renewal waits for the blob', async (t) => {
   const { schema, blobs, other, locked, waits, rows, expire } = await site(t)
   await blobs.put('key', content('abc'), { ttlMs: 2000 })
   const renewed = await locked(`SELECT 1 FROM ${schema}.blobs FOR UPDATE`, async () => {

@@ -32,7 +32,7 @@ async function open(t: TestContext, prefix: string) {
 }
 
 describe('S3Blobs: sweeps', () => {
-  test('an object that cannot be deleted does not stop the deletion of others, and stays deleted for all calls', async (t) => {
+  test('an object that cannot be deleted does not stop the deletion of others, and no call finds it', async (t) => {
     const { front, blobs, direct } = await open(t, 'locked/')
     for (const key of ['a', 'b', 'c', 'd']) {
       await direct.put(key, text(key), { ttlMs: DAY })
@@ -77,7 +77,7 @@ describe('S3Blobs: sweeps', () => {
     assert.ok(front.count('delete') > 0)
   })
 
-  test('a sweep aborts the multipart uploads that writers left, on all pages, and none of other prefixes', async (t) => {
+  test('a sweep aborts multipart uploads that dead writers left, on all pages, but none of other prefixes', async (t) => {
     const { front, blobs, direct } = await open(t, 'uploads/')
     await direct.put('key', text('any'), { ttlMs: HOUR })
     const name = (n: number): string => `uploads/${'a'.repeat(64)}/${String(n).padStart(32, '0')}`

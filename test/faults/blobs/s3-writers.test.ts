@@ -51,7 +51,7 @@ describe('S3Blobs: concurrent writers', () => {
     }
   })
 
-  test('one of many concurrent puts stays, and all processes read this one', async (t) => {
+  test('one of many concurrent puts wins, and all processes read its content', async (t) => {
     const clients = [s3Client(`http://127.0.0.1:${String(port)}`), s3Client(`http://127.0.0.1:${String(port)}`)]
     const both = clients.map((each) => new S3Blobs({ client: each, bucket, prefix: 'many/' }))
     t.after(async () => {

@@ -21,7 +21,7 @@ async function* pieces(count: number, fails = Infinity): AsyncGenerator<Uint8Arr
 }
 
 describe('S3Blobs', () => {
-  test('a blob of several parts has all its bytes, and a range of it has its own', async () => {
+  test('a blob of several parts has all its bytes, and a range of it has the right bytes', async () => {
     const blobs = new S3Blobs({ client, bucket, prefix: 'parts/' })
     const { size } = await blobs.put('large', pieces(21), LATER)
     assert.equal(size, 21 * MIB)
@@ -36,14 +36,14 @@ describe('S3Blobs', () => {
     await blobs.close()
   })
 
-  test('a source that fails leaves nothing, neither an object nor parts', async () => {
+  test('a source that fails leaves neither an object nor parts', async () => {
     const blobs = new S3Blobs({ client, bucket, prefix: 'failed/' })
     await assert.rejects(blobs.put('key', pieces(20, 18), LATER), /The source has failed/)
     assert.deepEqual(await namesBelow('failed/'), [])
     await blobs.close()
   })
 
-  test('a sweep keeps blobs that have not expired and those that were just completed', async () => {
+  test('a sweep keeps blobs that have not expired, and blobs that were just completed', async () => {
     const blobs = new S3Blobs({ client, bucket, prefix: 'sweep/' })
     await blobs.put('long', pieces(1), LATER)
     await blobs.put('short', pieces(1), { ttlMs: 1 })
@@ -59,7 +59,7 @@ describe('S3Blobs', () => {
     await blobs.close()
   })
 
-  test('a sweep removes content 15 minutes after its expiry, and what dead writers left after a day', async () => {
+  test('a sweep removes content 15 minutes after its expiry, and parts of dead writers after a day', async () => {
     const prefix = `old-${String(process.pid)}/`
     const blobs = new S3Blobs({ client, bucket, prefix })
     await blobs.put('lives', pieces(1), { ttlMs: 7_200_000 })
@@ -104,7 +104,7 @@ describe('S3Blobs', () => {
     await inner.close()
   })
 
-  test('a call to a server that is away or hangs rejects in time', async (t) => {
+  test('a call rejects within its time limit if the server is away or hangs', async (t) => {
     const silent = createServer()
     const { url, close } = await listen(silent)
     t.after(() => { void close() })

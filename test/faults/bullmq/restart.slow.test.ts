@@ -113,7 +113,7 @@ for (const major of MAJORS) {
       await kill(next)
     })
 
-    test('a process that dies more often than a task may crash does not lose a task that only waits', async () => {
+    test('a task that only waits is not lost, even if its process dies more often than maxCrashes', async () => {
       const gate = randomUUID()
       let web = await startWeb()
       const task = await begin({ gate, say: 'still there', progress: [{ done: 1 }] })

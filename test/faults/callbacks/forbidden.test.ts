@@ -261,7 +261,7 @@ describe('a host name in a callback URL', () => {
     assert.equal(touched, 0)
   })
 
-  test('may resolve to any address if it is allowed, and is called at an address in an allowed range', async (t) => {
+  test('may resolve to any address if the name is allowed, or to an address in an allowed range', async (t) => {
     const resolve = async () => [{ address: '127.0.0.1', family: 4 }]
     const before = touched
     for (const allow of [['hooks.internal'], ['127.0.0.0/8']]) {

@@ -65,7 +65,7 @@ describe('hosts whose name servers never respond', () => {
     assert.equal((await settled(id)).state, 'delivered')
   })
 
-  test('leave places for the callbacks of another owner, with the default limits', async (t) => {
+  test('leave requests for the callbacks of another owner, with the default limits', async (t) => {
     const dead = await nameServer(t, () => 'silent')
     const good = await receiver(t)
     const { submit, settled } = site(t, { timeoutMs: 60_000 })
@@ -75,7 +75,7 @@ describe('hosts whose name servers never respond', () => {
     assert.equal((await settled(id)).state, 'delivered')
   })
 
-  test('are given up after the time of one attempt, or at once when no attempt waits', async (t) => {
+  test('fail after the time of one attempt, or at once when no attempt waits', async (t) => {
     const dead = await nameServer(t, () => 'silent')
     const sender = httpSender({ timeoutMs: 100 })
     const { signal } = new AbortController()

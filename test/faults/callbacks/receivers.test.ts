@@ -44,7 +44,7 @@ async function rude(
 
 describe('a callback receiver', () => {
   for (const status of [301, 302, 307, 308]) {
-    test(`is not followed if it redirects (${status}), and the attempt counts as failed`, async (t) => {
+    test(`gets no second request after a redirect (${status}), and the attempt counts as failed`, async (t) => {
       const canary = await receiver(t)
       const { url, seen } = await receiver(t, (res) => { res.writeHead(status, { location: canary.url }).end() })
       const { submit, settled } = site(t)
@@ -78,7 +78,7 @@ describe('a callback receiver', () => {
     assert.ok(first && second && second.at - first.at >= 990, `${String(second && first && second.at - first.at)} ms`)
   })
 
-  test('fails in time if it hangs without a response or within the header fields', async (t) => {
+  test('fails within the time limit if it hangs before or within the response headers', async (t) => {
     for (const start of ['', 'HTTP/1.1 200 OK\r\nx: ']) {
       const { url, sockets } = await rude(t, (socket) => { socket.write(start) })
       const { submit, settled } = site(t, { timeoutMs: 100, attempts: 2 })
@@ -88,7 +88,7 @@ describe('a callback receiver', () => {
     }
   })
 
-  test('counts as unreachable if it resets, sends invalid HTTP, endless interim responses or an endless head', async (t) => {
+  test('counts as unreachable if it resets the connection, or sends invalid HTTP, endless interim responses or endless headers', async (t) => {
     const kinds: ((socket: Socket) => void)[] = [
       (socket) => {
         socket.resetAndDestroy()
@@ -168,7 +168,7 @@ describe('a callback receiver', () => {
     assert.ok(process.memoryUsage().arrayBuffers - before.arrayBuffers < 10_000_000)
   })
 
-  test('counts as called if it responds with 200 and then sends endlessly, and its socket is closed', async (t) => {
+  test('counts as called if it responds with 200 and an endless body, and its socket is closed', async (t) => {
     const { url, sockets } = await rude(t, (socket) => {
       socket.once('data', () => {
         socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
@@ -181,7 +181,7 @@ describe('a callback receiver', () => {
     await eventually(() => sockets.size === 0)
   })
 
-  test('may have responded before it disconnects while the body is sent', async (t) => {
+  test('may respond before the body is sent completely, and then disconnect', async (t) => {
     const { url } = await rude(t, (socket) => { socket.end('HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n') })
     const sender = httpSender({ allow: ['127.0.0.1'] })
     const reply = await sender.send({
@@ -257,7 +257,7 @@ describe('the fairness of callbacks (15.12)', () => {
     assert.ok(held <= 4, `${held} requests to one machine, whatever the ports`)
   })
 
-  test('dead receivers of one owner on many machines leave slots for another owner', async (t) => {
+  test('dead receivers of one owner on many machines leave requests for another owner', async (t) => {
     const machines = await Promise.all(Array.from({ length: 20 }, (_, n) => dead(t, `127.0.1.${n + 1}`)))
     const good = await receiver(t, undefined, '127.0.0.3')
     const { submit, settled } = site(t, { timeoutMs: 60_000, maxInFlight: 8, allow: ['127.0.0.0/8'] })
@@ -300,7 +300,7 @@ describe('the fairness of callbacks (15.12)', () => {
     assert.equal(machine.sockets.size, 2)
   })
 
-  test('500 waiting callbacks of one owner leave room for callbacks of another owner', async (t) => {
+  test('500 waiting callbacks of one owner leave space for callbacks of another owner', async (t) => {
     const machine = await dead(t, '127.0.0.2')
     const good = await receiver(t, undefined, '127.0.0.3')
     const { submit, settled, tasks } = site(t, { timeoutMs: 60_000, allow: ['127.0.0.0/8'] })

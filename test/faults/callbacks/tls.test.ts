@@ -80,7 +80,7 @@ const send = (url: string, ca?: string | string[]) =>
   }).send({ url, headers: {}, body: '{"a":1}', signal: new AbortController().signal, admit: () => true })
 
 describe('a callback receiver behind TLS', () => {
-  test('gets its callback under its host name if its certificate is in `ca`, although its address is pinned', async (t) => {
+  test('gets its callback under its host name if its certificate is in `ca`, although the address was resolved before', async (t) => {
     const { url, seen } = await receiver(t, own)
     for (const ca of [own.cert, [other.cert, own.cert]])
       assert.deepEqual(await send(url, ca), { status: 200, retryAfter: undefined })

@@ -37,12 +37,12 @@ for (const web of webs) describe(`a worker on ${web.name} that was suspended`, (
     assert.ok(rows.length - expected.length <= BATCH, `${rows.length - expected.length} records were written again`)
   }
 
-  test('writes of a bulk task at most the batch that it had begun', async (t) => {
+  test('writes at most the batch that it had begun, in a bulk task', async (t) => {
     const spooled = await spool(web, 'bulk-create', Buffer.from(`{"data":{"rows":[${items.join(',')}]}}`))
     await suspend(t, () => tasks.submit(bulkOnce, { ...spooled, items: COUNT, list: 'none' }))
   })
 
-  test('writes of an import at most the batch that it had begun', async (t) => {
+  test('writes at most the batch that it had begun, in an import', async (t) => {
     const spooled = await spool(web, 'ndjson-upload', Buffer.from(`${items.join('\n')}\n`))
     await suspend(t, () => tasks.submit(once, spooled))
   })

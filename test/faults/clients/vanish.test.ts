@@ -99,7 +99,7 @@ test('a request with an Idempotency-Key outlives its client: cut connections and
   assert.deepEqual(made.signals.map(({ aborted }) => aborted), [false])
 })
 
-test('a client that disconnects while its synchronous request is queued cancels and deletes the task', async (t) => {
+test('a client that disconnects while its synchronous request is queued cancels and deletes its task', async (t) => {
   const made = await vanishing(t, { direct: 'task' })
   const socket = await made.open()
   socket.write(`${post()}{}`)
@@ -133,7 +133,7 @@ for (const [what, headers] of [
   ['a long poll', 'Prefer: wait=20\r\n'],
   ['an event stream', 'Accept: text/event-stream\r\n'],
 ] as const) {
-  test(`clients that leave ${what} release their slots, one by one and all at once`, async (t) => {
+  test(`clients that leave ${what} release their places, one by one and all at once`, async (t) => {
     const made = await vanishing(t, { maxWaiters: 50, maxWaitersPerOwner: 50 })
     const { start, tasks, engine } = made.site
     const { taskId } = await members(await start())

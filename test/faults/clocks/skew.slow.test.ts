@@ -71,7 +71,7 @@ test('a rate limit of 5 lets exactly 5 of 200 requests pass, whatever clocks the
 describe('a process with a wrong clock', { concurrency: true }, () => {
   for (const [database, url] of Object.entries(databases)) {
     for (const seconds of [-16, 16, -600, 600]) {
-      test(`keeps its running work on ${database} and can read its results, ${String(seconds)} s off`, async (t) => {
+      test(`keeps its running work on ${database} and can read its results, with a clock ${String(seconds)} s off`, async (t) => {
         const name = `skew_${String(seconds).replace('-', 'minus_')}`
         const child = start('process.ts', [url, name], skewedBy(seconds))
         const { now, running, ended } = await valueOf<{ now: number, running: string, ended: string }>(child)
@@ -91,7 +91,7 @@ describe('a process with a wrong clock', { concurrency: true }, () => {
     }
   }
 
-  test('runs a request with an Idempotency-Key once, ahead or behind', async () => {
+  test('runs a request with an Idempotency-Key once, with a clock ahead or behind', async () => {
     const env = { REDIS_URL: `${redis.url}/2`, AUTH_TOKENS: 'writer-1=will:writer' }
     const processes = [0, -600, 600].map((seconds) => startProcess({ ...env, ...seconds !== 0 && skewedBy(seconds) }))
     const clients = (await Promise.all(processes.map((each) => each.url()))).map((url) => new Client(url))

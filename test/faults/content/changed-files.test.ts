@@ -100,7 +100,7 @@ test('a file that is replaced or deleted while it is sent is sent to its end wit
   await closed(base)
 })
 
-test('a file that changes or is deleted between lookup and read is not served under its former ETag', async (t) => {
+test('a file that changes or is deleted between lookup and read is never sent with its old ETag', async (t) => {
   const { path, base } = await large(t)
   const handler = content(fileSource(path))
   const firstOf = async (change: () => Promise<void>): Promise<unknown> => {
@@ -133,7 +133,7 @@ test('a hundred clients that leave at any time leave no descriptor behind', asyn
   assert.deepEqual(noise, [], 'a client that leaves is no failure')
 })
 
-test('clients that do not read hold a bounded amount of memory, and may continue reading later', async (t) => {
+test('clients that do not read take a bounded amount of memory, and can continue reading later', async (t) => {
   const { port, bytes } = await large(t)
   gc()
   const before = process.memoryUsage()

@@ -44,7 +44,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
       })
     }
 
-    test('a task runs once if the process ends after create and the client never comes back', async () => {
+    test('a task runs once if the process ends after create and the client sends nothing more', async () => {
       const crashing = await start('web', 'after create')
       const before = new Set(await taskIds())
       await assert.rejects(submit(new Client(await crashing.url()), {}))
@@ -57,7 +57,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
       await end(worker)
     })
 
-    test('a worker does nothing if the process ends after it has cancelled a waiting task', async () => {
+    test('a worker does nothing if the process ends after the cancel of a waiting task', async () => {
       const crashing = await start('web', 'after cancelled')
       const { json: { taskId } } = await submit(client, {})
       await assert.rejects(cancel(new Client(await crashing.url()), taskId))
@@ -101,7 +101,7 @@ export function webSuite({ runs }: CrashDatabase, cluster: CrashCluster): void {
     })
 
     for (const [where, status] of [['before delete', 200], ['after delete', 404]] as const) {
-      test(`${where}: the task exists as a whole, or is gone`, async () => {
+      test(`${where}: the task exists completely, or not at all`, async () => {
         const crashing = await start('web', where)
         const { json: { taskId } } = await submit(client, {}, where.replace(' ', '-'))
         await cancel(client, taskId)

@@ -73,7 +73,7 @@ export function workerSuite({ runs }: CrashDatabase, cluster: CrashCluster): voi
       })
     }
 
-    test('a task whose workers end three times in a row fails with task_lost, even if a fourth ends while it reports this', async () => {
+    test('a task whose workers end three times in a row fails with task_lost, even if a fourth worker ends during that change', async () => {
       const {
         json: { taskId },
       } = await submit(client, {})

@@ -29,7 +29,7 @@ const expected = Array.from({ length: RECORDS / PART }, (_, part) => {
 describe(`the workers of an export end ${KILLS} times`, () => {
   for (const kind of ['redis', 'postgres'] as const) {
     for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
-      test(`on ${kind} by ${signal}: finished parts are kept, and no blob is left over`, async (t) => {
+      test(`on ${kind} by ${signal}: the export keeps finished parts and leaves no extra blob`, async (t) => {
         const folder = mkdtempSync(join(tmpdir(), 'longhaul-export-'))
         const name = `export_${randomBytes(6).toString('hex')}`
         const { parts, blobCount, close } = openParts(kind, { url: urls[kind], name, folder })

@@ -20,7 +20,7 @@ const file = join(import.meta.dirname, 'worker.ts')
 describe('a worker is killed while it writes a file', { concurrency: 2 }, () => {
   for (const kind of ['redis', 'postgres'] as const) {
     for (const end of ['completed', 'cancelled'] as const) {
-      test(`on ${kind}, and its task is ${end}: no blob is left over`, async (t) => {
+      test(`on ${kind}, and its task is ${end}: no blob is left`, async (t) => {
         const folder = mkdtempSync(join(tmpdir(), 'longhaul-killed-'))
         const name = `killed_${randomBytes(6).toString('hex')}`
         const { parts, blobCount, close } = openParts(kind, { url: urls[kind], name, folder })

@@ -61,7 +61,7 @@ async function cluster(t: TestContext, database: string) {
 
 for (const [database, databaseUrl] of Object.entries(databases)) {
   describe(`Two MCP servers on ${database}`, () => {
-    test('serve one handle in turn, to its question and its result', async (t) => {
+    test('serve one handle in turn, through its question and its result', async (t) => {
       const { url, used } = await cluster(t, databaseUrl)
       const session = await openSession(url, 'ann', () => ({ send: true }))
       const { outcome } = await (await session.callTool('send-mail', { to: 'bob' })).settle()
@@ -72,7 +72,7 @@ for (const [database, databaseUrl] of Object.entries(databases)) {
       await session.close()
     })
 
-    test('lose no handle when the server that has given it is killed', async (t) => {
+    test('keep a handle when the server that created it is killed', async (t) => {
       const { url, kill, backends, used } = await cluster(t, databaseUrl)
       const about = (method: string, params: object, owner = 'ann') => (
         rpc(url, owner, { method, params: withCapabilities({ ...params }, TASKS) })

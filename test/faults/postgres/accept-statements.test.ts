@@ -118,7 +118,7 @@ describe('accepting tasks on PostgreSQL', () => {
     await Promise.all(same)
   })
 
-  test('a change of a locked task delays no other change', async () => {
+  test('a change of a locked task delays no change of another task', async () => {
     const [busy, free] = [await tasks.submit(report, {}), await tasks.submit(report, {})]
     const client = await pool.connect()
     let cancelled: Promise<unknown> = Promise.resolve()

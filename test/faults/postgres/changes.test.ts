@@ -128,7 +128,7 @@ describe('change notices on PostgreSQL', () => {
     await eventually(async () => !await isOpen(own), NOTICED_MS, 'the connection is closed')
   })
 
-  test('end soon with the store, even if no notice arrives', async (t) => {
+  test('end soon with the store while no notice arrives', async (t) => {
     const proxy = await TcpProxy.to(server.port)
     const sockets: Socket[] = []
     const pool = new pg.Pool({
@@ -187,7 +187,7 @@ describe('change notices on PostgreSQL', () => {
     assert.ok(await commits() - before < 1.5 * keys.length)
   })
 
-  test('are sent for the last write before the store has closed', async (t) => {
+  test('include the last write before the store closed', async (t) => {
     const [store, pool] = [storeAt(t, server.url), new pg.Pool({ connectionString: server.url })]
     const told = new Set<string>()
     const writer = postgres({ pool }).store

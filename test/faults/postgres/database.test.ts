@@ -37,7 +37,7 @@ async function openThroughProxy(t: TestContext) {
   return { proxy, ...await open(t, { url: server.urlAt(proxy.port) }) }
 }
 
-test('a check of the tables that takes longer than the deadline of a call serves a later call', async (t) => {
+test('a check of the tables that takes longer than the time limit of a call serves a later call', async (t) => {
   await open(t)
   const proxy = await TcpProxy.to(server.port)
   const pool = new pg.Pool({ connectionString: server.urlAt(proxy.port), max: 4 })
@@ -95,7 +95,7 @@ describe('the store on PostgreSQL', () => {
     assert.equal((await store.get('half-open'))?.value, 'a')
   })
 
-  test('closes only the connection of a statement that exceeded its deadline', async (t) => {
+  test('closes only the connection of a statement that exceeded its time limit', async (t) => {
     const { pool, store } = await open(t)
     const created = await store.create('locked', 'a', later)
     assert.ok(created.created)
@@ -126,7 +126,7 @@ describe('the store on PostgreSQL', () => {
     assert.ok(connected.size <= 3, `${String(connected.size)} new connections`)
   })
 
-  test('fails in time while the application has taken all connections, and gives back connections that arrive later', async (t) => {
+  test('fails within its time limit while the application has taken all connections, and returns connections that arrive later', async (t) => {
     const { pool, store } = await open(t, { max: 2 })
     const taken = await Promise.all([pool.connect(), pool.connect()])
     await assert.rejects(async () => store.get('key'), unavailable)
@@ -165,7 +165,7 @@ describe('the store on PostgreSQL', () => {
     assert.equal((await store.increment('lost', 0, later)).value, 1)
   })
 
-  test('survives that the server closes idle connections', async (t) => {
+  test('continues after the server has closed idle connections', async (t) => {
     const { pool, store } = await open(t)
     await Promise.all(Array.from({ length: 4 }, async () => store.get('key')))
     const lost = new Promise((resolve) => { pool.on('error', resolve) })

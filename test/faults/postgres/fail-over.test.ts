@@ -19,7 +19,7 @@ test('a server whose PostgreSQL fails over loses no acknowledged task, and serve
   await site.lostNothing()
 })
 
-test('connections that still lead to a read-only replica are replaced once the address leads to the primary', async () => {
+test('connections to a read-only replica are replaced once the address leads to the primary', async () => {
   const primary = await postgresForFile()
   const replica = await postgresForFile({ replicaOf: primary })
   await primary.waitForReplica()

@@ -44,7 +44,7 @@ describe('a server on PostgreSQL', () => {
     await site.works()
   })
 
-  test('rejects requests in time while PostgreSQL is behind a black hole, and serves when it is back', async () => {
+  test('rejects requests in time while PostgreSQL is unreachable, and serves when it is reachable again', async () => {
     const path = await site.begun(500)
     site.proxy.swallow()
     await site.refused()

@@ -28,7 +28,7 @@ function tasksOn(t: TestContext, connectionString: string): Tasks<readonly [type
 }
 
 describe('tasks.health on PostgreSQL', () => {
-  test('is ok, and its probe creates no task that anybody sees', async (t) => {
+  test('is ok, and its probe creates no visible task', async (t) => {
     const tasks = tasksOn(t, server.url)
     for (let n = 0; n < 3; n++)
       assert.deepEqual(await tasks.health(), { ok: true, pausedPools: [], running: 0, waiting: 0 })

@@ -70,7 +70,7 @@ describe('PostgreSQL migrations', () => {
     assert.deepEqual(await applied(schema), all)
   })
 
-  test('a call waits for another process that creates the tables, for longer than its deadline', async (t) => {
+  test('a call waits longer than its time limit while another process creates the tables', async (t) => {
     const schema = newSchema()
     const other = new pg.Client({ connectionString: server.url })
     await other.connect()
@@ -127,7 +127,7 @@ describe('PostgreSQL migrations', () => {
     assert.deepEqual(await applied(schema), [...all, next])
   })
 
-  test('tasks of the previous version keep waiting and running, and get the limits of the new version', async (t) => {
+  test('tasks of the previous version continue to wait and run, and obey the limits of the new version', async (t) => {
     const schema = newSchema()
     await server.query(migrationSql(schema, MIGRATIONS.slice(0, 1)))
     // As that version has created a task that runs, and one that waits.
@@ -166,7 +166,7 @@ FROM (VALUES ('runs', 1), ('waits', 0)) AS tasks (id, status)`)
     await eventually(() => begun.length === 1, 20_000, 'the waiting task begins')
   })
 
-  test('a migration that waits for a lock fails soon, so that statements behind it continue', async (t) => {
+  test('a migration that waits for a lock fails soon, so that statements that wait behind it continue', async (t) => {
     const schema = newSchema()
     await server.query(migrationSql(schema))
     addLater(t)
@@ -206,7 +206,7 @@ FROM (VALUES ('runs', 1), ('waits', 0)) AS tasks (id, status)`)
 })
 
 describe('npx longhaul migrate', () => {
-  test('prints SQL that creates the same tables as the command itself', async () => {
+  test('prints SQL that creates the same tables as the command', async () => {
     const [printed, created] = [newSchema(), newSchema()]
     await server.query((await command('migrate', '--print', '--schema', printed)).output)
     const first = await command('migrate', '--url', server.url, '--schema', created)
@@ -218,7 +218,7 @@ describe('npx longhaul migrate', () => {
     })
   })
 
-  test('prints only what is missing with --print and --url', async (t) => {
+  test('prints only missing migrations with --print and --url', async (t) => {
     const schema = newSchema()
     await server.query(migrationSql(schema))
     addLater(t)

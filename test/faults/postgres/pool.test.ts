@@ -20,7 +20,7 @@ async function countConnections(name: string): Promise<number> {
 
 describe('a pool of the application', () => {
   for (const end of ['fails', 'is left open']) {
-    test(`works after a client came back whose transaction ${end}`, async (t) => {
+    test(`works after the application returned a client whose transaction ${end}`, async (t) => {
       const pool = new pg.Pool({ connectionString: server.url, max: 1 })
       const { store } = postgres({ pool })
       t.after(async () => {
@@ -38,7 +38,7 @@ describe('a pool of the application', () => {
     })
   }
 
-  test('keeps a transaction whose COMMIT is still running when its client comes back', async (t) => {
+  test('completes a transaction whose COMMIT is still running when its client is returned', async (t) => {
     const pool = new pg.Pool({ connectionString: server.url, max: 1 })
     const { store } = postgres({ pool })
     t.after(async () => {

@@ -79,7 +79,7 @@ describe('a call that PostgreSQL rejects', () => {
     for (const error of errors) assert.match(String(error), /owner must be .*512 characters.*it has 3000/)
   })
 
-  test('fails alone among the tasks that are created with it if it violates a constraint of the operator', async () => {
+  test('fails alone among tasks that are created together, if it violates a constraint of the operator', async () => {
     await server.query('ALTER TABLE longhaul.task_rows ADD CONSTRAINT own CHECK (owner <> \'bad\')')
     const settled = await outcomes((n) => (
       engine.create(newTask(`create-${n}`, { owner: isBad(n) ? 'bad' : 'good', key: `key ${n}` }))
@@ -88,7 +88,7 @@ describe('a call that PostgreSQL rejects', () => {
     assert.equal((await engine.list({ of: { owner: 'good' }, order: 'newest', limit: 100 })).length, 72)
   })
 
-  test('fails alone among the changes that are made with it', async () => {
+  test('fails alone among changes that are made together', async () => {
     await Promise.all(eighty.map((n) => engine.create(newTask(`change-${n}`))))
     await server.query('ALTER TABLE longhaul.task_rows ADD CONSTRAINT own2 CHECK (result <> \'"bad"\')')
     const settled = await outcomes(async (n) => engine.change(

@@ -69,7 +69,7 @@ describe('the sweep of expired rows', () => {
     assert.equal(await count(), 500)
   })
 
-  test('locks no table, so that others read and write meanwhile', async (t) => {
+  test('locks no table, so that other calls read and write meanwhile', async (t) => {
     const { database, entries, count } = await filled(t)
     const client = await pool.connect()
     t.after(() => { client.release() })

@@ -164,7 +164,7 @@ describe('Redis with settings of the client', () => {
     })
   }
 
-  test("two applications in two databases share a namespace, and see none of each other's tasks", async (t) => {
+  test('two applications in two databases share a namespace, and neither sees tasks of the other', async (t) => {
     const work = defineTask({ name: 'work', run: (n: number) => n })
     const open = (db: number) => {
       const parts = redis({ client: clientOf(t, { db }), namespace: 'shared' })

@@ -46,7 +46,7 @@ const FULL: Readonly<Record<string, { readonly places: number, readonly limits?:
 }
 
 for (const [what, { places, limits }] of Object.entries(FULL)) {
-  test(`10,000 waiting tasks cost only scripts of looks while ${what}, and the next one begins when another ends`, async (t) => {
+  test(`10,000 waiting tasks cost only the scripts of regular looks while ${what}, and the next task begins when another task ends`, async (t) => {
     const client = new Redis(server.url)
     const { engine, store } = redis({ client, namespace: `waiting-${String(Object.keys(FULL).indexOf(what))}` })
     const admin = new Redis(server.url)

@@ -131,7 +131,7 @@ for (const [fault, { strike, comeBack }] of Object.entries(FAULTS)) {
       })
     }
 
-    test('each replicated task exists once and runs once with its fence, and calls work or are unavailable in time', async (t) => {
+    test('each replicated task exists once and runs once, and calls succeed or are unavailable in time', async (t) => {
       const [web, other, ...workers] = [open(), open(), open(), open()]
       for (const each of workers) work(each)
       let next = 0

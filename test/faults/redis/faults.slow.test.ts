@@ -116,7 +116,7 @@ describe('a server on Redis', () => {
     proxy.latencyMs = 0
   })
 
-  test('rejects requests in time while Redis is behind a black hole, and serves when it is back', async () => {
+  test('rejects requests in time while Redis is unreachable, and serves when it is reachable again', async () => {
     const path = await begun(500)
     proxy.swallow()
     await refused()
@@ -137,7 +137,7 @@ describe('a server on Redis', () => {
     await works()
   })
 
-  test('responds with 404 for earlier tasks after Redis was flushed, and serves', async () => {
+  test('responds with 404 for earlier tasks after Redis was flushed, and accepts new tasks', async () => {
     const { json: { taskId } } = await works()
     const running = await begun(400)
     await admin.flushall()

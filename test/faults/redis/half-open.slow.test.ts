@@ -144,7 +144,7 @@ test('a cluster replaces the half-open connection of each silent node', async (t
   }, HEALED_MS, 'all nodes answer again')
 })
 
-test('the users of the reference server replace the half-open connection of their own client', async (t) => {
+test('the users store of the reference server replaces the half-open connection of its own client', async (t) => {
   const proxy = await proxyTo(t)
   const server = startProcess({
     REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}/3`,

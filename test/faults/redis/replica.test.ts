@@ -185,7 +185,7 @@ describe('tasks.health on Redis', () => {
     assert.match(await say(port, line) ?? '', /^\+/, line)
   }
 
-  test('is ok, and its probe leaves nothing that anybody sees', async (t) => {
+  test('is ok, and its probe leaves no visible data', async (t) => {
     const server = await serverFor(t)
     const { tasks } = tasksOn(t, clientOf(t, server.port))
     for (let n = 0; n < 3; n++)

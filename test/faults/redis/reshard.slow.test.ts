@@ -76,7 +76,7 @@ function task(n: number, others: Partial<NewTask> = {}): NewTask {
   }
 }
 
-test('each acknowledged task and entry exists once, and runs once, after its slot has moved under load', async (t) => {
+test('each acknowledged task and entry exists once, and each task runs once, after its slot has moved under load', async (t) => {
   const [web, other, ...workers] = [open(), open(), open(), open()]
   for (const each of workers) work(each)
   const outcomes = { ok: 0, unavailable: 0 }
@@ -165,7 +165,7 @@ test('each acknowledged task and entry exists once, and runs once, after its slo
   t.diagnostic(`${String(acknowledged.length)} tasks, ${String(entries.size)} entries; ${JSON.stringify(outcomes)}`)
 })
 
-test('calls are unavailable within five seconds while a slot stays open, tasks can be read, and all calls work afterwards', async () => {
+test('calls are unavailable within five seconds while a slot moves, tasks can be read, and all calls work afterwards', async () => {
   const { engine } = open()
   work({ engine })
   const waits = { ...task(-1), pool: 'waits' }

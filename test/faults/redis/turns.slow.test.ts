@@ -12,7 +12,7 @@ import { eventually, keepAlive, pause } from '../../kit/wait.js'
 const [OWNERS, TASKS, PLACES, NEW] = [100, 100, 10, 20]
 const server = await redisForFile()
 
-test('beside 100 owners of 100 tasks each, a task of a new owner begins after at most 110 others', async (t) => {
+test('with 100 owners of 100 tasks each, a task of a new owner begins after at most 110 other tasks', async (t) => {
   keepAlive(t)
   const begun: string[] = []
   const open = (): TaskEngine => {

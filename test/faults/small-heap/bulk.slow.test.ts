@@ -114,7 +114,7 @@ describe('a process with a heap of 64 MiB', () => {
     assert.equal(answer.items?.length, ITEMS)
   })
 
-  test('reads an array deep in the body, among other properties, and reports the items that failed', async () => {
+  test('reads an array deep in the body, beside other properties, and reports the items that failed', async () => {
     function* body(): Generator<Buffer> {
       yield Buffer.from(
         `{"meta":{"of":"crm","tags":[1,2]},"list":"${'x'.repeat(100_000)}","data":{"total":${ITEMS},"users":`,
@@ -151,7 +151,7 @@ describe('a process with a heap of 64 MiB', () => {
     assert.deepEqual([answer.position?.item, answer.position?.line, answer.position?.column], [70_000, 70_001, 17])
   })
 
-  test('writes nothing if there is one item too many, or if the body is too large', async () => {
+  test('writes nothing if the body has one item too many or is too large', async () => {
     for (const count of [100_001, 200_000]) {
       const { status, answer, written } = await send('/default', users(count))
       assert.deepEqual(
@@ -207,7 +207,7 @@ describe('a process with a heap of 64 MiB', () => {
     assert.match(await Promise.race(answers), /^HTTP\/1.1 (503 [^]*"overloaded"|429 [^]*"too_many_requests")/)
   })
 
-  test('reports invalid items by number alone if the client asks for no more', async () => {
+  test('lists only the numbers of invalid items if the client requests no more', async () => {
     const { status, answer } = await send('/users', [Buffer.from(`[${'1,'.repeat(ITEMS)}1]`)], {
       prefer: 'return=minimal',
     })
@@ -235,7 +235,7 @@ describe('ten bodies at once for a process with a heap of 256 MiB, default optio
     for (const coded of [false, true]) {
       // The others are refused as they are: their decoded size is more than 250 times as large.
       if (coded && gzipSync(make()).byteLength * 250 < make().byteLength) continue
-      test(`${name}${coded ? ', gzipped' : ''}: each body is written or rejected, and the process lives`, async (t) => {
+      test(`${name}${coded ? ', gzipped' : ''}: each body is written or rejected, and the process continues`, async (t) => {
         const server = await SmallProcess.start('bulk-server.ts', { heapMiB: 256 })
         t.after(() => server.stop())
         const plain = make()

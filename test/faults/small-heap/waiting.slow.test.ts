@@ -102,15 +102,15 @@ describe('accepted bodies of 0.25 MiB of empty objects, in a process with a heap
     await fill('/again', [async])
   })
 
-  test('requests that wait for their task hold no body in memory', async () => {
+  test('requests that wait for their task keep no body in memory', async () => {
     await hold(() => ({ prefer: 'respond-async, wait=600' }))
   })
 
-  test('waiting synchronous responses hold no body in memory', async () => {
+  test('waiting synchronous responses keep no body in memory', async () => {
     await hold(() => ({}))
   })
 
-  test('waiting synchronous responses with an Idempotency-Key hold no body in memory', async () => {
+  test('waiting synchronous responses with an Idempotency-Key keep no body in memory', async () => {
     await hold((at) => ({ 'idempotency-key': `"${String(at)}"` }))
   })
 })

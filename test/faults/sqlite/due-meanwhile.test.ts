@@ -9,7 +9,7 @@ import type { StoreEvent } from '../../../src/stores/calls.js'
 import { deferred, within } from '../../kit/wait.js'
 import { openSqlite, sqliteFolder } from '../../servers/sqlite.js'
 
-test('A task that becomes due between a hand-out and the next read is ready before a place is free', async (t) => {
+test('A task that becomes due between a take and the next read can start before a place is free', async (t) => {
   const database = openSqlite(join(sqliteFolder(), 'tasks.db'))
   const first = deferred()
   const began: string[] = []

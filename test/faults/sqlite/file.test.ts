@@ -63,7 +63,7 @@ test('a call fails as an outage while another process keeps the lock, and health
   assert.equal((await tasks.health()).ok, true)
 })
 
-test('a read after a call that got no lock sees what the process with the lock writes after an earlier read', async (t) => {
+test('a read after a call that got no lock sees later writes of the process with the lock', async (t) => {
   const {
     path,
     submit,
@@ -88,7 +88,7 @@ test('an open transaction of the application on the same database delays a call'
   assert.equal(database.prepare('SELECT * FROM invoices').all().length, 0)
 })
 
-test('a full file rejects a task as full, stores no part of it, and works again with space', async (t) => {
+test('a full file rejects a task as full and stores no part of it, and accepts tasks when there is space', async (t) => {
   const { database, submit, tasks, parts } = await open(t)
   const first = await submit()
   await first.wait({ timeoutMs: 30_000 })
@@ -136,7 +136,7 @@ test('a call that SQLite rejects fails alone, and other calls of the same transa
   assert.equal((await store.get('b'))?.value, '1')
 })
 
-test('another process sees a change of a task, and its run ends when a third one cancels it', async (t) => {
+test('another process sees a change of a task, and a cancel in a third process ends its run', async (t) => {
   const { path } = await open(t)
   const stays = defineTask({
     name: 'stays',
@@ -163,7 +163,7 @@ test('another process sees a change of a task, and its run ends when a third one
   await eventually(async () => (await worker.health()).running === 0, 30_000, 'the run ends')
 })
 
-test('runs begin again after SQLite has failed to begin them, and the process does not spin', async (t) => {
+test('runs begin again after SQLite has failed to begin them, and the process makes no endless retries', async (t) => {
   let begins = 0
   const { database, submit, outages } = await open(t, 3000, { concurrency: 1 }, (sql) => {
     if (sql === 'BEGIN IMMEDIATE') begins++
@@ -391,7 +391,7 @@ test('no statement has a bare parameter, because SQLite 3.49 would plan it again
   assert.deepEqual([...statements].filter((sql) => /[^+]\?/.test(sql)), [])
 })
 
-test('a page shows one state of the file, whatever another process removes meanwhile', async (t) => {
+test('a page shows one state of the file, although another process removes tasks meanwhile', async (t) => {
   const { path, database: other, submit } = await open(t)
   await submit()
   await submit()

@@ -68,7 +68,7 @@ async function newPath(): Promise<string> {
   return (await sqliteUrl()).slice('sqlite:'.length)
 }
 
-test('one transaction holds at most 500 tasks, and later takes do not read a held task', async (t) => {
+test('one transaction marks at most 500 tasks as held, and later takes do not read them', async (t) => {
   let [most, now] = [0, 0]
   let all = 0
   const { begin, create, began, runs } = await open(t, await newPath(), { maxPerCaller: 1 }, (sql) => {
@@ -120,7 +120,7 @@ test('a pool that is full or paused makes no transaction while its worker looks 
   assert.equal(runs.has('third'), false)
 })
 
-test('a clock that is set back closes a pool with a rate for no longer than the window', async (t) => {
+test('a clock that is set back closes a pool with startsPer for no longer than the window', async (t) => {
   const { begin, create, began } = await open(t, await newPath(), { startsPer: { count: 1, ms: 200 } })
   begin()
   await create('first', 'ann')
@@ -131,7 +131,7 @@ test('a clock that is set back closes a pool with a rate for no longer than the 
   await began('second')
 })
 
-test('a worker without limits runs tasks that a worker with limits has held', async (t) => {
+test('a worker without limits runs tasks that a worker with limits has marked as held', async (t) => {
   const path = await newPath()
   const first = await open(t, path, { maxPerCaller: 1 })
   first.begin()

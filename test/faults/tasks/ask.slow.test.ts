@@ -60,7 +60,7 @@ for (const [database, url] of Object.entries(urls)) {
       })
     }
 
-    test('waits without any worker, and runs from its checkpoint once a worker lives', async (t) => {
+    test('waits without any worker, and runs from its checkpoint once there is a worker', async (t) => {
       const { tasks, mail, start, reaches, engine } = setUp(t, url)
       const first = await start()
       const { taskId } = await tasks.submit(mail, {})
@@ -77,7 +77,7 @@ for (const [database, url] of Object.entries(urls)) {
       assert.deepEqual([task?.run, task?.attempt, task?.crashes], [2, 1, 0])
     })
 
-    test('takes one of two different answers from two processes', async (t) => {
+    test('stores one of two different answers from two processes', async (t) => {
       const { tasks, mail, name, start, reaches } = setUp(t, url)
       const other = openAsking(url, name, { worker: false })
       t.after(async () => {
@@ -104,7 +104,7 @@ for (const [database, url] of Object.entries(urls)) {
       }
     })
 
-    test('holds no place, no connection and no memory', async (t) => {
+    test('takes no place, no connection and no memory while it waits', async (t) => {
       keepAlive(t)
       const { parts, close, ...database } = openDatabase(url, { name: `held_${String(process.pid)}` })
       const held: WeakRef<object>[] = []

@@ -68,7 +68,7 @@ for (const [database, url] of Object.entries(urls)) {
       assert.deepEqual([await hasFollowUp(well), await hasFollowUp(cancelled), await listed()], [false, false, []])
     })
 
-    test('makes a task that neither the owner nor anonymous clients see', async (t) => {
+    test('makes a task that only operators can see', async (t) => {
       const { tasks, submit, alerted, listed } = setUp(t, url)
       await submit({ order: 7 })
       await alerted()
@@ -125,7 +125,7 @@ for (const [database, url] of Object.entries(urls)) {
       assert.equal((await listed()).length, 1)
     })
 
-    test('makes the task when the last worker of the failed one has crashed', async (t) => {
+    test('makes the task if the task failed because its last worker crashed', async (t) => {
       const { submit, start, alerted } = setUp(t, url, { worker: false })
       const first = await start('run', 1)
       const id = await submit({ order: 7 })

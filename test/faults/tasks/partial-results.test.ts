@@ -17,7 +17,7 @@ stopAfterwards()
 const urls = { Redis: await redisUrl(), PostgreSQL: await postgresUrl() }
 
 for (const [database, url] of Object.entries(urls)) {
-  test(`a reader on ${database} gets each partial result once and in order, whoever dies or freezes`, async (t) => {
+  test(`a reader on ${database} gets each partial result once and in order, although processes die or freeze`, async (t) => {
     const name = `count_${String(process.pid)}`
     const { tasks, counting, numbers, close } = openCounting(url, name, false)
     const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })

@@ -16,7 +16,7 @@ for (const { name, url } of databases) {
     for (const reason of ['429', 'shutdown'] as const) {
       // In memory nothing is accepted after a shutdown.
       if (reason === 'shutdown' && url === undefined) continue
-      test(`three requests with a key make one task, if one is slow and one is rejected (${reason})`, async (t) => {
+      test(`three requests with a key make one task, if one request is slow and one is rejected (${reason})`, async (t) => {
         const { sites: [slow, other = slow, ...more], ran } = await openSites(t, url, 3, { maxPerOwner: 1 })
         const key = 'one'
         let release = (): void => undefined
@@ -49,7 +49,7 @@ for (const { name, url } of databases) {
       })
     }
 
-    test('one key, or one id, runs once in two processes at once', async (t) => {
+    test('requests with one key, or one id, in two processes at once run once', async (t) => {
       const { sites, ran } = await openSites(t, url, 2)
       const both = <T>(ask: (site: Site) => Promise<T>): Promise<T[]> => Promise.all([...sites, ...sites].map(ask))
       for (let round = 0; round < 5; round++) {
@@ -97,7 +97,7 @@ for (const { name, url } of databases) {
       assert.deepEqual(await other.engine.readByKey(task.key ?? ''), task)
     })
 
-    test('a retry while the failed run is cleaned up keeps the key, the input and the checkpoint as long as the task', async (t) => {
+    test('a retry during the cleanup of the failed run keeps the key, the input and the checkpoint as long as the task', async (t) => {
       const {
         sites: [site],
         ran,
@@ -133,7 +133,7 @@ for (const { name, url } of databases) {
     })
 
     for (const round of ['its first round', 'redelivery'] as const) {
-      test(`a callback is sent in ${round}, whichever call of the engine fails or loses its reply`, async (t) => {
+      test(`a callback is sent in ${round}, although a call of the engine fails or loses its reply`, async (t) => {
         const { url: callbackUrl, seen } = await receiver(t)
         const { sites: [site] } = await openSites(t, url, 1)
         for (const fault of ['failed', 'lost'] as const) {
@@ -166,7 +166,7 @@ for (const { name, url } of databases) {
       })
     }
 
-    test('maxPerOwner rejects nothing while the owner has no unfinished task, whichever replies are lost', async (t) => {
+    test('maxPerOwner rejects nothing while the owner has no unfinished task, although replies are lost', async (t) => {
       const {
         sites: [site, other = site],
       } = await openSites(t, url, 2, { maxPerOwner: 1 })
@@ -209,7 +209,7 @@ for (const { name, url } of databases) {
       }
     })
 
-    test('a task of a new owner starts beside 40 waiting tasks of another owner after at most as many as there are places', async (t) => {
+    test('a task of a new owner starts before 40 waiting tasks of another owner, after at most as many as there are places', async (t) => {
       const concurrency = 4
       const {
         sites: [site],

@@ -22,7 +22,7 @@ for (const [database, url] of Object.entries(databases))
       return headers.get('location') ?? ''
     }
 
-    test('show a task of one process in the other, where its end completes a long poll', async () => {
+    test('show a task of one process in the other process, where its end completes a long poll', async () => {
       const path = await submit(300)
       const first = await other.client.ask('GET', path)
       assert.equal(first.json.status, 'processing')
@@ -56,7 +56,7 @@ for (const [database, url] of Object.entries(databases))
       assert.equal((await other.client.ended(await submit(0))).json.status, 'completed')
     })
 
-    test('run a synchronous request in the web process itself', async () => {
+    test('run a synchronous request in the web process, and not in the worker', async () => {
       const { status, json } = await one.client.ask('POST', '/api/long-running-task', {
         body: { task: 'wait', data: { ms: 50 } },
       })

@@ -52,7 +52,7 @@ for (const [name, open] of Object.entries(ENGINES)) {
 }
 
 for (const name of ['redis', 'postgres'] as const) {
-  test(`${name}: the next process catches up on the latest firing that no process was there for`, async (t) => {
+  test(`${name}: the next process catches up on the latest firing that all processes missed`, async (t) => {
     const ran: string[] = []
     const first = processOf(t, ENGINES[name](), ran)
     await eventually(() => ran.length >= 1, 20_000, 'a firing ran')

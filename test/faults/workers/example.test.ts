@@ -43,7 +43,7 @@ test('a worker on SIGTERM finishes runs within its limit, and starts no new run'
   assert.equal(worker.err, '')
 })
 
-test('a busy worker gives back its runs when its limit is over, and another worker completes them', async () => {
+test('a busy worker gives back its runs when its drain time is over, and another worker completes them', async () => {
   const paths = await Promise.all([begin(), begin()])
   const worker = await startWorker({ DRAIN_MS: '200' })
   for (const path of paths) await running(path)

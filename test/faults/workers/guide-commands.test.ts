@@ -9,7 +9,7 @@ import { redisForFile } from '../../servers/redis-server.js'
 
 stopAfterwards()
 
-test('the three commands of the guide submit at one process, follow at a second and work in a third', async () => {
+test('the three commands of the guide submit in one process, follow in a second and work in a third', async () => {
   const page = readFileSync(join(import.meta.dirname, '../../../docs/guide/redis-and-workers.md'), 'utf8')
   const [, block = ''] = /three commands[^]*?```sh\n([^]*?)```/.exec(page) ?? []
   const commands = block.trim().split('\n')

@@ -31,7 +31,7 @@ function setUp(t: TestContext) {
   return { tasks, work, began, release }
 }
 
-test('a new task completes under the id of a task that was cancelled and deleted, while the old run is still active', async (t) => {
+test('a new task with the id of a cancelled and deleted task completes, while the old run is still active', async (t) => {
   const { tasks, work, began, release } = setUp(t)
   await tasks.submit(work, 'old', { id: 'order-7' })
   await eventually(() => began.length === 1, 10_000, 'the old task runs')
@@ -43,7 +43,7 @@ test('a new task completes under the id of a task that was cancelled and deleted
   assert.deepEqual([began, (await tasks.get('order-7'))?.result], [['old', 'new'], { message: 'new' }])
 })
 
-test('an id is used again and again after its end, and 5, id-5, NaN and -5 are four tasks', async (t) => {
+test('an id can be used again and again after its end, and 5, id-5, NaN and -5 are four tasks', async (t) => {
   const { tasks, work, began } = setUp(t)
   const ids = ['5', 'id-5', 'NaN', '-5']
   for (const round of ['a', 'b', 'c']) {

@@ -10,7 +10,7 @@ stopAfterwards()
 const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }
 
 for (const [database, url] of Object.entries(databases)) {
-  test(`a worker on ${database} that is killed with twenty tasks in flight loses none: all finish after a restart, in at most two runs`, async () => {
+  test(`a worker on ${database} that is killed with twenty active tasks loses none, and all end in at most two runs`, async () => {
     const [web, other, worker] = await Promise.all([startWeb(url), startWeb(url), startWorker(url)])
     const answers = await Promise.all(Array.from({ length: 20 }, () => web.client.submit('wait', { ms: 1500 })))
     for (const { status } of answers) assert.equal(status, 202)
@@ -32,7 +32,7 @@ for (const [database, url] of Object.entries(databases)) {
     assert.deepEqual(await next.exited, { code: 0, signal: null })
   })
 
-  test(`a worker on ${database} that freezes for longer than its lock changes nothing: the final state of the other worker stays`, async (t) => {
+  test(`a worker on ${database} that freezes for longer than its lease cannot change the final state of the other worker`, async (t) => {
     const [web, frozen] = await Promise.all([startWeb(url), startWorker(url)])
     const submitted = await web.client.submit('wait', { ms: 3000 })
     const path = submitted.headers.get('location') ?? ''

@@ -36,7 +36,7 @@ const messages = ({ seen }: Receiver) =>
   Promise.all(seen.map(({ headers, body }) => verifyCallback(body, headers, [SECRET])))
 
 describe('The callback of a task that asks', () => {
-  test('tells each question and the end, each with its own id', async (t) => {
+  test('sends each question and the end, each with its own id', async (t) => {
     const { tasks, asks } = setUp(t)
     const hook = await receiver(t)
     const { taskId } = await tasks.submit(mail, {}, { callbackUrl: hook.url })
@@ -55,7 +55,7 @@ describe('The callback of a task that asks', () => {
     assert.deepEqual(told[2]?.data.result, { first: true, second: false })
   })
 
-  test('is sent no more once the question is answered', async (t) => {
+  test('is not sent again once the question is answered', async (t) => {
     const { tasks, asks, engine } = setUp(t, 3_600_000)
     const hook = await receiver(t, (res, nth) => { res.writeHead(nth === 1 ? 500 : 200).end() })
     const { taskId } = await tasks.submit(mail, {}, { callbackUrl: hook.url })

@@ -18,7 +18,7 @@ function endpointOf(tasks: Parameters<typeof taskEndpoints>[0]) {
 }
 
 describe('a retried task', () => {
-  test('calls back at each end with a new message id, so that no receiver drops it as a repetition', async (t) => {
+  test('calls back at each end with a new message id, so that no receiver takes it for a repetition', async (t) => {
     const { url, seen } = await receiver(t)
     const { submit, settled, tasks } = site(t)
     const id = await submit(url, { fail: true }, 'ann')
@@ -87,7 +87,7 @@ describe('POST {status}/callback', () => {
     await eventually(() => seen.length === 2)
   })
 
-  test('gets a 409 while the task runs, without a callback, and while a delivery is under way', async (t) => {
+  test('gets a 409 if the task runs, has no callback, or has a delivery under way', async (t) => {
     const { url, seen } = await receiver(t, () => undefined)
     const { submit, tasks } = site(t, { timeoutMs: 60_000 })
     const post = endpointOf(tasks)

@@ -60,7 +60,7 @@ for (const events of [true, false]) {
       assert.deepEqual(await result, { send: false })
     })
 
-    test('goes on if somebody else was faster', async (t) => {
+    test('continues if somebody else has answered before', async (t) => {
       const { api, tasks } = await setUp(t, { events })
       const task = await api.submit('/mails', {})
       const result = await task.result({
@@ -75,7 +75,7 @@ for (const events of [true, false]) {
 }
 
 describe('answer of the client', () => {
-  test('resolves with the status, and does so again for the same answer', async (t) => {
+  test('resolves with the status, and resolves again for the same answer', async (t) => {
     const { api } = await setUp(t)
     const task = await api.submit('/mails', {})
     await eventually(async () => (await task.status()).status === 'input_required')
@@ -90,7 +90,7 @@ describe('answer of the client', () => {
     assert.deepEqual(await task.result(), { send: true })
   })
 
-  test('rejects what the server rejects', async (t) => {
+  test('rejects an answer that the server rejects', async (t) => {
     const { api } = await setUp(t)
     const task = await api.submit('/mails', {})
     await eventually(async () => (await task.status()).status === 'input_required')

@@ -233,7 +233,7 @@ describe('client.bulk with other servers', () => {
   }
 
   for (const lost of [0, 1]) {
-    test(`sends nothing twice to a server that ignores keys, if response ${lost} is lost`, async (t) => {
+    test(`sends nothing twice to a server that ignores keys, if response number ${lost} is lost`, async (t) => {
       const written: number[] = []
       const client = await foreign(t, partial(written, 100, 413, 'all'), [lost])
       const error = await client.bulk('/items', itemsOf(30), { maxItems: 10, idempotencyKey: 'mine' }).then(
@@ -274,7 +274,7 @@ test('client.bulk neither repeats a lost PUT nor sends a PUT without items, beca
 })
 
 describe('the client and a server that ignores keys', () => {
-  test('upload in the background does not repeat a lost request, and asks about keys without records', async (t) => {
+  test('upload in the background does not repeat a lost request, and sends no records to ask whether the server keeps keys', async (t) => {
     const bodies: string[] = []
     const client = await foreign(t, (request, response) => {
       let text = ''

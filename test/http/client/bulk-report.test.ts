@@ -54,7 +54,7 @@ const to = (name: string, ...ids: readonly number[]): Change[] => ids.map((id) =
 describe('the option handling of client.bulk', () => {
   for (const background of [false, true]) {
     const where = background ? 'in the background' : 'at once'
-    test(`lenient changes what can be changed, ${where}`, async (t) => {
+    test(`lenient changes the valid items, ${where}`, async (t) => {
       const { client, names } = await serve(t)
       const { summary, items } = await client.bulk('/names', to('new', 1, 9, 3), {
         ...options,
@@ -68,13 +68,13 @@ describe('the option handling of client.bulk', () => {
       assert.deepEqual([...names.values()], ['new', 'old', 'new'])
     })
   }
-  test('strict changes all or nothing', async (t) => {
+  test('strict changes all items or none', async (t) => {
     const { client, names } = await serve(t)
     const report = await client.bulk('/names', to('new', 1, 9, 3), { ...options, handling: 'strict' })
     assert.deepEqual(report.items.map(({ status }) => status), [424, 404, 424])
     assert.deepEqual([...names.values()], ['old', 'old', 'old'])
   })
-  test('rejects another value', async (t) => {
+  test('any other value is rejected', async (t) => {
     const { client } = await serve(t)
     await assert.rejects(
       client.bulk('/names', to('new', 1), { ...options, handling: 'loose' as never }),
@@ -84,7 +84,7 @@ describe('the option handling of client.bulk', () => {
 })
 
 describe('client.bulk in the background, with a report that is not in the status', () => {
-  test('reads the items of each batch, with indexes that count from the first item of all', async (t) => {
+  test('reads the items of each batch, with indexes that count from the first item of the first batch', async (t) => {
     const { client, names } = await serve(t, { count: 2500, maxInlineBytes: 1000 })
     const ids = Array.from(names.keys(), (id) => (id === 1700 ? 9999 : id))
     const { summary, items } = await client.bulk('/names', to('new', ...ids), {
@@ -98,7 +98,7 @@ describe('client.bulk in the background, with a report that is not in the status
       ids.map((id, at) => [at, ...(id === 9999 ? [404, undefined] : [200, id])]),
     )
   })
-  test('reads items whose list is larger than the default of maxInlineBytes', async (t) => {
+  test('reads a list of items that is larger than the default of maxInlineBytes', async (t) => {
     const { client, names } = await serve(t, { count: 10_000 })
     const report = await client.bulk('/names', to('new', ...names.keys()), {
       ...options,

@@ -92,7 +92,7 @@ describe('a redirect to another origin', () => {
   }
 
   for (const status of [301, 302, 303]) {
-    test(`${status} for a POST is followed by a GET without body and credentials`, async (t) => {
+    test(`${status} for a POST is followed by a GET that has neither body nor credentials`, async (t) => {
       const { other, client } = await origins(t, status)
       await client.submit('/work', { secret: 's3cret' }, { headers: { 'x-call': 's3cret' }, idempotencyKey: 's3cret' })
       assert.deepEqual(other.received.map(({ method }) => method), ['GET'])
@@ -188,7 +188,7 @@ describe('a redirect within the origin', () => {
     assert.equal(home.received.length, 22)
   })
 
-  test('makes relative URLs of the response relative to the last URL', async (t) => {
+  test('resolves relative URLs of the response against the last URL', async (t) => {
     const home = await site(t, ({ path }, response) => {
       if (path === '/v2/work') respond(response, 202, { location: 'status/1' }, { taskId: '1' })
       else respond(response, 308, { location: '/v2/work' })
@@ -199,7 +199,7 @@ describe('a redirect within the origin', () => {
 })
 
 describe('a URL at another origin that the server names', () => {
-  test('gets no credentials and no headers of the call as Location of a 202, as file and as next page', async (t) => {
+  test('gets neither credentials nor headers of the call, in the Location of a 202, in a file and in a next page', async (t) => {
     const other = await site(t, ({ path }, response) => {
       if (path === '/list') respond(response, 200, {}, { items: [] })
       else respond(response, 200, {}, { status: 'completed', result: {}, files: [] })

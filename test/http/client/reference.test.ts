@@ -35,7 +35,7 @@ const waiting = (from: Client) =>
   from.task<typeof wait>('/api/long-running-task', { body: (data) => ({ task: 'wait', data }) })
 
 describe('tasks of the reference server', () => {
-  test('are followed by events, with progress', async () => {
+  test('are followed by events, which show progress', async () => {
     const task = await waiting(client).submit({ ms: 1500 })
     const done: number[] = []
     const result = await task.result({ onProgress: ({ progress }) => { done.push(progress?.done ?? 0) } })
@@ -154,7 +154,7 @@ describe('records of the reference server', () => {
     assert.equal(report.items?.[0]?.line, 4)
   })
 
-  test('are uploaded in the background', async () => {
+  test('can be uploaded in the background', async () => {
     const report = await client.upload('/upload-ndjson', () => users(1500), { background: true })
     assert.deepEqual(report.summary, { total: 1500, succeeded: 1500, failed: 0 })
   })

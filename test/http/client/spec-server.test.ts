@@ -150,7 +150,7 @@ describe('the client', () => {
     assert.ok((at[1] ?? 0) - (at[0] ?? 0) >= 990)
   })
 
-  test('rejects if records break off', async () => {
+  test('rejects if the records end too early', async () => {
     server.intercept = (request, response) => {
       response.writeHead(200, { 'Content-Type': 'application/x-ndjson' })
       response.write('{"id":1}\n{"id":2}\n{"id"', () => setImmediate(() => request.socket.destroy()))

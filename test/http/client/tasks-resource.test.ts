@@ -154,7 +154,7 @@ describe('a handle on real handlers', () => {
 })
 
 describe('the files of a task', () => {
-  test('are downloaded by name or entry, and are not started over after a cut connection', async () => {
+  test('can be downloaded by name or entry, and do not start over after a cut connection', async () => {
     const ann = clientOf('ann')
     const task = await ann.submit('/csv', { rows: 200_000 })
     await task.result()

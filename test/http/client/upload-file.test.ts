@@ -136,7 +136,7 @@ describe('client.uploadFile', () => {
     assert.ok(blobsInUse() > 0)
   })
 
-  test('never completes an upload whose content is shorter than what the server has', async (t) => {
+  test('never completes an upload whose content is shorter than the stored part', async (t) => {
     const { api, seen } = await start(t)
     const first = api.uploadFile('/files', inChunks(bytes, 9000), {
       chunkBytes: 100_000, onProgress: ({ sent }) => { if (sent === 200_000) first.pause() },
@@ -151,7 +151,7 @@ describe('client.uploadFile', () => {
     assert.equal(seen.length, 0)
   })
 
-  test('sends nothing after a cancel, even at the very start', async (t) => {
+  test('sends nothing after a cancel, even right after the start', async (t) => {
     const { api, seen, blobsInUse } = await start(t)
     const first = api.uploadFile('/files', bytes, {
       chunkBytes: 100_000, onProgress: ({ sent }) => { if (sent === 200_000) first.pause() },
@@ -163,7 +163,7 @@ describe('client.uploadFile', () => {
     assert.deepEqual([seen.length, blobsInUse()], [0, 0])
   })
 
-  test('returns the task of a 202, and retries if the handler is busy but not after its error', async (t) => {
+  test('returns the task of a 202, and retries if the handler is busy, but not if the handler has failed', async (t) => {
     let runs = 0
     const handler: Handler = () => {
       runs++
@@ -190,7 +190,7 @@ describe('client.uploadFile', () => {
     await assert.rejects(plain.uploadFile('/files', bytes).result(), { code: 'not_resumable' })
   })
 
-  test('says that an endpoint has no resumable uploads, even if it requires a body', async (t) => {
+  test('rejects with a message that the endpoint has no resumable uploads, even if the endpoint requires a body', async (t) => {
     const seen: string[] = []
     for (const [status, options] of [[400, 204], [411, 405], [415, 404], [422, 501]] as const) {
       const fetch: typeof globalThis.fetch = async (_, init) => {

@@ -122,7 +122,7 @@ describe('watchTask', () => {
     assert.deepEqual([values(last), last.hasGap], [['word 1', 'word 2', 'word 3', 'word 4'], false])
   })
 
-  test('shows a gap, and removes what was before it', async (t) => {
+  test('shows a gap, and removes the results before the gap', async (t) => {
     const { api, step } = await setUp(t)
     const watch = watchTask(api, await api.submit('/texts', {}), { partialResults: true })
     t.after(watch.close)
@@ -201,7 +201,7 @@ describe('watchTask', () => {
     assert.equal(now.error, undefined)
   })
 
-  test('opens connections for the first subscriber, and ends them with the last', async (t) => {
+  test('opens connections for the first subscriber, and closes them when the last subscriber leaves', async (t) => {
     const { api, requests } = await setUp(t)
     const watch = watchTask(api, await api.submit('/texts', {}), { partialResults: true })
     assert.equal(requests.length, 1)

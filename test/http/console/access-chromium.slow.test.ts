@@ -158,7 +158,7 @@ describe('the console by keyboard alone', () => {
     await page.locator('#users-state', { hasText: '1 to 10 of' }).waitFor()
   })
 
-  test('skips what comes before the panels with the skip link', async () => {
+  test('skips all that precedes the panels with the skip link', async () => {
     const page = await kit.open({ token: null })
     await page.keyboard.press('Tab')
     await page.keyboard.press('Enter')

@@ -179,7 +179,7 @@ describe('the console of an application', () => {
     assert.equal(await tasks.get(taskId), undefined)
   })
 
-  test('requests nothing that is forbidden for a user who is no operator, and hides that panel', async () => {
+  test('requests nothing that is forbidden for a user who is no operator, and hides the panel of operators', async () => {
     const page = await open('fay-user')
     const forbidden: string[] = []
     page.on('response', (response) => { if (response.status() >= 400) forbidden.push(response.url()) })

@@ -99,7 +99,7 @@ for (const host of HOSTS) {
 describe('the console', () => {
   const [host] = HOSTS as readonly [Host, ...Host[]]
 
-  test('is closed to the operators view of a user who is none, and says so without an error', async () => {
+  test('hides the operators view from other users, and says so without an error', async () => {
     await mounted(host, consoleOf(false).handler, async (url) => {
       assert.deepEqual(await jsonOf(`${url}/api/access`), { operator: false })
       for (const path of ['overview', 'pools', 'tasks', 'tasks/x']) {

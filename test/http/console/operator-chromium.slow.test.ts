@@ -135,7 +135,7 @@ describe('the view of the operator', () => {
       await page.waitForTimeout(50)
   })
 
-  test('is closed to everybody but operators, in the page and on the server', async () => {
+  test('is only for operators, in the page and on the server', async () => {
     const page = await kit.open()
     await page.getByText('This view needs a token with the role admin.').waitFor()
     assert.equal(await page.locator('#operator-view').isVisible(), false)

@@ -39,7 +39,7 @@ describe('tokens of the console', () => {
 })
 
 describe('the content security policy of the page', () => {
-  test('allows nothing inline, nothing from other origins, and no markup from texts', async () => {
+  test('allows nothing inline, nothing from other origins, and no markup in text', async () => {
     const page = await kit.open({ token: null })
     const blocked = await page.evaluate<string[]>(`(async () => {
       const seen = []
@@ -62,7 +62,7 @@ describe('the content security policy of the page', () => {
     assert.deepEqual(expected.filter((problem) => !about.test(problem)), [])
   })
 
-  test('leaves texts of other users as texts', async () => {
+  test('shows text of other users as text', async () => {
     const page = await kit.open()
     await page.getByLabel('Lines').fill('{"id": 4, "name": "<img src=x onerror=alert(1)>"}\n<b>bold</b>\n')
     await page.getByRole('button', { name: 'Upload the lines' }).click()

@@ -59,7 +59,7 @@ describe('the NDJSON upload of the console', () => {
     assert.equal(kept, true)
   })
 
-  test('in the background is a task in which the server reads it', async () => {
+  test('makes a task in the background, in which the server reads the lines', async () => {
     const page = await kit.open()
     await page.getByLabel('In the background').check()
     await page.getByLabel('Lines').fill(LINES)
@@ -98,7 +98,7 @@ const marks = (page: Page): Promise<string[]> =>
   page.locator('.mark').evaluateAll((all) => all.map((mark) => mark.textContent ?? ''))
 
 describe('the bulk create of the console', () => {
-  test('marks each item, and does not send created items again', async () => {
+  test('marks each item, and does not send items again that were created', async () => {
     const page = await kit.open()
     const bodies: unknown[] = []
     page.on('request', (request) => {

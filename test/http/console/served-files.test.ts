@@ -35,7 +35,7 @@ const FILES = [...PLACES.keys()]
 const sourceOf = (name: string): string => readFileSync(PLACES.get(name) ?? '', 'utf8')
 
 describe('the front page', () => {
-  test('is the console for a browser, an overview for a client that accepts text, and a 406 for others', async () => {
+  test('is the console for a browser, and an overview for a client that accepts text, and responds with 406 to others', async () => {
     const [browser, anything, text, json] = await Promise.all(
       [BROWSER, '*/*', 'text/plain', 'application/json'].map((accept) => open('GET', '/', { accept })),
     )
@@ -66,7 +66,7 @@ describe('the front page', () => {
     }
   })
 
-  test('may load only its own files and nothing inline, and may be in no frame', async () => {
+  test('may load only its own files and nothing inline, and cannot be shown in a frame', async () => {
     const { headers, text } = await open('GET', '/', { accept: BROWSER })
     assert.equal(
       headers.get('content-security-policy'),
@@ -81,7 +81,7 @@ describe('the front page', () => {
     assert.doesNotMatch(text, /<style|<script>| on[a-z]+=| style=|(?:src|href)="(?:https?:)?\/\//)
   })
 
-  test('is sent again only if it has changed, and works with HEAD, OPTIONS, 405 and ranges', async () => {
+  test('is sent again only if it has changed, and supports HEAD, OPTIONS, 405 and ranges', async () => {
     const whole = await open('GET', '/', { 'accept': BROWSER, 'accept-encoding': 'identity' })
     const etag = whole.headers.get('etag') ?? ''
     assert.match(etag, /^"[\w-]{22}"$/)
@@ -145,7 +145,7 @@ describe('the files of the console', () => {
     assert.equal((await open('HEAD', '/console/longhaul-client.js')).status, 200)
   })
 
-  test('exist if the page names them, and no script names another host', async () => {
+  test('exist if the page names them, and no script contains another host', async () => {
     const { text } = await open('GET', '/', { accept: BROWSER })
     const named = [...text.matchAll(/(?:src|href)="(\/console\/[^"]+)"/g)].map(([, path]) => path ?? '')
     assert.ok(named.length >= 5)
@@ -161,7 +161,7 @@ describe('the files of the console', () => {
     }
   })
 
-  test('are the only ones that are served, and no path leads outside', async () => {
+  test('are the only files that are served, and no path leads out of the folder', async () => {
     for (const name of [
       'page.html', 'tasks.html', 'upload.html', 'overview.txt', 'none.js', '..%2fauth.ts', '%2e%2e', '.git', 'Dom.js',
       'dom.js.map', '../auth.ts', '..', 'style.css%00.js', '',
@@ -187,7 +187,7 @@ describe('demo tokens', () => {
     assert.equal(await offered(DEMO_TOKENS), 'demo-reader demo-writer demo-admin')
   })
 
-  test('are offered nowhere else, and neither are tokens that only begin like one', async () => {
+  test('are not offered if they are not in use, and a token that begins like a demo token is never offered', async () => {
     assert.equal(await offered('s3cret=ann:writer,demo-of-ours=bob:admin,demo-reader=eve:reader'), 'demo-reader')
     assert.match((await open('GET', '/')).text, /data-tokens=""/)
     assert.deepEqual(publicTokens(parseTokens('demo-writer-2=x:writer')), [])

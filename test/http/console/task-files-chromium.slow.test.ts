@@ -68,7 +68,7 @@ describe('the files of a task in the console', () => {
     assert.equal(await row.getByRole('link').count(), 0)
   })
 
-  test('are deleted with the task, and a download says so', async () => {
+  test('are deleted with the task, and a later download shows this', async () => {
     const { page, row } = await exported()
     const token = await page.getByLabel('Bearer token').inputValue()
     const id = await row.getAttribute('data-id')

@@ -45,7 +45,7 @@ describe('the pages of the task list', () => {
     assert.deepEqual(await shown(), ids.slice(0, 10))
   })
 
-  test('show the error of an unknown token, and no tasks of the previous token', async () => {
+  test('show the error of an unknown token, and no longer the tasks of the previous token', async () => {
     const token = kit.newToken()
     await kit.submitAndWait(token, 'wait', { ms: 0 })
     const page = await kit.open({ token })
@@ -147,7 +147,7 @@ describe('a retry in the console', () => {
     await row.getByText('Waited for 3000 ms.', { exact: true }).waitFor()
   })
 
-  test('changes nothing if another tab was faster, and the row shows the current task', async () => {
+  test('changes nothing if another tab has retried before, and the row shows the current task', async () => {
     const token = kit.newToken()
     const id = await kit.submit(token, 'wait', { ms: 60_000 })
     await kit.ask(token, 'DELETE', `/api/status/${id}`)
@@ -184,7 +184,7 @@ describe('the forget button of the console', () => {
     assert.equal(await isFocused(page.locator('#tasks-title')), true)
   })
 
-  test('shows in the row that another client has deleted the task, and offers nothing', async () => {
+  test('shows in the row that another client has deleted the task, and offers no action', async () => {
     const token = kit.newToken()
     const id = await kit.submitAndWait(token, 'wait', { ms: 0, fail: true })
     const page = await kit.open({ token })

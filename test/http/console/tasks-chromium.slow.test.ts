@@ -83,7 +83,7 @@ describe('tasks in the console', () => {
     assert.equal(await row.locator('.words').isVisible(), false)
   })
 
-  test('show a story once if it is watched again', async () => {
+  test('show a story once if the story is watched again', async () => {
     const page = await kit.open()
     await page.route('**/api/status/*', (route) =>
       route.fulfill({

@@ -81,7 +81,7 @@ describe('the upload of a file in the console', () => {
     assert.equal(await page.evaluate('document.activeElement.id || document.activeElement.outerHTML'), 'upload-file')
   })
 
-  test('continues after a reload when the same file is chosen again', async () => {
+  test('continues after a reload when the user chooses the same file again', async () => {
     const page = await kit.open()
     const { held } = await holding(page, 4)
     await page.getByLabel('In the background').check()
@@ -97,7 +97,7 @@ describe('the upload of a file in the console', () => {
     assert.ok((offsets(rest.patches)[0] ?? 0) > 0)
   })
 
-  test('is forgotten if it is unfinished, and its bytes are deleted', async () => {
+  test('can be removed if it is unfinished, and its bytes are deleted', async () => {
     const page = await kit.open()
     const { held } = await holding(page, 2)
     await choose(page)
@@ -125,7 +125,7 @@ describe('the upload of a file in the console', () => {
     await button(reader, 'Cancel the upload').click()
   })
 
-  test('has no fault for axe-core while it runs, in light and dark mode and in a narrow window', async () => {
+  test('passes axe-core while it runs, in light and dark mode and in a narrow window', async () => {
     const page = await kit.open({ reducedMotion: 'reduce' })
     const { held, release } = await holding(page, 3)
     await choose(page)

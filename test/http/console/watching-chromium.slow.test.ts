@@ -30,7 +30,7 @@ describe('following tasks in the console', () => {
     }
   })
 
-  test('a reloaded page shows its tasks again, and not those of another token', async () => {
+  test('a reloaded page shows its own tasks again, and no tasks of another token', async () => {
     const token = kit.newToken()
     const page = await kit.open({ token })
     const row = await submitWait(page, 60)
@@ -64,7 +64,7 @@ describe('following tasks in the console', () => {
     assert.equal(await row.locator('.error').count(), 0)
   })
 
-  test('more tasks than a browser has connections leave room for the rest of the page', async () => {
+  test('leaves connections for the rest of the page, even with more tasks than a browser has connections', async () => {
     const page = await kit.open()
     for (let count = 0; count < 9; count++) await submitWait(page, 60)
     await page.getByRole('button', { name: 'Next', exact: true }).click()

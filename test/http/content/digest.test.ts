@@ -133,7 +133,7 @@ describe('Content-Digest', () => {
     })
   }
 
-  test('is checked before anything of a body is written', async () => {
+  test('is checked before any part of a body is written', async () => {
     const all = await (await client.open('GET', '/bulk-data')).text()
     for (const tag of ['bad-post', 'bad-put', 'bad-bulk', 'bad-later', 'bad-lines', 'bad-coded', 'bad-spooled'])
       assert.ok(!all.includes(`"${tag}-`), tag)
@@ -195,7 +195,7 @@ describe('Content-Digest in the bindings', () => {
     }),
   }
 
-  test('is checked by the fetch binding, for a body at once and for a stream', async () => {
+  test('is checked by the fetch binding, for a body that is read as a whole and for a stream', async () => {
     for (const [type, handler] of Object.entries(handlers)) {
       const handle = toFetch(handler)
       const ask = (digest: string, headers: Record<string, string> = {}) =>
@@ -215,7 +215,7 @@ describe('Content-Digest in the bindings', () => {
     }
   })
 
-  test('is checked for a stream of the bytes that express.raw left, but not if express.raw has decoded them', async (t) => {
+  test('is checked for a stream of the bytes that express.raw left, but not if express.raw has decompressed them', async (t) => {
     const written: object[] = []
     const app = express()
     app.use(express.raw({ type: () => true }))
@@ -296,7 +296,7 @@ describe('Content-Digest in the bindings', () => {
     }
   })
 
-  test("is checked if the framework's parser kept the sent bytes, but not if it decoded them", async () => {
+  test("is checked if the framework's parser kept the sent bytes, but not if it decompressed them", async () => {
     const value = Buffer.from('{"a":1}')
     const read = async (
       work: typeof readJson | typeof readBytes,

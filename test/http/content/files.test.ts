@@ -68,7 +68,7 @@ describe('a folder', () => {
     assert.equal((await ask(port, 'PUT', '/files/a.txt')).status, 405)
   })
 
-  test('serves no path outside of it', async (t) => {
+  test('serves no path outside', async (t) => {
     const { status } = await tree(t, { hidden: true, symlinks: 'inside' })
     assert.equal(await status('/files/a.txt'), 200)
     const targets = [
@@ -163,7 +163,7 @@ describe('a folder', () => {
     assert.throws(() => folderSource(join(base, 'file')), TypeError)
   })
 
-  test('uses names, types and tags of the application', async (t) => {
+  test('uses names, types and tags from the application', async (t) => {
     const { port } = await tree(t, {
       path: ({ query }) => query.get('f') ?? undefined,
       types: { txt: 'text/x-own' },
@@ -178,7 +178,7 @@ describe('a folder', () => {
     assert.equal((await ask(port, 'GET', '/files/')).status, 404)
   })
 
-  test('never serves a file outside of it while a name is replaced by a link again and again', async (t) => {
+  test('never serves a file outside while a name is replaced by a link again and again', async (t) => {
     const { port, root, outside } = await tree(t, { symlinks: 'refuse' })
     const good = join(root, 'flip')
     await mkdir(join(root, 'good'))
@@ -210,7 +210,7 @@ describe('a folder', () => {
 })
 
 describe('a file', () => {
-  test('is read anew for each request', async (t) => {
+  test('is read again for each request', async (t) => {
     const path = join(await folder(t), 'x.bin')
     const { port } = await serve(
       t,

@@ -29,7 +29,7 @@ async function ask(port: number, path: string, headers: Record<string, string> =
 }
 
 describe('Repr-Digest of files', () => {
-  test('is sent to clients that want it, whole and in parts, and to curl', async (t) => {
+  test('is sent to clients that want it, with whole and partial content, and to curl', async (t) => {
     const path = await folder(t)
     await writeFile(join(path, 'a.txt'), bytesOf(1))
     const { port } = await serve(t, content(folderSource(path, { digests: {} })))
@@ -74,7 +74,7 @@ describe('Repr-Digest of files', () => {
     }
   })
 
-  test('is off by default, and absent for a file that is too large or has a weak tag', async (t) => {
+  test('is not sent by default, nor for a file that is too large or has a weak tag', async (t) => {
     const path = await folder(t)
     const name = join(path, 'a.txt')
     await writeFile(name, bytesOf(1))
@@ -93,7 +93,7 @@ describe('Repr-Digest of files', () => {
       assert.equal((await ask(port, `/${seed}.txt`, WANT)).digest, `sha-256=:${digestOf(bytesOf(seed))}:`)
   })
 
-  test('is checked by longhaul/client, in one piece and in resumed parts', async (t) => {
+  test('is checked by longhaul/client, for a whole download and for resumed parts', async (t) => {
     const path = await folder(t)
     await writeFile(join(path, 'a.txt'), bytesOf(1))
     const right = await serve(t, content(folderSource(path, { digests: {} })))
@@ -118,7 +118,7 @@ describe('Repr-Digest of files', () => {
 })
 
 describe('the cached digests of files', () => {
-  test('are computed once for all waiting requests, and again only after they were dropped', async (t) => {
+  test('are computed once for all waiting requests, and computed again only after they were removed', async (t) => {
     const path = await folder(t)
     const files = await Promise.all([1, 2, 3].map(async (seed) => {
       const name = join(path, `${seed}`)

@@ -58,7 +58,7 @@ test('curl -C - resumes with Range alone, and gets 416 at the end', async (t) =>
   assert.equal(third.headers['content-range'], `bytes */${SIZE}`)
 })
 
-test('a file that is replaced between two parts is sent anew as a whole', async (t) => {
+test('a file that is replaced between two parts is sent again as a whole', async (t) => {
   const { port, path } = await large(t)
   const first = await piece(port, '/', {}, 1_234_567)
   const newer = randomBytes(SIZE)
@@ -117,7 +117,7 @@ test('curl resumes a download that was cut', async (t) => {
   assert.equal(sha256(await readFile(out)), sha256(bytes))
 })
 
-test('the fetch example of the guide completes its download over cuts and a change', async (t) => {
+test('the fetch example of the guide completes its download despite cuts and a change', async (t) => {
   const base = await folder(t)
   const path = join(base, 'x.bin')
   const versions = [randomBytes(2_000_000), randomBytes(1_900_000)] as const

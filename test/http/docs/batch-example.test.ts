@@ -12,7 +12,7 @@ const folder = mkdtempSync(join(tmpdir(), 'longhaul-batch-'))
 after(() => { rmSync(folder, { recursive: true, force: true }) })
 stopAfterwards()
 
-test('A batch of 5,000 lines has every line in one of its two files', async () => {
+test('A batch of 5,000 lines has every line in exactly one of its two files', async () => {
   const server = start({ CALL_MS: '1' })
   const statusUrl = await submit(await server.url(), 5000)
   assert.equal((await ended(statusUrl)).status, 'completed')

@@ -30,7 +30,7 @@ async function run(script: string): Promise<string[]> {
   return text.trimEnd().split('\n')
 }
 
-test('SPEC 4.3, 4.4: the commands of docs/guide/bulk.md do what it says', async () => {
+test('SPEC 4.3, 4.4: the commands of docs/guide/bulk.md have the described effects', async () => {
   const commands = blocks(section(page, 'Try it'), 'sh')
   assert.equal(commands.length, 5)
   const [created, updated, lenient, trimmed, background] = commands as [string, string, string, string, string]

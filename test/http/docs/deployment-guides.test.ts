@@ -85,7 +85,7 @@ describe('The functions of serverless.md and their worker', async () => {
   })
 })
 
-test('The thread of cpu-bound.md reports progress and its result, while the server responds', async () => {
+test('The thread of cpu-bound.md reports progress and its result, and the server responds meanwhile', async () => {
   const server = new ServerProcess(process.execPath, [await bundled('cpu-bound.md', 'server.mjs')], {})
   const client = new Client(await server.url())
   const { headers } = await client.ask('POST', '/primes', {

@@ -156,7 +156,7 @@ describe('the server responds as docs/guide/protocol.md shows', () => {
 
   test('status', async () => check('Status', await begun()))
 
-  test('wait for a change: a 304 with Preference-Applied, if there is none', async () => {
+  test('a wait for a change gets a 304 with Preference-Applied if nothing has changed', async () => {
     const id = await begun()
     const { headers } = await fetch(`${url}/tasks/${id}`)
     await check('Wait for a change', id, { 'if-none-match': headers.get('etag') ?? '', 'prefer': 'wait=1' })
@@ -224,7 +224,7 @@ describe('the server of docs/guide/protocol.md', () => {
     assert.match(text, /"status":"processing"/)
   })
 
-  test('responds with 204 to a stream of the status that continues after its end, and with the status after another id', async () => {
+  test('responds to a Last-Event-ID with 204 if the status was final then, and with the status otherwise', async () => {
     const id = await submit('/reports', { year: 2001 })
     const accept = 'text/event-stream'
     const { text } = await ask('GET', `/tasks/${id}`, { accept })
@@ -235,7 +235,7 @@ describe('the server of docs/guide/protocol.md', () => {
     assert.match(again.text, /^retry: 2000\n\nid: .+\ndata: \{.*"status":"failed".*\}\n\n$/)
   })
 
-  test('ends a stream of partial results after the last result, rejects a bad position with 400, and shows a gap', async () => {
+  test('ends a stream of partial results after the last result, rejects a bad id with 400, and shows a gap', async () => {
     const path = `/answers/${await submit('/answers', {})}/partial-results`
     const accept = 'text/event-stream'
     const all = await ask('GET', path, { accept })
@@ -250,7 +250,7 @@ describe('the server of docs/guide/protocol.md', () => {
     assert.match((await ask('GET', `${path}?after=x-1`)).text, /"gap":true,"results":\[\{.*"Hello".*"World"/)
   })
 
-  test('responds to a cancel with 412 for an old ETag, with 200 for * and for a repetition, and with 400 for a key', async () => {
+  test('responds to a cancel with 412 for an old ETag, with 200 for * or a repeated cancel, and with 400 for a key', async () => {
     const path = `/tasks/${await begun()}`
     assert.equal((await ask('DELETE', path, { 'if-match': '"1-1"' })).status, 412)
     assert.match((await ask('DELETE', path, { 'idempotency-key': 'k' })).text, /"code":"idempotency_not_supported"/)

@@ -60,7 +60,7 @@ describe('the first screen of README.md', () => {
     assert.match(app, /owner: \(\{ context \}: HttpRequest<.+>\) => context\.user\?\.id/)
   })
 
-  test('has the commands of its clone, and at most 130 lines', () => {
+  test('has the commands for a clone, and at most 130 lines', () => {
     assert.ok(blocks(readme, 'sh').includes('npm ci && npm start\nnpm ci && npm test\n'))
     assert.ok(readme.split('\n').length <= 131)
   })
@@ -71,7 +71,7 @@ describe('the guide of the reference server', () => {
     assert.equal(blocks(section(reference, 'Try it'), 'sh')[0], 'npm ci && npm start\n')
   })
 
-  test('SPEC 4.6: has commands that do what it says', async () => {
+  test('SPEC 4.6: has commands with the described effects', async () => {
     const commands = blocks(section(reference, 'Try it'), 'sh').slice(1)
     assert.equal(commands.length, 8)
     const [

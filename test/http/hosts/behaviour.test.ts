@@ -42,7 +42,7 @@ for (const host of HOSTS) {
         },
       ))
 
-    test('see the user that the application knows', () =>
+    test('see the user that the application has found', () =>
       running(host, (request) => json(200, request.context), async (port) => {
         assert.deepEqual(JSON.parse((await ask(port, 'GET', '/api/x')).body), { user: { name: 'ann' } })
       }))
@@ -125,7 +125,7 @@ for (const host of HOSTS) {
         },
       ))
 
-    test('continue with the application when they return undefined', () =>
+    test('decline to the application when they return undefined', () =>
       running(host, { fallback: true, handler: async () => undefined }, async (port) => {
         const { status, body } = await ask(port, 'GET', '/api/x')
         assert.deepEqual([status, body], [200, 'host'])
@@ -163,7 +163,7 @@ for (const host of HOSTS) {
         }
       }))
 
-    test('send a list of values as that many header lines', () =>
+    test('send a list of values as several header lines', () =>
       running(
         host,
         () => ({ status: 200, headers: { 'set-cookie': ['a=1', 'b=2'], 'link': ['</a>', '</b>'] }, body: '' }),
@@ -197,7 +197,7 @@ for (const host of HOSTS) {
         },
       ))
 
-    test('send the head of an event stream before the first event, and each event at once', () => {
+    test('send the headers of an event stream before the first event, and each event at once', () => {
       const { promise, resolve } = gate()
       return running(host, () => ({
         status: 200, headers: { 'content-type': 'text/event-stream' },
@@ -212,7 +212,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('send the head of any other stream after a second without a chunk', { timeout: 10_000 }, () => {
+    test('send the headers of any other stream after a second without a chunk', { timeout: 10_000 }, () => {
       const { promise, resolve } = gate()
       return running(
         host,
@@ -283,7 +283,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('produce no more than a slow client reads', { timeout: 20_000 }, () => {
+    test('produce no more than a slow client has read', { timeout: 20_000 }, () => {
       let produced = 0
       return running(host, () => ({
         status: 200, headers: { 'content-type': 'application/octet-stream' },
@@ -304,7 +304,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('respond with an error of their own when a source fails before its first chunk', () => {
+    test('respond with their own error when a source fails before its first chunk', () => {
       const seen: unknown[] = []
       return running(host, {
         onError: (error) => seen.push(error),
@@ -357,7 +357,7 @@ for (const host of HOSTS) {
       )
     })
 
-    test('are masked when they throw, reject, or make a header that cannot be sent', () => {
+    test('have their error masked when they throw, reject, or return a header that cannot be sent', () => {
       const seen: unknown[] = []
       return running(host, {
         onError: (error) => seen.push(error),
@@ -433,7 +433,7 @@ for (const host of HOSTS) {
           }
         }))
     } else {
-      test('respond with 404 not_found if the application has no response', () =>
+      test('respond with 404 not_found if neither they nor the application respond', () =>
         running(host, () => undefined, async (port) => {
           const { status, headers, body } = await ask(port, 'GET', '/api/x')
           assert.deepEqual(

@@ -87,7 +87,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
     for (const [how, send, request] of [
       ['half closed', halfClosed, cut], ['with a broken chunk', untilClosed, broken],
     ] as const) {
-      test(`gets a 400 incomplete_body that counts what was written, in an NDJSON upload ${how}, read ${what}`, async () => {
+      test(`gets a 400 incomplete_body that counts the written records, in an NDJSON upload ${how}, read ${what}`, async () => {
         let written = 0
         const upload = ndjsonUpload({
           write: (records) => {
@@ -119,7 +119,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
       }
     }))
 
-  test('bytes after a broken chunk are not read as a request', async () => {
+  test('ends the connection, and bytes after a broken chunk are not read as a request', async () => {
     const paths: string[] = []
     const upload = ndjsonUpload({ write: () => {} })
     await serving((request) => {
@@ -195,7 +195,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
     })
   })
 
-  test('does not replace the response of a handler that has stopped reading before', async () => {
+  test('does not replace the response of a handler that stopped reading before', async () => {
     const server = createServer()
     const { promise: begun, resolve: begin } = deferred()
     const { promise: failed, resolve: fail } = deferred()
@@ -216,7 +216,7 @@ describe('a body that breaks while it is read', { concurrency: true }, () => {
   })
 
   for (const passesOn of [false, true]) {
-    test(`prevents that a later handler reads anything after the 400${passesOn ? ', even if an earlier handler has declined' : ''}`, async () => {
+    test(`gets a 400, after which no later handler reads anything${passesOn ? ', even if an earlier handler has declined' : ''}`, async () => {
       let written = 0
       const upload = ndjsonUpload({
         write: (records) => {
@@ -320,7 +320,7 @@ describe('bytes after a complete request', () => {
     })
   })
 
-  test('are rejected with the report of the upload if they are the rest of a body whose Content-Length counts characters', () =>
+  test('are rejected with the report of the upload if Content-Length counts characters in place of bytes', () =>
     serving(
       ndjsonUpload({
         write: () =>

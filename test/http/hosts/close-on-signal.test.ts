@@ -137,7 +137,7 @@ describe('closeOnSignal', () => {
     assert.match(server.out, /Closed the other call\nClosed store,blobs,pool,client,afterwards\n/)
   })
 
-  test('returns a function that closes once, without a signal, and removes the listeners of signals', async () => {
+  test('returns a function that closes once, without a signal, and removes the signal listeners', async () => {
     const before = process.listenerCount('SIGTERM')
     const closed: string[] = []
     const server = createServer((_req, res) => { res.end('own') })
@@ -180,7 +180,7 @@ describe('closeOnSignal', () => {
     await closed
   })
 
-  test('ends although a client that sends nothing is connected', async () => {
+  test('ends although a silent client is connected', async () => {
     const server = createServer(() => {})
     const { port } = await listen(server)
     const close = closeOnSignal({ server, drainMs: Infinity })

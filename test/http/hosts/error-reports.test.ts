@@ -117,7 +117,7 @@ describe('reportErrorsTo receives every masked error of all handlers', () => {
   })
 })
 
-test('errors that are meant for clients are not reported, and a removed listener is not called', async (t) => {
+test('errors that are meant for clients are not reported, and a removed listener gets nothing', async (t) => {
   const heard = report()
   assert.equal(await statusOf(t, toNode(() => { throw httpError('forbidden') })), 403)
   stop?.()
@@ -128,7 +128,7 @@ test('errors that are meant for clients are not reported, and a removed listener
   assert.equal(seen.length, 1)
 })
 
-test('a listener that throws changes no response, and causes a warning', async (t) => {
+test('a listener that throws does not change a response, and causes a warning', async (t) => {
   const seen = warnings(t)
   stop = reportErrorsTo(() => { throw new Error('Sentry is away') })
   assert.equal(await statusOf(t, toNode(broken)), 500)

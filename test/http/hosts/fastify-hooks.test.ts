@@ -183,7 +183,7 @@ describe('a response that cannot be sent in Fastify', () => {
     await app.close()
   })
 
-  test('stays as a hook has begun it on the connection', async () => {
+  test('stays as a hook has begun to send it', async () => {
     const app = fastify()
     app.addHook('onRequest', async (_request, { raw }) => {
       raw.writeHead(202).write('by ')

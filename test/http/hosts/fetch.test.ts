@@ -27,7 +27,7 @@ describe('toFetch: requests', () => {
     })
   })
 
-  test('requests have the facts that the application passes', async () => {
+  test('requests have the values that the application passes', async () => {
     const handle = toFetch(place, { mountPath: '/api', context: (request) => ({ url: request.url }) })
     assert.deepEqual(await (await handle(new Request('http://h/x#y'))).json(),
       { method: 'GET', path: '/api/x', mountPath: '/api', params: {}, query: [], context: { url: 'http://h/x#y' } })
@@ -129,7 +129,7 @@ describe('toFetch: bodies', () => {
     )
   })
 
-  test('bodies that were read before come from the application, and without its value an error says what to do', async () => {
+  test('bodies that were read before come from the application, or get an error that says what to do', async () => {
     const errors: unknown[] = []
     const handle = toFetch(async (request) => json(200, await readJson(request, { maxBodyBytes: 100 })), {
       onError: (error) => errors.push(error),
@@ -160,7 +160,7 @@ describe('toFetch: bodies', () => {
 })
 
 describe('toFetch: responses', () => {
-  test('undefined continues with the application, and gets a 404 if the application has no response', async () => {
+  test('undefined passes the request on to the application, and gets a 404 if the application has no response', async () => {
     const handle = toFetch(() => undefined)
     assert.equal(await (await handle(new Request('http://h/'), { next: () => new Response('host') })).text(), 'host')
     for (const extra of [{}, { next: async () => undefined }]) {
@@ -169,7 +169,7 @@ describe('toFetch: responses', () => {
     }
   })
 
-  test('an error of the application after undefined is not masked', async () => {
+  test('an error that the application throws after undefined is not masked', async () => {
     await assert.rejects(
       toFetch(() => undefined)(new Request('http://h/'), {
         next: () => {
@@ -180,7 +180,7 @@ describe('toFetch: responses', () => {
     )
   })
 
-  test('text gets its length and no invented content type', async () => {
+  test('text gets its length, and no content type that nobody has set', async () => {
     const response = await toFetch(() => ({ status: 200, headers: {}, body: 'größer' }))(new Request('http://h/'))
     assert.deepEqual(
       [response.headers.get('content-length'), response.headers.get('content-type'), await response.text()],
@@ -197,7 +197,7 @@ describe('toFetch: responses', () => {
     }
   })
 
-  test('errors are masked, and so is a status that cannot be sent', async () => {
+  test('errors and statuses that cannot be sent are masked', async () => {
     const errors: unknown[] = []
     for (const handler of [
       () => {
@@ -213,7 +213,7 @@ describe('toFetch: responses', () => {
     assert.equal((await toFetch(() => { throw httpError('gone') })(new Request('http://h/'))).status, 410)
   })
 
-  test('a stream is read only at the pace of its reader', async () => {
+  test('a stream is read only as fast as its reader reads', async () => {
     let produced = 0
     let closed = false
     const response = await toFetch(() => ({

@@ -91,7 +91,7 @@ for (const host of HOSTS) {
       })
     }
 
-    test('respond synchronously, and reject with a pointer', async (t) => {
+    test('respond synchronously, and reject an invalid body with a pointer', async (t) => {
       const { port, end } = await site(host)
       t.after(end)
       const done = await ask(port, 'POST', '/api/greet', { body: '{"name":"Ann"}', headers: JSON_TYPE })

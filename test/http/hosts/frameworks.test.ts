@@ -21,7 +21,7 @@ const api = router<{ user?: { name: string } }>({
 })
 
 describe('longhaul/fastify', () => {
-  test('serves a plugin beside its own routes, with prefixes with parameters, its 404 and its hooks', async () => {
+  test('serves a plugin beside the application\'s routes, with prefixes that have parameters, its 404 and its hooks', async () => {
     const app = fastify()
     const sent: string[] = []
     app.addHook('onResponse', (request, reply, done) => { sent.push(`${request.url} ${reply.statusCode}`); done() })
@@ -46,7 +46,7 @@ describe('longhaul/fastify', () => {
     assert.ok(sent.includes('/t/acme/me/7 200'), 'onResponse hooks hear of our answers')
   })
 
-  test('masks a failure for the client, and logs it completely', async () => {
+  test('masks a failure for the client, and logs all of it', async () => {
     const lines: string[] = []
     const app = fastify({ logger: { level: 'error', stream: { write: (line: string) => { lines.push(line) } } } })
     app.register(fastifyLonghaul, { handler: api })
@@ -74,7 +74,7 @@ describe('longhaul/fastify', () => {
 })
 
 describe('longhaul/koa', () => {
-  test('lets middleware in front continue after the response, and passes failures to the app', async () => {
+  test('lets earlier middleware continue after the response, and passes failures to the app', async () => {
     const app = new Koa()
     const seen: unknown[] = []
     app.on('error', (error: Error, ctx: Koa.Context) => { seen.push(error.message, ctx.path) })
@@ -94,7 +94,7 @@ describe('longhaul/koa', () => {
     assert.deepEqual(seen, ['secret', '/fails', 500, true, 404, false])
   })
 
-  test('knows the prefix in a route of @koa/router', async () => {
+  test('uses the prefix in a route of @koa/router as the mount path', async () => {
     const router = new Router({ prefix: '/api' })
     const shows: Handler = ({ path, mountPath, params }) => json(200, { path, mountPath, params })
     router.get('/things/:id', toKoa(shows, { mountPath: '/api/' }))

@@ -343,7 +343,7 @@ async function ask(port: number, target: string): Promise<string> {
 
 describe('a guard of the framework at /internal', () => {
   for (const [name, start] of Object.entries(hosts)) {
-    test(`${name}: no request target reaches a route behind the guard`, async () => {
+    test(`${name}: no form of the request target reaches a route behind the guard`, async () => {
       const running = await start()
       const reached: string[] = []
       try {

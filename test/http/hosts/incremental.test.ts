@@ -114,7 +114,7 @@ describe('a stream tells proxies to forward it as it arrives', () => {
     assert.match(text, /"succeeded":2/)
     assert.equal(seen[0]?.trailers['x-checksum'], '7')
   })
-  test('trailers of the server are sent after a stream', async (t) => {
+  test('sends trailers of the server after a stream', async (t) => {
     const { port } = await start(t, (handle) => (req: IncomingMessage, res: ServerResponse) => {
       res.setHeader('Trailer', 'Server-Timing')
       const end = res.end.bind(res) as (...args: unknown[]) => ServerResponse
@@ -129,7 +129,7 @@ describe('a stream tells proxies to forward it as it arrives', () => {
     assert.deepEqual(valuesOf(text, 'trailer'), ['Server-Timing'])
     assert.match(text, /\r\n0\r\nServer-Timing: db;dur=5\r\n\r\n$/)
   })
-  test('an error in place of a stream has no Incremental', async (t) => {
+  test('sends an error in place of a stream without Incremental', async (t) => {
     const { port } = await start(t)
     const text = await new Wire(port, request('/broken', 'Connection: close')).end()
     assert.match(text, /^HTTP\/1.1 500 /)
@@ -164,7 +164,7 @@ describe('Incremental in requests of the client', () => {
     )
     assert.deepEqual(handled.map(({ headers }) => headers['incremental']), [undefined])
   })
-  test('does not reach the handler from the creation of a resumable upload', async (t) => {
+  test('does not reach the handler in the request that creates a resumable upload', async (t) => {
     const { listener, seen: handled } = site()
     const { port, close } = await listen(createServer((req, res) => { listener(req, res) }))
     t.after(close)

@@ -58,13 +58,13 @@ for (const [name, parsers] of Object.entries({
   'express.raw': [() => express.raw({ type: '*/*' })],
 })) {
   describe(`behind ${name}`, () => {
-    test('a value that JavaScript cannot keep gets an inexact_value in tasks, synchronous requests and readJson', async () => {
+    test('a value that JavaScript cannot represent gets an inexact_value in tasks, synchronous requests and readJson', async () => {
       for (const value of VALUES) {
         const rejected = [400, 'inexact_value', '/a/0/n']
         assert.deepEqual(await post(parsers, `{"a":[{"n":${value}}]}`), [rejected, rejected, rejected], value)
       }
     })
-    test('are accepted if they are exact', async () => {
+    test('exact values are accepted', async () => {
       const accepted = await post(parsers, '{"n":[9007199254740991,0.1,1.5e10,-0,"12345678901234567890"]}')
       assert.deepEqual(
         accepted.map((each) => (each as unknown[])[0]),

@@ -50,7 +50,7 @@ describe('limitSending: which connections are cut', () => {
     }
   })
 
-  test('a connection that has ended is not checked any more', (t) => {
+  test('a connection that has ended is no longer checked', (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const { socket } = serving()
     let looks = 0
@@ -74,7 +74,7 @@ describe('limitSending: which connections are cut', () => {
     assert.equal(socket.destroyed, false)
   })
 
-  test('a connection that reads slowly is not cut, between writes or within one', (t) => {
+  test('a connection that reads slowly is not cut, neither between two writes nor during one write', (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const [writes, within] = [serving().socket, serving().socket]
     for (const socket of [writes, within]) socket.write(100)
@@ -89,7 +89,7 @@ describe('limitSending: which connections are cut', () => {
     assert.deepEqual([writes.destroyed, within.destroyed], [true, true])
   })
 
-  test('a connection is cut even if more and more bytes wait for it', (t) => {
+  test('a connection is cut even if the waiting bytes keep growing', (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const { socket } = serving()
     socket._handle = undefined

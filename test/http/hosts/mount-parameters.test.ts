@@ -83,7 +83,7 @@ for (const [name, host] of Object.entries(hosts)) {
       '/\\evil.example/reports', '//evil.example/reports', '/\\\\evil.example/reports',
       '/\\/evil.example/reports', '/%5Cevil.example/reports', '/acme/reports',
     ]) {
-      test(`POST ${target}: each reference stays at this origin`, async (t) => {
+      test(`POST ${target}: each reference in the response leads to this origin`, async (t) => {
         const { head, body } = await raw(await start(t, host), 'POST', target, '{}')
         const references = [...head.matchAll(/^(?:content-)?location: (.*)$/gim)].map(([, value]) => value as string)
         if (target === '/acme/reports') assert.match(head, /^HTTP\/1\.1 202/)
@@ -95,7 +95,7 @@ for (const [name, host] of Object.entries(hosts)) {
   })
 }
 
-test('a reference leads to the same path', () => {
+test('a reference to any path leads to this path at the same origin', () => {
   for (const [path, reference] of [
     ['/a/b', '/a/b'],
     ['//a/b', '/.//a/b'],

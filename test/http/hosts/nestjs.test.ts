@@ -135,7 +135,7 @@ describe('LonghaulModule', () => {
     await assert.rejects(app(LonghaulModule.forRoot({} as never), {}), /LonghaulModule: the option tasks is missing/)
   })
 
-  test('a request-scoped provider below the factory fails at the start, because each request would create its own tasks', async () => {
+  test('a request-scoped provider that the factory needs fails at the start, because each request would create its own tasks', async () => {
     @Injectable({ scope: Scope.REQUEST })
     class Tenant {}
     @Injectable()

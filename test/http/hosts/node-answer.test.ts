@@ -36,7 +36,7 @@ describe('toNode: whole responses', () => {
       assert.equal((await ask(port, 'HEAD', '/')).headers['content-length'], undefined)
     }))
 
-  test("HEAD keeps the handler's length of a body that it did not create", () =>
+  test('HEAD keeps the length that the handler has set for a body', () =>
     serving(toNode(() => ({ status: 200, headers: { 'content-length': '1234' } })), async (port) => {
       assert.equal((await ask(port, 'HEAD', '/')).headers['content-length'], '1234')
     }))
@@ -95,7 +95,7 @@ describe('toNode: whole responses', () => {
     })
   })
 
-  test("a length that the application has set does not apply to the handler's response", () => {
+  test("a length that the application has set is replaced by the length of the handler's response", () => {
     const handle = toNode(({ path }) => path === '/stream' ? text(pieces('a', 'b')) : text('abc'))
     return serving((req, res) => {
       res.setHeader('Content-Length', 1)
@@ -106,7 +106,7 @@ describe('toNode: whole responses', () => {
     })
   })
 
-  test('a response is dropped and its source closed if the application has responded before', () => {
+  test('a response is dropped and its source is closed if the application has responded before', () => {
     let closed = false
     const source = {
       [Symbol.asyncIterator]: () => ({
@@ -193,7 +193,7 @@ describe('toNode: streamed responses', () => {
     })
   })
 
-  test('a source that waits for room is closed when the client leaves', () => {
+  test('a source that waits for free space is closed when the client leaves', () => {
     let closed = false
     const errors: unknown[] = []
     const handle = toNode(() => text((async function * () {
@@ -277,7 +277,7 @@ describe('toNode: streamed responses', () => {
     })
   })
 
-  test('each event is flushed through a compressing middleware', () => {
+  test('each event is flushed through compressing middleware', () => {
     let flushed = 0
     const handle = toNode(({ path }) =>
       text(pieces('data: 1\n\n', 'data: 2\n\n'), path === '/events' ? { 'content-type': 'text/event-stream' } : {}),

@@ -107,7 +107,7 @@ describe('attach: requests that Node rejects', () => {
     })
   })
 
-  test('a client that resets the connection affects no other client', () =>
+  test('a client that resets the connection does not affect other clients', () =>
     serving(hello, {}, async (port) => {
       const wire = new Wire(port, 'GET / HTTP/1.1\r\nHo')
       await new Promise((resolve) => wire.socket.once('connect', resolve))
@@ -180,7 +180,7 @@ describe('attach: CONNECT', () => {
 describe('attach: Expect: 100-continue', () => {
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n'
 
-  test('100 is sent once the body is asked for, and only once', () =>
+  test('100 is sent once the handler reads the body, and only once', () =>
     serving(async (request) => {
       const bytes = await request.body.bytes(10)
       return json(200, { got: String(Buffer.from(bytes ?? [])) })
@@ -201,7 +201,7 @@ describe('attach: Expect: 100-continue', () => {
       assert.match(answer.head, /^connection: close$/im)
     }))
 
-  test('a body that is declared too large is never asked for', () =>
+  test('a body whose declared length is too large is never requested', () =>
     serving(async (request) => {
       if (await request.body.bytes(4) === undefined) throw httpError('body_too_large')
       return json(200, {})
@@ -224,7 +224,7 @@ describe('attach: Expect: 100-continue', () => {
 })
 
 describe('attach: listeners of the application', () => {
-  test('a request that the handler declines goes to the former listeners', () =>
+  test('a request that the handler declines goes to the listeners that were there before', () =>
     serving((request) => request.path === '/ours' ? json(200, {}) : undefined, {}, async (port) => {
       assert.equal((await ask(port, 'GET', '/ours')).status, 200)
       assert.equal((await ask(port, 'GET', '/theirs')).body, 'theirs')

@@ -78,7 +78,7 @@ describe('toNode: bodies that a parser has seen', () => {
       })
     })
 
-    test(`${how}: a parsed value has no bytes`, () => {
+    test(`${how}: a parsed value cannot be read as bytes`, () => {
       const errors: unknown[] = []
       const app = express().use(express.json(), toNode(handler, { onError: (error) => errors.push(error) }))
       return serving(app as RequestListener, async (port) => {
@@ -88,7 +88,7 @@ describe('toNode: bodies that a parser has seen', () => {
     })
   }
 
-  test('a body can be requested once', () => {
+  test('a body can be read once', () => {
     const errors: unknown[] = []
     const handle = toNode(async (request) => {
       await request.body.bytes(10)
@@ -139,7 +139,7 @@ describe('toNode: bodies that a parser has seen', () => {
     })
   })
 
-  test('a slow reader of a stream slows down its sender', () => {
+  test('a slow reader of a stream slows its sender down', () => {
     let go = (): void => {}
     const gate = new Promise<void>((resolve) => { go = resolve })
     let size = 0
@@ -225,7 +225,7 @@ describe('toNode: bodies that are not wanted', () => {
     }
   }
 
-  test('a client that wants the connection closed still gets all of a streamed response', { timeout: 20_000 }, () => {
+  test('a client that wants the connection closed still gets the whole streamed response', { timeout: 20_000 }, () => {
     const long: Handler = async (request) => {
       for await (const _ of request.body.stream()) break
       return {
@@ -292,7 +292,7 @@ describe('toNode: bodies that are not wanted', () => {
     })
   })
 
-  test('a response may be streamed while the request is still read', () => {
+  test('a response can be streamed while the request is still read', () => {
     const handle = toNode((request) => ({
       status: 200,
       headers: { 'content-type': 'text/plain' },

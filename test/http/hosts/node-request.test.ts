@@ -20,7 +20,7 @@ async function seen(port: number, path: string): Promise<unknown> {
 }
 
 describe('toNode: the location of a request', () => {
-  test('is known at the root', () => serving(toNode(place), async (port) => {
+  test('is correct at the root', () => serving(toNode(place), async (port) => {
     assert.deepEqual(await seen(port, '/'), { path: '/', mountPath: '', params: {}, query: [] })
     assert.deepEqual(await seen(port, '/a?b=1&b=2?'), {
       path: '/a',
@@ -33,7 +33,7 @@ describe('toNode: the location of a request', () => {
     })
   }))
 
-  test('is known in absolute form, as for a proxy', () => serving(toNode(place), async (port) => {
+  test('is correct in absolute form, as for a proxy', () => serving(toNode(place), async (port) => {
     assert.deepEqual(await seen(port, 'http://example.org/a/b?c=1'), {
       path: '/a/b',
       mountPath: '',
@@ -53,7 +53,7 @@ describe('toNode: the location of a request', () => {
     assert.deepEqual(JSON.parse((await ask(port, 'OPTIONS', '*')).body).path, '*')
   }))
 
-  test('is known below nested Express routers, with their parameters', () => {
+  test('is correct below nested Express routers, with their parameters', () => {
     const app = express()
     const router = express.Router({ mergeParams: true })
     router.use('/inner', toNode(place))
@@ -80,7 +80,7 @@ describe('toNode: the location of a request', () => {
     })
   })
 
-  test('is known below nested Connect apps', () => {
+  test('is correct below nested Connect apps', () => {
     const inner = connect().use('/b', toNode(place))
     return serving(connect().use('/a', inner), async (port) => {
       for (const [path, rest] of [['/a/b/c', ''], ['/a/b', ''], ['/a/b/', ''], ['/a/b?x=/a', '/a']]) {
@@ -90,7 +90,7 @@ describe('toNode: the location of a request', () => {
     })
   })
 
-  test('is known behind a proxy that removes a prefix', async () => {
+  test('is correct behind a proxy that removes a prefix', async () => {
     await serving(toNode(place, { mountPath: '/ext/' }), async (port) => {
       assert.deepEqual(await seen(port, '/x'), { path: '/ext/x', mountPath: '/ext', params: {}, query: [] })
       assert.deepEqual(await seen(port, '/ext/x'), { path: '/ext/x', mountPath: '/ext', params: {}, query: [] })
@@ -120,7 +120,7 @@ describe('toNode: the location of a request', () => {
     })
   })
 
-  test('has the facts of one call before those of the binding', () => {
+  test('takes the values of one call before those of the binding', () => {
     const handle = toNode<{ a: number }>(
       ({ path, mountPath, params, context }) => json(200, { path, mountPath, params, context }),
       { context: () => ({ a: 0 }) },
@@ -140,7 +140,7 @@ describe('toNode: the location of a request', () => {
 })
 
 describe('toNode: the contents of a request', () => {
-  test('the context is created once, on demand, and its failure is masked', () => {
+  test('the context is created once, when it is read, and its failure is masked', () => {
     let made = 0
     const errors: unknown[] = []
     const handle = toNode<{ n: number }>((request) => {
@@ -175,7 +175,7 @@ describe('toNode: the contents of a request', () => {
     })
   })
 
-  test('a request behind a response of the application does not run if the connection closes before its turn', () => {
+  test('a pipelined request does not run if the connection closes while an earlier response of the application is sent', () => {
     let runs = 0
     let closed = false
     const handle = toNode(() => { runs++; return json(200, {}) })
@@ -192,7 +192,7 @@ describe('toNode: the contents of a request', () => {
     })
   })
 
-  test('a signal that is first requested after the client has left is already aborted', () => {
+  test('a signal that is first read after the client has left is already aborted', () => {
     let late: unknown
     const handle = toNode(async (request) => {
       const { res } = request.raw as NodeRaw

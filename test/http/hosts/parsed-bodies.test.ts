@@ -109,7 +109,7 @@ for (const parseAs of ['buffer', 'string'] as const) {
       })
     })
 
-    test('a compressed body is decoded where it would be without the parser, or gets a 415', async () => {
+    test('a compressed body is decompressed where it would be without the parser, or gets a 415', async () => {
       await served(withFastify(parseAs), async (send) => {
         const rejected = [415, 'unsupported_content_coding']
         const isKept = parseAs === 'buffer'
@@ -148,7 +148,7 @@ test("a JSON string that Fastify's own parser has parsed is a value", async () =
   })
 })
 
-test('a compressed body that a parser of Fastify left as bytes has the limit of decoded bytes', async () => {
+test('a compressed body that a parser of Fastify left as bytes obeys the limit of decoded bytes', async () => {
   const mount: Mount = () => withFastify('buffer')(ndjsonUpload({ write: () => undefined, maxDecodedBytes: 100 }))
   await served(mount, async (send) => {
     assert.deepEqual(codeOf(await send('lines', NDJSON, gzipSync(LINES.repeat(100)), { 'content-encoding': 'gzip' })), [
@@ -171,7 +171,7 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
       })
     })
 
-    test('text of unknown length gets a 4xx, because it may be a string that was JSON', async () => {
+    test('text of unknown length gets a 4xx, because it may have been a JSON string', async () => {
       await served(withExpress(make, make.text({ type: '*/*' })), async (send, errors) => {
         assert.deepEqual(codeOf(await send('task', JSON_TYPE, chunked('{"a":1}'))), [400, 'invalid_header'])
         assert.deepEqual(codeOf(await send('task', JSON_TYPE, gzipSync('{"a":1}'), { 'content-encoding': 'gzip' })), [
@@ -183,7 +183,7 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
       })
     })
 
-    test('express.json with `strict: false` leaves strings, which are values', async () => {
+    test('express.json with `strict: false` leaves strings, which are read as values', async () => {
       await served(withExpress(make, make.json({ strict: false })), async (send) => {
         for (const text of ['123', '{"a":1}', '', 'é\n"\\']) {
           assert.deepEqual(inputOf(await send('task', JSON_TYPE, JSON.stringify(text))), [200, text])
@@ -191,7 +191,7 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
       })
     })
 
-    test('a compressed body that the parser decoded is read once', async () => {
+    test('a compressed body that the parser decompressed is read once', async () => {
       for (const parser of [make.raw({ type: '*/*' }), make.json()]) {
         await served(withExpress(make, parser), async (send) => {
           for (const [coding, encode] of Object.entries(CODINGS)) {
@@ -213,7 +213,7 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
       }
     })
 
-    test('bytes that express.raw decoded keep their values, even if they are not text', async () => {
+    test('bytes that express.raw decompressed keep their values, even if they are not text', async () => {
       await served(withExpress(make, make.raw({ type: '*/*' })), async (send) => {
         assert.deepEqual(
           await send('bytes', 'image/png', gzipSync(Buffer.from('\x89PNG\xff\xfe', 'latin1')), {
@@ -228,7 +228,7 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
       })
     })
 
-    test('bytes of unknown length that express.raw decoded from gzip keep their values', async () => {
+    test('bytes of unknown length that express.raw decompressed from gzip keep their values', async () => {
       await served(withExpress(make, make.raw({ type: '*/*' })), async (send) => {
         const sent = chunked(gzipSync(Buffer.from('\x89PNG\xff\xfe', 'latin1')))
         assert.deepEqual(await send('bytes', 'image/png', sent, { 'content-encoding': 'gzip' }), [
@@ -238,7 +238,7 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
       })
     })
 
-    test('text that express.text decoded from gzip may contain U+FFFD', async () => {
+    test('text that express.text decompressed from gzip may contain U+FFFD', async () => {
       await served(withExpress(make, make.text({ type: '*/*' })), async (send) => {
         const sent = gzipSync('{"name":"\ufffd"}\n')
         assert.deepEqual(summaryOf(await send('lines', NDJSON, sent, { 'content-encoding': 'gzip' })), [200, 1])
@@ -255,7 +255,7 @@ for (const [version, make] of [['5', express], ['4', express4]] as const) {
       })
     })
 
-    test('an empty body is missing, whatever the parser made of it', async () => {
+    test('an empty body gets missing_body, although the parser has set a value', async () => {
       for (const parser of [
         make.json(),
         make.text({ type: '*/*' }),
@@ -291,7 +291,7 @@ describe('behind middleware that reads a body as another type', () => {
     ]
   }
 
-  test('an ArrayBuffer and a view of one are bytes', async () => {
+  test('an ArrayBuffer and a view of an ArrayBuffer are read as bytes', async () => {
     const bytes = new TextEncoder().encode('{"a":1}')
     for (const body of [bytes, bytes.buffer, new DataView(bytes.buffer)])
       assert.deepEqual(await asked(body), [200, { a: 1 }])

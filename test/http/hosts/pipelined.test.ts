@@ -123,7 +123,7 @@ describe(`${COUNT} pipelined requests`, () => {
     client.destroy()
   })
 
-  test('run one after the other behind slow middleware of policies, in front of an application', async () => {
+  test('run one after the other if slow middleware of policies in front of an application delays them', async () => {
     await withoutWarnings(async () => {
       const seen = counting()
       const guard = toMiddleware(Object.assign<Parameters<typeof toMiddleware>[0], object>(

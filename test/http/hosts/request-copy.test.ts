@@ -115,7 +115,7 @@ for (const [name, binding] of Object.entries(bindings)) {
   })
 }
 
-test('the endpoints of tasks see the changed request: its headers and the owner of the task', async (t) => {
+test('the task endpoints use the headers and the owner of the changed request', async (t) => {
   const report = defineTask({ name: 'report', run: () => ({ message: 'Here.' }) })
   const tasks = createTasks({ ...memory(), definitions: [report] })
   t.after(() => tasks.close())
@@ -151,7 +151,7 @@ test('requestOf returns the changed request in front of the handlers of an appli
   }
 })
 
-test('a framework that calls a handler without a binding gets an error message, whatever its second argument is', () => {
+test('a framework that calls a handler without a binding gets an error message, with any second argument', () => {
   const handler = router({ 'GET /x': tenantOf })
   for (const second of [{}, () => undefined]) {
     assert.throws(() => (handler as (...args: unknown[]) => unknown)({ method: 'GET', url: '/x' }, second), {

@@ -117,7 +117,7 @@ describe('all pairs and triples of events in one packet get their responses in o
   })
 })
 
-test('toNode on a plain server survives every pair of events in one packet, and no response leaves before its turn', async () => {
+test('toNode on a plain server works with every pair of events in one packet, and keeps the order of responses', async () => {
   const paths: string[] = []
   const handle = toNode(handler)
   const server = createServer((req, res) => {
@@ -215,7 +215,7 @@ test('a request without Host gets a 400 from a server that is attached twice', a
 })
 
 for (const event of ['connect', 'method'] as const) {
-  test(`${event}: a connection whose listener is removed before its turn is closed`, async () => {
+  test(`${event}: a connection is closed if its listener is removed before its turn`, async () => {
     const started = deferred()
     const finish = deferred()
     const server = createServer()

@@ -75,7 +75,7 @@ describe('unread response bytes of a caller', () => {
     })
   }
 
-  test('count as they are sent for parts of a buffer that is larger than the limit', async () => {
+  test('count as they are sent, even for parts of a buffer that is larger than the limit', async () => {
     const large = Buffer.alloc(LIMIT + MIB)
     const part = large.subarray(0, 65_536)
     let parts = 0

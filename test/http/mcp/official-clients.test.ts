@@ -85,7 +85,7 @@ describe('A client with the extension', () => {
     await about('cancel', { taskId })
   })
 
-  test('cancels a task, which is acknowledged each time', async () => {
+  test('cancels a task, and gets an acknowledgement for each cancel', async () => {
     const taskId = await handleOf('report', { year: 2026, ms: 60_000 })
     for (const _ of [1, 2]) {
       const { result: { _meta, ...result } = {} } = await about('cancel', { taskId })
@@ -94,7 +94,7 @@ describe('A client with the extension', () => {
     assert.equal((await reached(taskId, 'cancelled'))['result'], undefined)
   })
 
-  test('gets a deliberate error of the work as a result for the model', async () => {
+  test('gets an intended error of the work as a result for the model', async () => {
     const { result, status } = await reached(await handleOf('fail', { how: 'known' }), 'completed')
     assert.equal(status, 'completed')
     assert.deepEqual(result, {
@@ -111,7 +111,7 @@ describe('A client with the extension', () => {
     assert.doesNotMatch(JSON.stringify(shown), /hunter2/)
   })
 
-  test('gets wrong arguments back as a result for the model, and no task', async () => {
+  test('gets invalid arguments back as a result for the model, and no task is created', async () => {
     const { result } = await call('report', { year: 'soon' })
     assert.equal(result?.['isError'], true)
     assert.match(JSON.stringify(result['content']), /\/year /)
@@ -131,12 +131,12 @@ describe('The handle of another client', () => {
     })
   }
 
-  test('is unknown if the task is that of no tool', async () => {
+  test('is unknown if its task does not belong to a tool', async () => {
     const { taskId } = await work.tasks.submit(work.hidden, undefined, { owner: 'ann' })
     assert.equal((await about('get', { taskId })).error?.code, -32_602)
   })
 
-  test('is not asked for without authentication', async () => {
+  test('cannot be read without authentication', async () => {
     const response = await fetch(url, {
       method: 'POST',
       headers: {
@@ -175,7 +175,7 @@ describe('A task that asks', () => {
     await session.close()
   })
 
-  test('stays as it is after a wrong answer, which gets an error that says why', async () => {
+  test('stays as it is after an invalid answer, which gets an error with the reason', async () => {
     const taskId = await handleOf('send-mail', { to: 'bob' })
     await reached(taskId, 'input_required')
     const answer = (send: unknown) =>
@@ -190,7 +190,7 @@ describe('A task that asks', () => {
     })
   })
 
-  test('takes answers one by one, and ignores what it has not asked', async () => {
+  test('takes answers one by one, and ignores answers to other questions', async () => {
     const taskId = await handleOf('send-mail', { to: 'all' })
     await reached(taskId, 'input_required')
     const answer = (inputResponses: object) => about('update', { taskId, inputResponses })
@@ -211,7 +211,7 @@ describe('A task that asks', () => {
   })
 
   for (const action of ['decline', 'cancel']) {
-    test(`is cancelled by ${action}`, async () => {
+    test(`is cancelled if the user chooses ${action}`, async () => {
       const taskId = await handleOf('send-mail', { to: 'bob' })
       await reached(taskId, 'input_required')
       await about('update', { taskId, inputResponses: { approve: { action } } })
@@ -276,7 +276,7 @@ describe('A client without the extension', () => {
     await client.close()
   })
 
-  test('gets an error if it cannot be asked, and the task does not wait for it', async () => {
+  test('gets an error if it cannot show questions, and the task does not wait for an answer', async () => {
     const before = new Set((await work.tasks.ownedBy('dan').list()).items.map(({ taskId }) => taskId))
     assert.equal((await call('send-mail', { to: 'bob' }, {}, 'dan')).error?.code, -32_021)
     const { items } = await work.tasks.ownedBy('dan').list()

@@ -45,7 +45,7 @@ describe('a download over a socket', () => {
   })
   after(() => server.close())
 
-  test('SPEC 4.9, 4.9.format.1: sends records one per line, whatever Accept says about NDJSON', async () => {
+  test('SPEC 4.9, 4.9.format.1: sends one record per line to each client that accepts NDJSON', async () => {
     for (const headers of [{}, { accept: 'application/x-ndjson' }, { accept: '*/*' }]) {
       const answer = await ask(server.port, 'GET', '/bulk-data', { headers })
       assert.deepEqual([answer.status, answer.headers['content-type']], [200, 'application/x-ndjson'])
@@ -71,7 +71,7 @@ describe('a download over a socket', () => {
     assert.deepEqual(await all(new Response(cut)), [{ name: 'Zoë' }, { id: 1 }])
   })
 
-  test('has the same head for HEAD and no body, and keeps nothing open', async () => {
+  test('has the same headers for HEAD without a body, and leaves nothing open', async () => {
     const [head, get] = [await ask(server.port, 'HEAD', '/bulk-data'), await ask(server.port, 'GET', '/bulk-data')]
     assert.equal(head.body, '')
     for (const name of ['content-type', 'vary']) assert.equal(head.headers[name], get.headers[name])
@@ -79,7 +79,7 @@ describe('a download over a socket', () => {
     assert.equal((await ask(server.port, 'HEAD', '/endless')).status, 200)
     assert.equal(given, before)
   })
-  test('stops its source when a client disconnects, coded or not', async () => {
+  test('stops its source when a client disconnects, with and without a content coding', async () => {
     for (const headers of [{}, { 'accept-encoding': 'gzip' }]) {
       opened = closed = given = 0
       const response = await open(server.port, 'GET', '/endless', { headers })
@@ -115,7 +115,7 @@ describe('a download over a socket', () => {
       assert.equal(response.complete, false)
     }
   })
-  test('gets a 500 if its source fails before the first record', async () => {
+  test('responds with 500 if its source fails before the first record', async () => {
     const { status, body } = await ask(server.port, 'GET', '/at-once')
     assert.deepEqual([status, (JSON.parse(body) as { code: string }).code], [500, 'internal_error'])
   })

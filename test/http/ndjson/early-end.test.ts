@@ -93,7 +93,7 @@ describe('an upload that ends early', () => {
       assert.deepEqual([response.status, json(response).summary, seen], [413, all(1), [0]])
     })
 
-    test(`says in the background how many lines it has written up to maxLines, in ${coding}`, async () => {
+    test(`says in the background how many lines up to maxLines it has written, in ${coding}`, async () => {
       const { headers } = await post('/limited', body, { 'content-encoding': coding, prefer: 'respond-async' })
       const status = await ask(server.port, 'GET', headers.location as string, { headers: { prefer: 'wait=20' } })
       const { error, progress } = JSON.parse(status.body) as {
@@ -151,7 +151,7 @@ describe('an upload that ends early', () => {
     assert.deepEqual(json(response).summary, all(seen.length))
   })
 
-  test('lists what it has written before the error in streamed results, even in the same piece of the body', async () => {
+  test('lists the records written before the error in streamed results, even if the error is in the same chunk', async () => {
     const wire = new Wire(
       server.port,
       [

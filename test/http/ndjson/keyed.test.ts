@@ -74,7 +74,7 @@ describe('a large synchronous upload with an Idempotency-Key', () => {
     assert.deepEqual([next.status, next.json.summary?.succeeded, seen.length], [200, 3000, 3000])
   })
 
-  test('is replayed without waiting for the body, and gets a 422 for other content', async () => {
+  test('gets the stored response before its body is read, and a 422 for other content', async () => {
     const first = await post('once', body)
     const again = await post('once', body)
     assert.deepEqual([again.status, again.headers['idempotent-replayed'], again.body], [200, 'true', first.body])

@@ -86,7 +86,7 @@ const yielding = (last: () => unknown): UploadSource => ({
 const throwing = (error: unknown): UploadSource => yielding(() => { throw error })
 
 describe('an error of a source', () => {
-  test('is a masked 500 with the report of what was written, whether it is thrown or yielded', async () => {
+  test('is a masked 500 with the report of the written records, if it is thrown and if it is yielded', async () => {
     for (const error of [
       new Error('the password is x'),
       new SyntaxError('Unexpected token x'),
@@ -168,7 +168,7 @@ describe('an error of a source', () => {
 })
 
 describe('a value that a source yields', () => {
-  test('is a failed line if it is nothing, or JSON other than an object', async () => {
+  test('is a failed line if it is undefined, or JSON other than an object', async () => {
     for (const value of [undefined, null, 'text', 1, [{}]]) {
       const { status, items, written } = await post(yielding(() => value))
       assert.deepEqual([status, written], [200, [{ id: 1 }]])
@@ -176,7 +176,7 @@ describe('a value that a source yields', () => {
     }
   })
 
-  test('is an error for the operator if JSON would write it differently', async () => {
+  test('is an error for the operator if JSON would change it', async () => {
     for (const value of [
       new Map([['a', 1]]),
       { tags: new Set([1]) },
@@ -194,7 +194,7 @@ describe('a value that a source yields', () => {
 describe('streamJson', () => {
   const stages = (own?: Transform) => [parser.asStream(), streamArray.asStream(), ...own ? [own] : []]
 
-  test('passes on an error of `record`, and does not call it malformed JSON', async () => {
+  test('passes on an error of `record`, and does not report malformed JSON', async () => {
     const source = (fail: () => never) =>
       streamJson(() => stages(), { record: ({ value }) => ((value as { id: number }).id === 2 ? fail() : value) })
     const body = '[{"id":1},{"id":2}]'

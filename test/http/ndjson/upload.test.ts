@@ -80,7 +80,7 @@ describe('an upload over a socket', () => {
     assert.deepEqual([summary, items.map(({ line }) => line)], [{ total: 3, succeeded: 2, failed: 1 }, [2]])
     assert.deepEqual(seen, [{ id: 1 }, { id: 2 }])
   })
-  test('SPEC 4.9.upload.3: may use gzip, deflate and br, with several members, and other codings get 415', async () => {
+  test('SPEC 4.9.upload.3: can use gzip, deflate and br, with several members, and other codings get a 415', async () => {
     const text = '{"id":1}\n{"id":2}\n'
     for (const [coding, body] of [
       ['gzip', gzipSync(text)],
@@ -95,7 +95,7 @@ describe('an upload over a socket', () => {
     assert.equal(refused.status, 415)
     assert.match(String(refused.headers['accept-encoding']), /gzip/)
   })
-  test('SPEC 4.9.upload.3: may use zstd if Node has it, and otherwise gets a 415', async () => {
+  test('SPEC 4.9.upload.3: can use zstd if Node has it, and otherwise gets a 415', async () => {
     const coded = { 'content-encoding': 'zstd' }
     if (!zstd) {
       assert.equal((await post('x', coded)).status, 415)
@@ -134,7 +134,7 @@ describe('an upload over a socket', () => {
     await wire.until(/"summary":\{"total":3,"succeeded":2,"failed":1\}/)
     wire.socket.destroy()
   })
-  test('ends alone when its client disconnects midway', async () => {
+  test('ends when its client disconnects midway, without an effect on other uploads', async () => {
     const req = httpRequest({
       port: server.port,
       host: '127.0.0.1',
@@ -236,19 +236,19 @@ describe('an upload over a socket', () => {
       await ended(first.headers.location as string)
       assert.deepEqual(seen, [{ id: 5 }])
     })
-    test('is rejected at once if the head of the request shows a fault', async () => {
+    test('is rejected at once if the headers of the request show the error', async () => {
       assert.equal((await post('x', { ...prefer, 'content-type': 'text/plain' })).status, 415)
       assert.equal((await post('x', { ...prefer, 'content-encoding': 'compress' })).status, 415)
       assert.equal((await post('x', { ...prefer, 'idempotency-key': '' })).status, 400)
     })
-    test('fails its task if it breaks off, with the number of lines that were read', async () => {
+    test('fails its task if the connection breaks, with the number of lines that were read', async () => {
       const whole = gzipSync(Array.from({ length: 100_000 }, (_, id) => `{"id":${id}}\n`).join(''))
       const { headers } = await post(whole.subarray(0, -9), { ...prefer, 'content-encoding': 'gzip' })
       const { status, error } = await ended(headers.location as string)
       assert.deepEqual([status, error?.code], ['failed', 'incomplete_body'])
       assert.match(error?.message ?? '', /Before that: Read \d+ records/)
     })
-    test('loses its blob with its task or once it completes, and keeps it for a retry if it fails', async () => {
+    test('loses its blob when its task is completed or deleted, and keeps the blob for a retry when the task fails', async () => {
       for (const [body, status] of [
         ['{"id":1}\n', 'completed'],
         ['{"id":-1}\n', 'failed'],
@@ -290,7 +290,7 @@ describe('an upload over a socket', () => {
       await small.close()
       assert.deepEqual([status, (JSON.parse(body) as { code: string }).code, seen], [503, 'store_full', []])
     })
-    test('is written once under its Idempotency-Key without the preference, and a retry gets the same response', async () => {
+    test('is written once without the preference if it has an Idempotency-Key, and a retry gets the same response', async () => {
       for (const accept of ['application/json', 'application/x-ndjson']) {
         seen.length = 0
         const headers = { 'idempotency-key': `"direct ${accept}"`, accept }
@@ -309,7 +309,7 @@ describe('an upload over a socket', () => {
         assert.deepEqual(seen, [{ id: 1 }])
       }
     })
-    test('is not written again if it is repeated with the preference, because its Idempotency-Key names it', async () => {
+    test('is not written again if a request with the preference repeats its Idempotency-Key', async () => {
       seen.length = 0
       const headers = { 'idempotency-key': '"either"' }
       const first = await post('{"id":1}\n', headers)
@@ -319,7 +319,7 @@ describe('an upload over a socket', () => {
         [200, first.body, 'true', [{ id: 1 }]],
       )
     })
-    test('is written once without the preference while it arrives, if it has a key and more than 1 MiB', async () => {
+    test('is written while it arrives, and once, without the preference, if it has a key and more than 1 MiB', async () => {
       seen.length = 0
       const headers = { 'idempotency-key': '"two"' }
       const first = await post('{"id":1}\n'.repeat(120_000), headers)
@@ -329,7 +329,7 @@ describe('an upload over a socket', () => {
     })
   })
 
-  test('an upload endpoint rejects blobs of one process together with an engine of many at construction', () => {
+  test('throws at construction if an engine of many processes is used with blobs of one process', () => {
     const sharedStore = Object.assign(Object.create(store) as typeof store, { shared: true })
     const shared: TaskEngine = Object.assign(Object.create(engine) as TaskEngine, { shared: true })
     assert.throws(

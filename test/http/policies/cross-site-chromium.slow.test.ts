@@ -243,7 +243,7 @@ describe('a page of another site starts nothing with the cookie of a user', () =
     })
   }
 
-  test('even by a DELETE of a task or by JSON with its type, which the browser asks about and never sends', async () => {
+  test('even by a DELETE of a task or by JSON with its type, for which the browser first sends a preflight', async () => {
     happened.length = 0
     for (const [method, path] of [
       ['DELETE', '/tasks/x'],

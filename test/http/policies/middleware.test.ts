@@ -271,7 +271,7 @@ for (const site of SITES) {
       })
     })
 
-    test('holds a slot of limitConcurrency until the head of the response is sent or the client disconnects', () => {
+    test('holds a place of limitConcurrency until the headers of the response are sent or the client disconnects', () => {
       const held: ServerResponse[] = []
       const seen: ((res: ServerResponse) => void)[] = []
       const next = (): Promise<ServerResponse> => new Promise((resolve) => { seen.push(resolve) })
@@ -341,7 +341,7 @@ describe('toMiddleware', () => {
     await app.close()
   })
 
-  test('adds each header once in a chain of several, with a handler of longhaul behind them', async () => {
+  test('adds each header once if several middleware follow each other in front of a handler of longhaul', async () => {
     const app = express5()
     const { store } = memory()
     const few = (name: string, limit: number, by: 'address' | 'principal') =>
@@ -385,7 +385,7 @@ describe('toMiddleware', () => {
     })
   })
 
-  test('sends the response of a policy that responds after it has called the application', () => {
+  test('sends the response of a policy that calls the application first', () => {
     const instead: Policy = async (request, next) => { await next(request); return json(200, 'instead') }
     return serving(site, toMiddleware(instead), hello, async (port) => {
       assert.equal((await ask(port, 'GET', '/own')).body, '"instead"')
@@ -427,7 +427,7 @@ describe('toMiddleware', () => {
     }
   })
 
-  test('sends the headers with the final head if an application writes its head twice', () =>
+  test('sends the headers with the last call of writeHead if an application calls it twice', () =>
     serving(
       site,
       toMiddleware([old, adding({ vary: 'Accept' })]),

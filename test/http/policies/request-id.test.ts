@@ -16,12 +16,12 @@ const failing: Handler = () => ({
 })
 const onError = (): void => {}
 
-describe('the fields of policies are on every response', () => {
+describe('the headers of policies are on every response', () => {
   for (const [name, status, inner] of [
-    ['declined', 404, () => undefined],
-    ['failing before its head is out', 500, failing],
+    ['declines', 404, () => undefined],
+    ['fails before its headers are sent', 500, failing],
   ] as const) {
-    test(`from a handler that is ${name}, in node and in fetch`, async () => {
+    test(`from a handler that ${name}, in node and in fetch`, async () => {
       const handler = compose<unknown>(requestId(), cors({ origins: '*' }), inner)
       const server = createServer(toNode(handler, { onError }))
       const { url, close } = await listen(server)

@@ -92,7 +92,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal((await tasks.wait(taskId, { timeoutMs: 60_000 }))?.status, 'completed')
   })
 
-  it('responds synchronously with the result, and the task stays', async () => {
+  it('responds synchronously with the result, and the task is kept', async () => {
     const response = await post({ id: 'direct', amount: 7 }, { prefer: '' })
     assert.equal(response.status, 200)
     assert.deepEqual(await response.json(), { message: 'sent direct', rows: [{ amount: 7 }] })
@@ -109,7 +109,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal((await tasks.wait(taskId, { timeoutMs: 60_000 }))?.status, 'completed')
   })
 
-  it('returns the same task to a retry with its Idempotency-Key, and does not call the hook', async () => {
+  it('returns the same task to a retry with its Idempotency-Key, and does not call the function', async () => {
     const headers = { 'idempotency-key': 'key-b' }
     const first = await post({ id: 'b', amount: 1 }, headers)
     const again = await post({ id: 'b', amount: 1 }, headers)
@@ -136,7 +136,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal(again.headers.get('location'), accepted[0]?.headers.get('location'))
   })
 
-  it('makes a second request with the key wait for the first transaction, roll back and get its task', async (t) => {
+  it('makes a second request with the key wait for the first transaction, roll back and get the first task', async (t) => {
     const headers = { 'idempotency-key': 'key-d' }
     let second: Promise<Response> | undefined
     let hasWaited = false
@@ -161,7 +161,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal((await pool.query("SELECT 1 FROM invoices WHERE id LIKE 'd-%'")).rows.length, 1)
   })
 
-  it('frees the key of a rolled-back hook, and sends its error as it was thrown', async (t) => {
+  it('frees the key of a function that rolls back, and sends its error as it was thrown', async (t) => {
     beforeCommit = async () => { throw new HttpError(402, 'no_credit') }
     t.after(() => { beforeCommit = async () => undefined })
     const refused = await post({ id: 'e', amount: 1 }, { 'idempotency-key': 'key-e' })
@@ -177,7 +177,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.equal((await post({ id: 'e', amount: 2 }, { 'idempotency-key': 'key-e' })).status, 202)
   })
 
-  it('responds with 500 if a hook does not submit or does not commit', async () => {
+  it('responds with 500 if the function does not submit or does not commit', async () => {
     heard.length = 0
     assert.equal((await post({ id: 'f', amount: 1 }, {}, '/forgets')).status, 500)
     assert.match(String(heard[0]), /must call submit/)
@@ -211,12 +211,12 @@ describe('endpoints.submit with a transaction of the application', () => {
     }
   })
 
-  it('rejects an invalid body before it calls the hook', async () => {
+  it('rejects an invalid body before it calls the function', async () => {
     assert.equal((await post({ id: 'g' })).status, 400)
     assert.equal(calls.has('g'), false)
   })
 
-  it('allows a hook to retry its transaction', async () => {
+  it('allows the function to retry its transaction', async () => {
     let tries = 0
     const retrying = endpoints.submit(invoice, {
       transaction: async (request, input, submit) => {
@@ -266,7 +266,7 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.ok(await rowOf('express') && await rowOf('fastify'))
   })
 
-  it('rejects an engine without transactions, and a hook that is not a function', () => {
+  it('rejects an engine without transactions, and a value that is not a function', () => {
     const inMemory = createTasks({ ...memory(), definitions: [invoice] })
     const { submit } = taskEndpoints(inMemory, { statusPath: '/tasks/{id}', owner: 'anyone' })
     assert.throws(() => submit(invoice, { transaction }), {

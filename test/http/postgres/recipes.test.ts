@@ -340,7 +340,7 @@ describe('an endpoint whose transaction loses its connection', () => {
   })
 })
 
-it('an endpoint writes the row and submits the task in one transaction, once for a key', async () => {
+it('an endpoint writes the row and submits the task in one transaction, and does so once for a key', async () => {
   const send = () =>
     inject(createInvoice, {
       method: 'POST',
@@ -389,7 +389,7 @@ for (const [title, create] of Object.entries(recipes)) {
   })
 }
 
-it('a transaction of Drizzle, Kysely or Knex itself is rejected by the types, and at run time', async () => {
+it('a transaction object of Drizzle, Kysely or Knex is rejected by the types, and at run time', async () => {
   await db.transaction(async (tx) => {
     // @ts-expect-error `query` of Drizzle is no function
     await assert.rejects(tasks.submit(invoice, { id: 'x', amount: 1 }, { transaction: tx }), { name: 'TypeError' })

@@ -135,7 +135,7 @@ describe('a submit in a transaction', () => {
     assert.equal((await again.wait({ timeoutMs: 60_000 }))?.status, 'completed')
   })
 
-  it('gets a 503 after a moment for an id of another open transaction, and both stay usable', async () => {
+  it('gets a 503 after a moment for an id of another open transaction, and both transactions stay usable', async () => {
     const run = once(runs, 'contended')
     await transact(async (one) => {
       await tasks.submit(invoice, { id: 'contended' }, { transaction: one, id: 'contended' })
@@ -181,7 +181,7 @@ describe('a submit in a transaction', () => {
     assert.equal((await attempt(async () => undefined)).created, false)
   })
 
-  it('disappears with a savepoint that is rolled back, and the transaction keeps the other tasks', async () => {
+  it('disappears with a savepoint that is rolled back, and the transaction keeps its other tasks', async () => {
     const run = once(runs, 'kept')
     const [gone, kept] = await transact(async (client) => {
       await client.query('SAVEPOINT s')
@@ -216,7 +216,7 @@ describe('a submit in a transaction', () => {
     assert.equal(of(task.taskId).filter(({ event }) => event === 'accepted').length, 1)
   })
 
-  it('rejects a client without a transaction, another database, and any other value', async () => {
+  it('rejects a client without a transaction, a transaction of another database, and any other value', async () => {
     await settled()
     const before = await traces()
     await assert.rejects(tasks.submit(invoice, { id: 'x' }, { transaction: pool }), {

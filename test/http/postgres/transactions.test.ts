@@ -41,7 +41,7 @@ describe('a task in a transaction of the application', () => {
     }
   }
 
-  it('is visible inside at once, and outside after the commit', async () => {
+  it('is visible to its transaction at once, and to others after the commit', async () => {
     await inTransaction('COMMIT', async (client) => {
       const first = task('seen')
       assert.equal((await engine.create(first, { transaction: client })).outcome, 'created')
@@ -63,7 +63,7 @@ describe('a task in a transaction of the application', () => {
     assert.equal((await engine.read('kept'))?.status, 'queued')
   })
 
-  it('waits for another open transaction with its key, and not for other keys and schemas', async () => {
+  it('waits for another open transaction with its key, but not for other keys and schemas', async () => {
     const elsewhere = postgres({ pool, schema: 'elsewhere' }).engine
     await elsewhere.now()
     await inTransaction('ROLLBACK', async (one) => {

@@ -88,7 +88,7 @@ describe('insertMany of Mongoose with ordered: false', () => {
       ],
     )
   })
-  test('returns only the inserted documents without rawResult, and their number gives no outcomes', async () => {
+  test('returns only the inserted documents without rawResult, and their number is not a list of outcomes', async () => {
     const handler = bulkCreate<User, User>({
       repository: { createMany: (drafts) => Users.insertMany([...drafts], { ordered: false }) },
       onError: () => undefined,
@@ -119,7 +119,7 @@ test('Promise.allSettled over documents shows failures in the items', async () =
   ])
 })
 
-test('a null of findByIdAndUpdate means no such record, and the result of updateOne is not a record', async () => {
+test('a null of findByIdAndUpdate means that the record does not exist, and the result of updateOne is not a record', async () => {
   const updateWith = async (update: (id: number, name: string) => Promise<object | null>): Promise<unknown[]> => {
     const handler = bulkUpdate<User, string, number>({
       repository: { update },

@@ -63,7 +63,7 @@ describe('query builders', () => {
       assert.deepEqual(await update(run), UNKNOWN)
       assert.deepEqual(await update(async (id, change) => ((await run(id, change)) as unknown[])[0]), KNOWN)
     })
-    test('with Kysely has its record from executeTakeFirst and returning, and not from the result of the statement', async () => {
+    test('with Kysely has its record from executeTakeFirst and returning, but not from the result of the statement', async () => {
       const run = (id: number, change: Change) => kysely.updateTable('books').set(change).where('id', '=', id)
       assert.deepEqual(await update((id, change) => run(id, change).executeTakeFirst()), UNKNOWN)
       assert.deepEqual(await update((id, change) => run(id, change).execute()), UNKNOWN)
@@ -75,7 +75,7 @@ describe('query builders', () => {
       assert.deepEqual(await update((id, change) => run(id, change).returning()), UNKNOWN)
       assert.deepEqual(await update(async (id, change) => (await run(id, change).returning()).at(0) ?? null), KNOWN)
     })
-    test('with pg has no record in the result with its rows', async () => {
+    test('with pg has no record, because the result contains its rows', async () => {
       const run = (id: number, { title }: Change) =>
         pool.query<Book>('UPDATE books SET title = $2 WHERE id = $1 RETURNING *', [id, title])
       assert.deepEqual(await update(run), UNKNOWN)

@@ -54,7 +54,7 @@ describe('access to the reference server', () => {
     assert.equal((await client.ask('GET', '/api/status/x', { token: 'reader-1' })).status, 404)
   })
 
-  test('is rejected before the body, without a 100 Continue', async () => {
+  test('is rejected before the body is read and without a 100 Continue', async () => {
     for (const [authorization, status] of [['', 401], ['Authorization: Bearer reader-1\r\n', 403]] as const) {
       const wire = new Wire(
         Number(new URL(client.url).port),

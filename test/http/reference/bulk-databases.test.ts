@@ -128,7 +128,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
   const streamed = { streamAboveBytes: 1000 }
 
   for (const [how, options] of [['a small body', {}], ['a streamed body', streamed]] as const) {
-    test(`SPEC 4.3, 7.4: partial, ${how}: the item that throws is unknown, and 999 others are written`, async () => {
+    test(`SPEC 4.3, 7.4: partial, ${how}: the item that throws has an unknown outcome, and 999 others are written`, async () => {
       const users = await open()
       const [before, body] = [await everybody(users), thousand()]
       const { status, items, summary } = await send(
@@ -174,7 +174,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
     }
   })
   for (const streamAboveBytes of [0, 1_000_000]) {
-    test(`SPEC 4.4.1: an atomic update names all items to correct at once, both unknown users and faults (${streamAboveBytes})`, async () => {
+    test(`SPEC 4.4.1: an atomic update names all items to correct in one response: unknown users and invalid items (${streamAboveBytes})`, async () => {
       const users = await open()
       const before = await everybody(users)
       const handler = bulkUpdate<UserRoleChange, Partial<User>, number>({
@@ -203,7 +203,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
       assert.deepEqual(await everybody(users), before)
     })
   }
-  test('SPEC 7.4: items of a statement that fails are unknown, and all others are written', async () => {
+  test('SPEC 7.4: items of a failed statement have an unknown outcome, and all others are written', async () => {
     const users = await open()
     const [before, body] = [await everybody(users), thousand()]
     const { status, items } = await send(
@@ -223,7 +223,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
     const there = await added(users, before)
     assert.deepEqual(there, emailsOf(body.filter((_, at) => !unknown(at) || (!statement && at < AT))))
   })
-  test('SPEC 4.3.1, 7.4: each item of a mixture of all kinds is reported once and in order', async () => {
+  test('SPEC 4.3.1, 7.4: each item of a mixed batch is reported once and in order', async () => {
     const users = await open()
     const before = await everybody(users)
     const fresh = drafts(300)

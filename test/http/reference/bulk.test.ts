@@ -35,7 +35,7 @@ describe('bulk on the reference server', () => {
       sent.map((its, at) => ({ ...its, id: items[at]?.id, role: 'viewer' })),
     )
   })
-  test('SPEC 2.1, 4.3.1, 4.3.2, 7.4: POST /api/users/bulk judges each item on its own', async () => {
+  test('SPEC 2.1, 4.3.1, 4.3.2, 7.4: POST /api/users/bulk reports the outcome of each item separately', async () => {
     const before = await users()
     const [one, two] = [person(), person()]
     const { status, json } = await create([
@@ -61,7 +61,7 @@ describe('bulk on the reference server', () => {
     const none = await create([{ name: 'No email' }])
     assert.deepEqual([none.status, none.json.code], [422, 'batch_failed'])
   })
-  test('SPEC 2.3, 4.4, 4.4.1: PATCH /api/users/bulk-update changes roles, all or none', async () => {
+  test('SPEC 2.3, 4.4, 4.4.1: PATCH /api/users/bulk-update changes all roles or none', async () => {
     const good = await update([{ userId: 1, role: 'admin' }, { userId: 2, role: 'editor' }])
     assert.deepEqual([good.status, (good.json as BulkReport).summary], [200, { total: 2, succeeded: 2, failed: 0 }])
     const before = await users()
@@ -83,7 +83,7 @@ describe('bulk on the reference server', () => {
     )
     assert.deepEqual(await users(), before)
   })
-  test('SPEC 4.4.2: PATCH /api/users/bulk-update with Prefer: handling=lenient changes the roles that it can', async () => {
+  test('SPEC 4.4.2: PATCH /api/users/bulk-update with Prefer: handling=lenient changes the roles of the valid items', async () => {
     const updates = (role: string) => [
       { userId: 1, role },
       { userId: 10_000_000, role },
@@ -134,7 +134,7 @@ describe('bulk on the reference server', () => {
     assert.deepEqual([again.status, again.text, again.headers.get('idempotent-replayed')], [207, first.text, 'true'])
     assert.equal((await users()).size, size)
   })
-  test('Prefer: respond-async makes a bulk a task, whose items its owner can read', async () => {
+  test('Prefer: respond-async makes a bulk request a task, whose items its owner can read', async () => {
     const accepted = await create([person(), {}, person()], { prefer: 'respond-async' })
     assert.equal(accepted.status, 202)
     const location = accepted.headers.get('location') ?? ''

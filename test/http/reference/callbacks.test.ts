@@ -22,7 +22,7 @@ after(() => server?.stop())
 const start = (body: unknown, headers = {}) => client.ask('POST', '/start-task', { body, headers })
 
 describe('POST /start-task', () => {
-  test('SPEC 4.8, 2.7: gets a 202 whatever is preferred, and its status can be polled', async () => {
+  test('SPEC 4.8, 2.7: gets a 202 with and without a preference, and its status can be polled', async () => {
     for (const headers of [{}, { prefer: 'respond-async' }, { prefer: 'wait=5' }]) {
       const { status, headers: fields, json } = await start({ taskData: 'some text' }, headers)
       assert.equal(status, 202, 'not accepted')
@@ -117,7 +117,7 @@ describe('other submissions on the reference server', () => {
   })
 })
 
-test('settings that cannot work are rejected with what to do', () => {
+test('invalid settings are rejected with a message that says what to do', () => {
   assert.deepEqual(
     readConfig({ CALLBACK_ALLOW: '10.0.0.0/8, hooks.example' }).callbackAllow,
     ['10.0.0.0/8', 'hooks.example'],

@@ -28,7 +28,7 @@ worksWith('postgres, workers apart', { env: () => ({ DATABASE: postgres.url }), 
 
 describe('settings that cannot work stop the start', () => {
   const url = 'redis://127.0.0.1:1'
-  test('with one message, after which the process ends', async () => {
+  test('with one message, and the process ends', async () => {
     const server = startProcess({ REDIS_URL: url, DATABASE: 'memory' })
     assert.deepEqual(await server.exited, { code: 1, signal: null })
     assert.match(server.err, /^DATABASE=memory keeps the users in one process.*leave DATABASE out.*\n$/)
@@ -83,7 +83,7 @@ describe('the folder of uploads and reports', () => {
   before(async () => { base = await mkdtemp(join(tmpdir(), 'longhaul-state-')) })
   after(() => rm(base, { recursive: true, force: true }))
 
-  test('is one for web and worker processes of one user, and only this user can read it', async () => {
+  test('is one folder for the web and worker processes of one user, and only this user can read it', async () => {
     const env = { REDIS_URL: url, XDG_STATE_HOME: join(base, 'state') }
     const processes = ['off', 'only'].map((WORKER) => startProcess({ ...env, WORKER }))
     const folders = await Promise.all(

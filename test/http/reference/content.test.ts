@@ -17,7 +17,7 @@ const SHA256 = '96483465222d641e7b1355b562a95f49065bf625201a9a65b980ab1b5e45a820
 describe('the large file', () => {
   const client = useReference()
 
-  test('SPEC 4.5: GET streams it, and HEAD says what GET would', async () => {
+  test('SPEC 4.5: GET streams it, and HEAD has the headers of GET', async () => {
     const response = await client.open('GET', PATH, { token: 'reader-1' })
     assert.equal(response.status, 200)
     const hash = createHash('sha256')
@@ -65,7 +65,7 @@ describe('the large file', () => {
     assert.equal(hash.digest('hex'), SHA256, `cut at ${cuts.join(', ')}`)
   })
 
-  test('any range is read as fast near the end as near the start', async () => {
+  test('any range is read as fast at the end as at the start', async () => {
     const bytes = Buffer.concat([...largeFile(50_000_001, 50_100_000)])
     const response = await client.open('GET', PATH, { headers: { range: 'bytes=50000001-50099999' } })
     assert.equal(response.status, 206)

@@ -70,7 +70,7 @@ describe('NDJSON on the reference server', () => {
       [{ line: 1, status: 200, id: 3 }, 2, { total: 2, succeeded: 1, failed: 1 }],
     )
   })
-  test('POST /upload-ndjson reads in the background with Prefer: respond-async', async () => {
+  test('POST /upload-ndjson reads the body in the background with Prefer: respond-async', async () => {
     const { status, headers } = await upload('{"id":4,"name":"Later"}\n', { prefer: 'respond-async' })
     assert.equal(status, 202)
     const ended = await client.ended(headers.get('location') ?? '')
@@ -82,7 +82,7 @@ describe('NDJSON on the reference server', () => {
     assert.equal((await users()).get(4)?.name, 'Later')
     assert.equal((await client.ended(headers.get('location') ?? '', { token: 'writer-2' })).status, 404)
   })
-  test('SPEC 5.2, 5.3: only readers read, and only writers write', async () => {
+  test('SPEC 5.2, 5.3: only readers can read, and only writers can write', async () => {
     for (const [method, path] of [['GET', '/bulk-data'], ['POST', '/upload-ndjson']] as const) {
       assert.equal((await client.ask(method, path, { token: null, headers: NDJSON })).status, 401)
       assert.equal((await client.ask(method, path, { token: 'stranger', headers: NDJSON })).status, 401)

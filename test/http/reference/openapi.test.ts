@@ -11,7 +11,7 @@ import { TOKENS, useReference } from '../kit/reference.js'
 const server = useReference()
 
 describe('GET /openapi.json', () => {
-  test('is public, and responds with 304 to a client that has it', async () => {
+  test('is public, and responds with 304 to a client that has the current version', async () => {
     const { status, headers } = await server.ask('GET', '/openapi.json', { token: null })
     assert.deepEqual([status, headers.get('content-type')], [200, 'application/json'])
     const etag = headers.get('etag') ?? ''
@@ -40,7 +40,7 @@ describe('GET /openapi.json', () => {
     assert.equal(other, text)
   })
 
-  test('describes callbacks: the place of the URL, what is sent, and what the receiver responds', async () => {
+  test('describes callbacks: the property with the URL, the request, and the expected response', async () => {
     const { json } = await server.ask('GET', '/openapi.json')
     const { paths } = dereference<{
       paths: Record<
@@ -109,7 +109,7 @@ describe('GET /openapi.json', () => {
     assert.deepEqual(resultOf('/bulk-data', 'get'), ['message', 'records', 'parts'])
   })
 
-  test('names every route and who may call it', async () => {
+  test('names every route and the role that it requires', async () => {
     const { json } = await server.ask('GET', '/openapi.json')
     const paths = json.paths as Record<string, Record<string, { security: unknown }>>
     for (const path of [
@@ -137,7 +137,7 @@ describe('GET /openapi.json', () => {
     )
   })
 
-  test('is compared with each response: a response that it does not describe is found', async (t) => {
+  test('is compared with each response, and a response that it does not describe is found', async (t) => {
     const document = (await server.ask('GET', '/openapi.json')).json
     delete document.paths['/bulk-data'].get.responses['200'].headers
     t.mock.method(globalThis, 'fetch', () => Promise.resolve(new Response(JSON.stringify(document))), { times: 1 })

@@ -23,7 +23,7 @@ const badPosts: readonly (readonly [status: number, what: Ask])[] = [
   [415, { body: '{}', headers: { 'content-encoding': 'gzip' } }],
 ]
 
-test('a retry and a repeated callback reject every bad request, and repeat the outcome of a key', async () => {
+test('a retry and a repeated callback reject every invalid request, and repeat the outcome of a key', async () => {
   const { headers } = await client.submit('wait', { ms: 0, fail: true })
   const id = idOf(headers.get('location'))
   await client.ended(`/api/status/${id}`)
@@ -61,7 +61,7 @@ test('a retry and a repeated callback reject every bad request, and repeat the o
   assert.deepEqual([done.status, done.json, again.text], [200, again.json, done.text])
 })
 
-test('a retry of many tasks rejects every bad request, and has a report', async () => {
+test('a retry of many tasks rejects every invalid request, and has a report', async () => {
   for (const [status, what] of [...badPosts, [403, { token: 'writer-1' }] as const]) {
     const got = await client.ask('POST', '/admin/tasks/retry', { ...admin, ...what })
     assert.equal(got.status, status, JSON.stringify(what).slice(0, 80))

@@ -78,7 +78,7 @@ describe('the start of the reference server', () => {
 })
 
 describe('the stop of the reference server', () => {
-  test('lets responses and tasks finish at SIGTERM, and a second SIGTERM changes nothing', async () => {
+  test('lets responses and tasks finish after SIGTERM, and a second SIGTERM changes nothing', async () => {
     const server = startProcess()
     const client = await ready(server)
     const { port } = new URL(client.url)

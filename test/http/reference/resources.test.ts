@@ -33,7 +33,7 @@ function resourcesSuite(database: () => Promise<string>): void {
   const ask = (method: string, path: string, what: Ask = {}) => client.ask(method, path, what)
   const create = async (email: string): Promise<User> => (await ask('POST', '/api/users', { body: { email } })).json
 
-  test('SPEC 1.2, 2.1, 4.2: GET /api/users gives users in batches, of 1,000 and more', async () => {
+  test('SPEC 1.2, 2.1, 4.2: GET /api/users returns users in batches of up to 1,000', async () => {
     const { status, headers, json } = await ask('GET', '/api/users', { token: 'reader-1' })
     assert.deepEqual(
       [status, json.items.length, json.start, json.batch_size, json.next],
@@ -151,7 +151,7 @@ function resourcesSuite(database: () => Promise<string>): void {
       'its own',
     )
   })
-  test('SPEC 4.1.PUT: PUT replaces a user, or creates it, and does so again', async () => {
+  test('SPEC 4.1.PUT: PUT replaces a user or creates it, and a repeated PUT does the same', async () => {
     const path = '/api/users/70001'
     const made = await ask('PUT', path, { body: { email: 'put@resources.example', name: 'Put' } })
     assert.deepEqual(
@@ -169,7 +169,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     )
     assert.equal((await ask('PUT', path, { body: { id: 5, email: 'put@resources.example' } })).status, 400)
   })
-  test('SPEC 4.1.PATCH: PATCH changes named fields and no other', async () => {
+  test('SPEC 4.1.PATCH: PATCH changes the named properties only', async () => {
     const user = await create('patch@resources.example')
     const path = `/api/users/${user.id}`
     const { status, json, headers } = await ask('PATCH', path, {
@@ -206,7 +206,7 @@ function resourcesSuite(database: () => Promise<string>): void {
       [204, 404, 404],
     )
   })
-  test('one of many concurrent changes of one version succeeds', async () => {
+  test('if many requests change one version at the same time, one of them succeeds', async () => {
     const user = await create('race@resources.example')
     const path = `/api/users/${user.id}`
     const etag = (await ask('GET', path)).headers.get('etag') ?? ''
@@ -254,7 +254,7 @@ function resourcesSuite(database: () => Promise<string>): void {
       '*',
     )
   })
-  test('SPEC 5.1, 5.2, 5.3: only readers read, and only writers write', async () => {
+  test('SPEC 5.1, 5.2, 5.3: only readers can read, and only writers can write', async () => {
     for (const [method, path] of [
       ['GET', '/api/users'],
       ['POST', '/api/users'],

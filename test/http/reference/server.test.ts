@@ -100,7 +100,7 @@ describe('a long-running task with respond-async', () => {
 })
 
 describe('a long-running task without respond-async', () => {
-  test('SPEC 4.6.5: is done first, and then gets a response with a message and no 202', async () => {
+  test('SPEC 4.6.5: gets a response with a message when the work is done, and no 202', async () => {
     const start = performance.now()
     const done = await client.ask('POST', TASKS, { body: { task: 'wait', data: { ms: 200 } } })
     assert.ok(performance.now() - start >= 195)
@@ -301,7 +301,7 @@ describe('the job queue of the reference server', () => {
     }
   })
 
-  test('SPEC 4.7: passes job data of any shape to the job, and gives no property a meaning', async () => {
+  test('SPEC 4.7: passes job data of any shape to the job unchanged', async () => {
     const all = [
       { name: 'x', nested: { list: [1, null] } },
       { ms: -1, other: true },

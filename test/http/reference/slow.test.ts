@@ -23,7 +23,7 @@ after(() => server?.stop())
 
 describe('a client that stops sending', () => {
   for (const begun of ['GET /users HTT', 'GET /users HTTP/1.1\r\nHost: x\r\nX-Slow: ']) {
-    test(`SPEC 8.3: gets a 408 within the head ${JSON.stringify(begun)}, loses its connection, and delays no other client`, async () => {
+    test(`SPEC 8.3: gets a 408 within the headers ${JSON.stringify(begun)}, loses its connection, and delays no other client`, async () => {
       const wire = new Wire(Number(new URL(client.url).port), begun)
       assert.equal((await client.ask('GET', '/users')).status, 200)
       assert.match(await wire.end(), /^HTTP\/1\.1 408 Request Timeout\r\n[^]*"code":"request_timeout"/)

@@ -4,7 +4,7 @@ import { parseTokens } from '../../../examples/reference-server/auth.js'
 import { startServer } from '../../../examples/reference-server/server.js'
 import { Client, TOKENS } from '../kit/reference.js'
 
-test('a task that does not end in time is stopped, and its status is task_interrupted', async () => {
+test('a task that does not end in time is stopped with the status task_interrupted', async () => {
   const server = await startServer({ host: '127.0.0.1', port: 0, tokens: parseTokens(TOKENS), drainMs: 50 })
   const client = new Client(server.url)
   const task = (await client.submit('wait', { ms: 60_000 })).headers.get('location') ?? ''

@@ -38,7 +38,7 @@ describe('an unknown part of a body', () => {
     assert.equal((await client.ask('POST', '/start-job', { body: '{"ms":1} {}' })).json.code, 'malformed_json')
   })
 
-  test('gets a 422 if it is a role, for one user and for each of many', async () => {
+  test('gets a 422 if it is a role, in one user and in each of many users', async () => {
     for (const [method, path, body] of [
       ['POST', '/api/users', { email: 'role@a.example', role: 'king' }],
       ['PUT', '/api/users/5', { email: 'role@a.example', role: 'king' }],
@@ -106,7 +106,7 @@ describe('query parameters', () => {
     assert.equal((await client.ask('GET', '/api/users?batchsize=2', { token: null })).status, 401)
   })
 
-  test('need a valid value, and may occur once', async () => {
+  test('need a valid value, and may occur only once', async () => {
     for (const query of [
       'batch_size=', 'batch_size=0', 'batch_size=-1', 'batch_size=1e2', 'start=-1', 'start=',
       'start=1&start=1', 'start=%201', 'cursor=x',
@@ -118,7 +118,7 @@ describe('query parameters', () => {
     }
   })
 
-  test('SPEC 4.2: keep the version 2 in the links of its pages', async () => {
+  test('SPEC 4.2: keep version 2 in the links to other pages', async () => {
     for (const [path, accept] of [
       ['/v2/users?', '*/*'],
       ['/users?version=2&', '*/*'],

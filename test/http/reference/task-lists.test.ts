@@ -22,7 +22,7 @@ const idsOf = ({ json }: Answer): string[] =>
   json.items.map((item: { taskId?: string; id?: string }) => item.taskId ?? item.id)
 
 describe('the lists of own tasks', () => {
-  test('show the same tasks at each status path, in the words of this path', async () => {
+  test('show the same tasks at each status path, with the status words of this path', async () => {
     const ids = [await done('writer-1', { ms: 0 }), await done('writer-1', { ms: 0, fail: true })].reverse()
     for (const path of ['/api/status', '/job-status', '/task-status']) {
       assert.deepEqual(idsOf(await server.ask('GET', path)), ids, path)
@@ -96,7 +96,7 @@ describe('a final task', () => {
 })
 
 describe('the lists of operators', () => {
-  test('are rejected for all others, whatever the query says', async () => {
+  test('are rejected for other users, with any query', async () => {
     for (const path of ['/admin/tasks', '/admin/tasks?owner=will', '/admin/tasks?bad', '/admin/overview']) {
       for (const token of ['reader-1', 'writer-1']) {
         const { status, json } = await server.ask('GET', path, { token })

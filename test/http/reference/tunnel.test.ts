@@ -61,7 +61,7 @@ const echoing = tcp((socket) => socket.pipe(socket))
 const echo = async () => `127.0.0.1:${await echoing}`
 
 describe('an open tunnel', () => {
-  test('SPEC 4.1.CONNECT: gets a 200 when it is established, and then passes bytes both ways', async () => {
+  test('SPEC 4.1.CONNECT: gets a 200 when it is established, and then passes bytes in both directions', async () => {
     const port = await proxy()
     const wire = open(port, await echo(), '', 'early ')
     await wire.until(/early/)
@@ -72,7 +72,7 @@ describe('an open tunnel', () => {
     wire.socket.end()
     assert.match(await wire.end(), /\r\n\r\nearly late$/)
   })
-  test('lets each side end its half alone', async () => {
+  test('lets each side end its direction separately', async () => {
     const target = await tcp((socket) => {
       socket.end('all that I say')
       let heard = ''
@@ -89,7 +89,7 @@ describe('an open tunnel', () => {
     await eventually(() => said.length > 0, 'the end of the client at the other side')
     assert.deepEqual(said, ['and I say this later'])
   })
-  test('is as fast as its slower side', async () => {
+  test('sends as fast as its slower side reads', async () => {
     let written = 0
     const target = await tcp((socket) => {
       const chunk = Buffer.alloc(65_536)
@@ -161,7 +161,7 @@ describe('a tunnel', () => {
     for (const target of ['127.0.0.1', 'example.com:0', 'example.com:99999', 'a@b:1', '/x'])
       assert.equal((await refused(port, target)).status, 400, target)
   })
-  test('is not opened to a private address by a public name', async () => {
+  test('is not opened if a public name leads to a private address', async () => {
     let asked = 0
     const resolve = async () => [{ address: asked++ === 0 ? '127.0.0.1' : '169.254.169.254', family: 4 }]
     const port = await proxy({ allow: ['public.example:80'], resolve })
@@ -170,7 +170,7 @@ describe('a tunnel', () => {
       ['forbidden', 'forbidden'],
     )
   })
-  test('is opened to a name that is never public, and to a name whose address is listed', async () => {
+  test('is opened to a listed name that is never public, and to a name whose address is listed', async () => {
     const at = await echoing
     const resolve = async () => [{ address: '127.0.0.1', family: 4 }]
     const port = await proxy({ allow: [`localhost:${at}`, `public.example:${at}`, `127.0.0.1:${at}`], resolve })
@@ -222,7 +222,7 @@ describe('a tunnel', () => {
       ]),
     )
   })
-  test('is not opened for a client that has left', async () => {
+  test('is not opened for a client that has disconnected', async () => {
     let found = (): void => {}
     const looking = new Promise<void>((resolve) => { found = resolve })
     let answer = (_: { address: string, family: number }[]): void => {}
@@ -250,7 +250,7 @@ describe('a tunnel', () => {
   })
 })
 
-test('an entry of allow is a host and a port', () => {
+test('an entry of the option allow is a host and a port', () => {
   for (const entry of [
     '', 'a', ':1', 'a:', 'a:1:2', '[::1]', '[a]:1', '[1.2.3.4]:1', 'a b:1', '2001:db8::1:80',
     'a:65536', 'a/b:1', 'https://example.com:443',

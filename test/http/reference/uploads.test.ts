@@ -20,7 +20,7 @@ describe('resumable uploads on the reference server', () => {
   }
   const pathOf = ({ headers }: Answer): string => headers.get('location') ?? ''
 
-  test('show their limits to a reader by OPTIONS, and nothing to a stranger', async () => {
+  test('show their limits to a reader by OPTIONS, and get a 401 without credentials', async () => {
     const { status, headers } = await client.ask('OPTIONS', PATH, { token: 'reader-1' })
     assert.equal(status, 200)
     assert.match(headers.get('upload-limit') ?? '', /max-size=\d+/)
@@ -43,7 +43,7 @@ describe('resumable uploads on the reference server', () => {
     assert.deepEqual([again.status, again.text, again.headers.get('idempotent-replayed')], [200, done.text, 'true'])
   })
 
-  test('belong to their creator, and readers create none', async () => {
+  test('belong to their creator, and readers cannot create any', async () => {
     const refused = await create({ token: 'reader-1' })
     assert.deepEqual([refused.status, refused.json.code], [403, 'forbidden'])
     const path = pathOf(await create())
@@ -58,14 +58,14 @@ describe('resumable uploads on the reference server', () => {
     assert.equal((await client.ask('HEAD', path)).status, 404)
   })
 
-  test('reject another media type and an unknown parameter before any byte', async () => {
+  test('reject another media type and an unknown parameter before any byte is read', async () => {
     const text = await create({ headers: { 'content-type': 'text/csv' } })
     assert.deepEqual([text.status, text.json.code], [415, 'unsupported_media_type'])
     const path = pathOf(await create())
     assert.equal((await client.ask('HEAD', `${path}?at=1`)).status, 400)
   })
 
-  test('let a page of another origin read what it needs', async () => {
+  test('let a page of another origin read the necessary headers', async () => {
     const { headers } = await create({ headers: { origin: 'https://app.example' } })
     const exposed = (headers.get('access-control-expose-headers') ?? '').split(', ')
     for (const name of ['Location', 'Upload-Complete', 'Upload-Limit', 'Upload-Offset']) {
@@ -92,7 +92,7 @@ describe('resumable uploads on the reference server', () => {
     }
   })
 
-  test('have both their paths in the OpenAPI document', async () => {
+  test('have both of their paths in the OpenAPI document', async () => {
     const { paths } = (await client.ask('GET', '/openapi.json')).json as { paths: Record<string, object> }
     assert.deepEqual(Object.keys(paths['/uploads/{id}'] ?? {}).sort(), ['delete', 'get', 'options', 'patch'])
     assert.deepEqual(Object.keys(paths[PATH] ?? {}).sort(), ['options', 'post'])

@@ -92,7 +92,7 @@ describe('the event stream of a task', () => {
     assert.equal(again.status, 204)
   })
 
-  test('exists in both formats', async () => {
+  test('is sent in both formats', async () => {
     const path = await begin(50, 'job', true)
     const seen: Event['data'][] = []
     for await (const { data } of events(await client.open('GET', path, { headers: SSE }))) seen.push(data)
@@ -113,7 +113,7 @@ describe('the event stream of a task', () => {
 
 describe('a cancel of a task', () => {
   for (const kind of ['task', 'job'] as const) {
-    test(`SPEC 4.1.DELETE: ends a ${kind} at once, changes nothing when repeated, and deletes the task with the new ETag`, async () => {
+    test(`SPEC 4.1.DELETE: ends a ${kind} at once, changes nothing when repeated, and deletes the task if it has the new ETag`, async () => {
       const path = await begin(60_000, kind)
       const before = (await client.ask('GET', path)).headers.get('etag') ?? ''
       const cancelled = await client.ask('DELETE', path)
@@ -146,7 +146,7 @@ describe('a cancel of a task', () => {
     assert.equal((await client.ask('DELETE', path)).status, 404)
   })
 
-  test('stops the run, and frees its slot in the queue', async () => {
+  test('stops the run, and frees its place in the queue', async () => {
     const paths = await Promise.all(Array.from({ length: 10 }, () => begin(60_000)))
     const next = await begin(0)
     await Promise.all(paths.map((path) => client.ask('DELETE', path)))
@@ -154,7 +154,7 @@ describe('a cancel of a task', () => {
   })
 })
 
-test('SPEC 3.1: a task with a later start is watched through its start, at each endpoint that starts work', async () => {
+test('SPEC 3.1: a task with a later start is watched from before its start to its end, at each endpoint that starts work', async () => {
   const bodies = {
     '/api/long-running-task': { task: 'wait', data: { ms: 10 } },
     '/start-task': { taskData: 'x' },

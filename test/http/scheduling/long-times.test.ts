@@ -17,7 +17,7 @@ const engines = {
 
 for (const [engine, url] of Object.entries(engines)) {
   describe(`a long time, with ${engine}`, () => {
-    test('in drainMs: Infinity lets the runs finish', async (t) => {
+    test('as drainMs (Infinity) lets the runs finish', async (t) => {
       const database = openDatabase(await url(), { name: `drain_${String(process.pid)}` })
       t.after(() => database.close())
       const [begun, mayEnd] = [deferred(), deferred()]
@@ -42,7 +42,7 @@ for (const [engine, url] of Object.entries(engines)) {
       assert.deepEqual([isAborted, task?.status, task?.result], [false, 'completed', '"finished"'])
     })
 
-    test('in a start or in progress of 30 days causes no timer warning of Node', async (t) => {
+    test('in startAt or in progress causes no timer warning of Node', async (t) => {
       const warnings: Error[] = []
       const note = (warning: Error): void => { warnings.push(warning) }
       process.on('warning', note)

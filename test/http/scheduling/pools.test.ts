@@ -106,7 +106,7 @@ for (const [title, open] of Object.entries(engines)) {
 }
 
 for (const [title, open] of Object.entries(durable)) {
-  test(`${title}: a process works only its own pools, and a pool without a process keeps its tasks`, async (t) => {
+  test(`${title}: a process runs only tasks of its own pools, and a pool without a process keeps its tasks`, async (t) => {
     const { gate, ran, light, heavy, definitions } = kinds()
     gate.resolve()
     const engine = await open(t)
@@ -124,7 +124,7 @@ for (const [title, open] of Object.entries(durable)) {
     assert.deepEqual(ran, ['light', 'heavy'])
   })
 
-  test(`${title}: a synchronous request waits for the process that works its pool`, async (t) => {
+  test(`${title}: a synchronous request waits for the process that runs its pool`, async (t) => {
     const { gate, definitions, heavy } = kinds()
     gate.resolve()
     const engine = await open(t)
@@ -152,7 +152,7 @@ for (const [title, open] of Object.entries(durable)) {
     assert.deepEqual(ran, [])
   })
 
-  test(`${title}: a task whose process ends before its start runs in another one`, async (t) => {
+  test(`${title}: a task whose process ends before its start runs in another process`, async (t) => {
     const { gate, light, definitions, ran } = kinds()
     gate.resolve()
     const engine = await open(t)

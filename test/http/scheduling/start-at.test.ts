@@ -119,7 +119,7 @@ describe('SPEC 3.1: a task with a later start', () => {
     assert.equal((await late).json['status'], 'completed')
   })
 
-  test('has another entity tag once it may start, because the state of a job differs', async (t) => {
+  test('has another entity tag once its start has come, because the state of a job is then another one', async (t) => {
     const { send, tasks } = api(t)
     const work = tasks.definition('work')
     assert.ok(work)
@@ -133,7 +133,7 @@ describe('SPEC 3.1: a task with a later start', () => {
     assert.notEqual(after.headers.get('etag'), before.headers.get('etag'))
   })
 
-  test('is the same task for a retry with its Idempotency-Key after its start', async (t) => {
+  test('is found by a retry with its Idempotency-Key after its start', async (t) => {
     const { clock, post } = api(t)
     const keyed = { 'prefer': 'respond-async', 'idempotency-key': 'a-key' }
     const startAt = new Date(Date.now() + 300).toISOString()
@@ -172,12 +172,12 @@ describe('the error of an invalid start points at its place in the body', () => 
     })
   }
 
-  test('until two places are found, so that a large body costs little', () => {
+  test('with a search that ends at the second match, so that a large body costs little', () => {
     const body = { note: 'now', schedule: { at: 'now' }, get more() { return assert.fail('it was read') } }
     assert.throws(() => parseStart('now', body), (error: HttpError) => error.details?.[0]?.pointer === '')
   })
 
-  test('except in the items of a bulk request, however deep they are', async (t) => {
+  test('except in the items of a bulk request, at any depth', async (t) => {
     const { engine, store, blobs } = memory()
     const create = bulkCreate<object, object>({
       repository: { create: (draft) => draft }, items: '/users', background: { name: 'create', blobs },

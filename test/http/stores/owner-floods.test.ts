@@ -172,7 +172,7 @@ describe('A flood of one owner', () => {
     })
   }
 
-  test('stored uploads keep no headers after the response', async () => {
+  test('stored uploads keep no headers after their response', async () => {
     const values: string[] = []
     const real = new MemoryStore()
     const { upload } = site({ ...memory(), store: storeLike(real, {

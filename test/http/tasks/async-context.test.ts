@@ -157,7 +157,7 @@ for (const [engine, url] of Object.entries(urls)) {
       })
     }
 
-    test('hear a cancel of another user in the async context of createTasks', async (t) => {
+    test('get a cancel of another user in the async context of createTasks', async (t) => {
       const { seen, call, aborts } = await site(t, FRAMEWORKS['Express'] as Serve, url)
       const { taskId } = await (await call('POST', '/endless', 'ann', {})).json() as { taskId: string }
       await eventually(() => aborts.length === 1, 20_000)

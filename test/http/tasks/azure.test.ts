@@ -165,7 +165,7 @@ describe('the format for Azure clients', () => {
     }
   })
 
-  test('has the progress as percentComplete, never above 100, and 100 at the end', async (t) => {
+  test('has the progress as percentComplete, up to 100, and 100 at the end', async (t) => {
     const steps = [[1, 3, 33], [-1, 3, 0], [5, 3, 100], [1, undefined, undefined], [1, 0, undefined]] as const
     for (const [done, total, percent] of steps) {
       const gate = deferred()
@@ -188,7 +188,7 @@ describe('the format for Azure clients', () => {
     }
   })
 
-  test('applies a condition to a successful response, and not to that of a failed task', async (t) => {
+  test('applies a condition to a successful response, but not to the response of a failed task', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', run: async () => { await gate.promise; throw new Error('no') } })
     const { start, call } = await site(t, 'fetch', work, { endpoints: { format: azureFormat({ via: 'location' }) } })

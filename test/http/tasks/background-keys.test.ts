@@ -137,7 +137,7 @@ for (const { name, url } of databases) {
         })
       }
 
-      test('is accepted for one body and its equals, and requests with other bodies get a 422', async (t) => {
+      test('is accepted for one body and for equal bodies, and other bodies get a 422', async (t) => {
         const { send } = await setUp(t, url)
         const marks = ['a', 'b', 'c']
         const told = await times(15, (n) => send(kind, bodyOf(kind, marks[n % 3] ?? '')))
@@ -172,7 +172,7 @@ for (const { name, url } of databases) {
         assert.deepEqual([status, replayed], [202, false])
       })
 
-      test('writes the records once beside synchronous requests with its key', async (t) => {
+      test('writes the records once, beside synchronous requests with the same key', async (t) => {
         const { send, written, first, go } = await setUp(t, url)
         go()
         const told = await times(20, (n) => send(kind, bodyOf(kind, 'a'), n % 2 === 0 ? {} : { prefer: 'wait=5' }))

@@ -85,7 +85,7 @@ for (const major of MAJORS) {
       assert.deepEqual([response.status, await response.json()], [200, [1]])
     })
 
-    test('a client that leaves a synchronous request removes its job', async (t) => {
+    test('a client that disconnects from a synchronous request removes its job', async (t) => {
       const { handle } = open(t, { jobOptions: { delay: 3_600_000 } })
       const leaving = new AbortController()
       const body = JSON.stringify({ by: 'a client that leaves' })
@@ -130,7 +130,7 @@ for (const major of MAJORS) {
       assert.deepEqual([job?.opts.removeOnComplete, job?.opts.removeOnFail], [{ age: 86_400 }, { age: 86_400 }])
     })
 
-    test('onError receives the failed reason with its stack, and clients get a neutral failure', async (t) => {
+    test('onError receives the failed reason with its stack, and clients see a masked failure', async (t) => {
       const { submit, ended, errors } = open(t)
       const { path } = await submit({ fail: 'the password of the database is wrong' })
       const { status, error } = await ended(path)
@@ -142,7 +142,7 @@ for (const major of MAJORS) {
       assert.match(cause.stack ?? '', /worker/)
     })
 
-    test('BullMQ counts the attempts of the job, and a task has one attempt', async (t) => {
+    test('BullMQ counts the attempts of the job, and the task has one attempt', async (t) => {
       const { submit, ended } = open(t, { jobOptions: { attempts: 3 } })
       const { path, id } = await submit({ fail: 'no' })
       assert.equal((await ended(path)).status, 'failed')
@@ -168,7 +168,7 @@ for (const major of MAJORS) {
       assert.equal((await queue.getJobs()).filter((job) => job?.id?.startsWith(`${id}.`)).length, 2)
     })
 
-    test('a task with the id of a deleted one does not get the result of its job', async (t) => {
+    test('a task with the id of a deleted task does not get the result of the old job', async (t) => {
       const { tasks, work } = open(t)
       for (const say of ['first', 'second']) {
         const task = await tasks.submit(work, { say }, { id: `again-${major}` })
@@ -255,7 +255,7 @@ for (const major of MAJORS) {
       assert.match(String(errors[0]), /priority/i)
     })
 
-    test('a queue that has another job in place of a new one fails the task', async (t) => {
+    test('a task fails if its queue has another job under the new id', async (t) => {
       const other = queueForFile(major, url)
       other.queue.jobsOpts = { deduplication: { id: 'one' } } as never
       await other.queue.add('work', {}, { deduplication: { id: 'one' }, delay: 3_600_000 })

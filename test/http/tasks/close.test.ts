@@ -51,7 +51,7 @@ function spyOnTimers(t: TestContext): number[] {
 
 for (const binding of BINDINGS) {
   describe(`a close during synchronous runs, over ${binding}`, () => {
-    test('lets the runs finish, counts them, and accepts no more', async (t) => {
+    test('lets the runs finish, counts them, and accepts no new ones', async (t) => {
       const { gate, signals, order, work } = gated()
       const { call, start, tasks } = await site(t, binding, work)
       const answer = call('POST', '/api/work', { body: {} })
@@ -132,7 +132,7 @@ for (const binding of BINDINGS) {
 }
 
 describe('a close of tasks', () => {
-  test('does not start a run whose engine is slow to accept it', async (t) => {
+  test('does not start a run if the engine accepts it too late', async (t) => {
     const { signals, work } = gated()
     const { call, tasks, spy, store } = await site(t, 'fetch', work)
     const [asked, answered] = [deferred(), deferred()]

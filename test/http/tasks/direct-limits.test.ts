@@ -71,7 +71,7 @@ describe('the concurrency of tasks', () => {
     })
   }
 
-  test('gives a 503 with Retry-After to a synchronous request without a slot in time, and rejects one above the waiting limit', async (t) => {
+  test('gives a 503 with Retry-After to a synchronous request that gets no place in time, and rejects one above the waiting limit', async (t) => {
     const { work, gate, seen } = counted()
     const { send } = api(t, work, { concurrency: 1, maxWaiters: 1, syncTimeoutMs: 100 })
     const first = send()
@@ -122,7 +122,7 @@ describe('the concurrency of tasks', () => {
 })
 
 describe('a process with worker: false', () => {
-  test('runs no synchronous request by itself, and waits for a worker', async (t) => {
+  test('runs no synchronous request itself, and waits for a worker', async (t) => {
     const { work, gate, seen } = counted()
     gate.resolve()
     const { send, store } = api(t, work, { worker: false, syncTimeoutMs: 100 })

@@ -216,7 +216,7 @@ describe('a req.user without a principal gets a 500, is never anonymous, and onE
     assert.equal((await post('/secret', undefined, { of: 'x' }, headers)).status, 202)
   })
 
-  test('rateLimit counts each user behind hostUser, whatever the address', async (t) => {
+  test('rateLimit counts each user behind hostUser, with any address', async (t) => {
     const limit = rateLimit({
       store: memory().store,
       policies: [{ name: 'few', limit: 1, windowSeconds: 60 }],

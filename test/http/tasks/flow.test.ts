@@ -69,7 +69,7 @@ for (const binding of BINDINGS) {
       assert.equal(signals[0]?.aborted, false)
     })
 
-    test('SPEC 4.6.5: finish first without the preference, and nothing is written', async (t) => {
+    test('SPEC 4.6.5: end before the response without the preference, and nothing is stored', async (t) => {
       const { call, spy } = await site(t, binding, quick)
       for (const prefer of [
         undefined, 'wait=5', 'respond-asynchronously', 'respond-async=1', 'return=minimal',
@@ -164,7 +164,7 @@ for (const binding of BINDINGS) {
       )
     })
 
-    test('SPEC 4.6.poll: get a 404 with the same bytes for unknown, expired, foreign and malformed ids', async (t) => {
+    test('SPEC 4.6.poll: get a 404 with the same bytes for unknown, expired, malformed ids and ids of other owners', async (t) => {
       const { call, start, tasks } = await site(t, binding, quick)
       const foreign = (await start({}, { 'x-user': 'ann' })).headers.get('location') ?? ''
       const deleted = await start({}, { 'x-user': 'bob' })
@@ -199,14 +199,14 @@ for (const binding of BINDINGS) {
       assert.equal((await call('GET', anonymous)).status, 200)
     })
 
-    test('are visible with owner anyone only if they have no owner', async (t) => {
+    test('are visible with owner: \'anyone\' only if they have no owner', async (t) => {
       const { call, tasks } = await site(t, binding, quick, { endpoints: { owner: 'anyone' } })
       const [anns, nobodys] = [await tasks.submit(quick, 1, { owner: 'ann' }), await tasks.submit(quick, 1)]
       assert.equal((await call('GET', `/api/status/${anns.taskId}`)).status, 404)
       assert.equal((await call('GET', `/api/status/${nobodys.taskId}`)).status, 200)
     })
 
-    test('SPEC 7.6: show failed work as a 200 with error { code, message }, masked where unknown, without a stack', async (t) => {
+    test('SPEC 7.6: show failed work as a 200 with error { code, message }, without a stack, and with unknown errors masked', async (t) => {
       for (const [thrown, error] of [
         [new Error('secret at /etc'), { code: 'task_failed', message: 'The task failed.' }],
         [new HttpError(422, 'no_role', { message: 'No such role.' }), { code: 'no_role', message: 'No such role.' }],
@@ -306,7 +306,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual(spy.writes, [])
     })
 
-    test('replace an empty body by emptyBody', async (t) => {
+    test('have the value of emptyBody as input if the body is empty', async (t) => {
       const echo = defineTask({ name: 'echo', run: (input) => ({ message: JSON.stringify(input) }) })
       const { call } = await site(t, binding, echo, { submit: { emptyBody: { all: true } } })
       assert.deepEqual(await members(await call('POST', '/api/work')), { message: '{"all":true}' })
@@ -328,7 +328,7 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('get the result or the failure of their one run in time with respond-async, wait=N, and the status path', async (t) => {
+    test('return the result or the failure of their one run with respond-async, wait=N, and the status path', async (t) => {
       let runs = 0
       const work = defineTask({
         name: 'work',
@@ -352,7 +352,7 @@ for (const binding of BINDINGS) {
       assert.equal(coreOf(tasks).waiters.size, 0)
     })
 
-    test('get a 202 with what a GET shows if wait=N is over, and the same run continues', async (t) => {
+    test('get a 202 with the current status when wait=N is over, and the same run continues', async (t) => {
       const gate = deferred()
       let runs = 0
       const work = defineTask({
@@ -390,7 +390,7 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('give one caller no more than its share of the waiting slots', async (t) => {
+    test('give one caller no more than its share of waiting requests', async (t) => {
       const { gate, work } = gated()
       const { start, call, tasks } = await site(t, binding, work, {
         maxWaiters: 100, maxWaitersPerOwner: 2, endpoints: { owner: ({ headers }) => String(headers['x-user']) },
@@ -439,7 +439,7 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('abort a synchronous run that takes too long, with a 503 without Retry-After because work may have happened', async (t) => {
+    test('abort a synchronous run that takes too long, with a 503 without Retry-After because part of the work may have been done', async (t) => {
       const { work, signals } = gated()
       const { call } = await site(t, binding, work, { endpoints: { syncTimeoutMs: 30 } })
       const response = await call('POST', '/api/work', { body: {} })
@@ -457,7 +457,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([answer.status, (await members(answer))['code']], [504, 'task_timeout'])
     })
 
-    test('end by a cancel, queued or running, with the signal of the run, and a repeated cancel gets the same response', async (t) => {
+    test('end after a cancel, if queued or running, with an aborted signal, and a repeated cancel gets the same response', async (t) => {
       const { gate, work, signals, runs } = gated()
       const { start, call, tasks } = await site(t, binding, work, { concurrency: 1 })
       const running = (await start()).headers.get('location') ?? ''

@@ -6,7 +6,7 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { site } from '../kit/tasks.js'
 
 for (const direct of ['request', 'task'] as const) {
-  test(`work of 1.5 s with timeoutMs of 1 s is charged once, and the client has its result, with direct: ${direct}`, async (t) => {
+  test(`work of 1.5 s with timeoutMs of 1 s is done once, and the client gets its result, with direct: ${direct}`, async (t) => {
     let charges = 0
     const charge = defineTask({
       name: 'charge',
@@ -26,7 +26,7 @@ for (const direct of ['request', 'task'] as const) {
   })
 }
 
-test('the client asks again if a synchronous response says that its key has a later outcome', async (t) => {
+test('the client sends the request again if a synchronous response says that its key will have another outcome', async (t) => {
   let charges = 0
   const charge = defineTask({
     name: 'charge', run: async () => {

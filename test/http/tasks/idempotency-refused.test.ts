@@ -113,7 +113,7 @@ describe('a rejected request leaves its Idempotency-Key free', () => {
   })
 })
 
-test('a polled task is not run again by its key, however full the store is, because its key outlives it', async (t) => {
+test('a polled task is not run again for its key, even with a full store, because the key outlives the task', async (t) => {
   const runs: unknown[] = []
   const work = defineTask({ name: 'work', run: (input) => { runs.push(input); return { message: 'x'.repeat(2000) } } })
   const { tasks, store, send } = api(t, work, { maxBytes: 60_000 })

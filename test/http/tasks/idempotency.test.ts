@@ -46,7 +46,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('gives clients that differ by a cookie alone their own tasks and results', async (t) => {
+    test('gives clients that differ only by a cookie their own tasks and results', async (t) => {
       const { work, runs } = counted()
       const { start } = await site(t, binding, work)
       for (const prefer of ['respond-async, wait=10', 'x']) {
@@ -79,7 +79,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([spy.calls, runs], [[], []])
     })
 
-    test('repeats a failure with its Retry-After, in a synchronous response, in its retry and after a wait', async (t) => {
+    test('returns a failure again with its Retry-After: in a synchronous response, to its retry and after a wait', async (t) => {
       const limited = defineTask({
         name: 'limited',
         run: () => {
@@ -179,7 +179,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs, 1)
     })
 
-    test('gets the kind of response of the first request, and each request decides how long it waits', async (t) => {
+    test('gets a response of the kind of the first request, and each request decides how long it waits', async (t) => {
       const gate = deferred()
       const slow = defineTask({ name: 'slow', run: async () => { await gate.promise; return { message: 'done' } } })
       const { start, tasks } = await site(t, binding, slow)
@@ -220,7 +220,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('repeats the failure of a synchronous request', async (t) => {
+    test('returns the failure of a synchronous request again', async (t) => {
       for (const thrown of [
         new HttpError(409, 'mine', {
           message: 'Mine.',
@@ -290,7 +290,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('returns the task with its key to a synchronous request, even if no client heard of its creation', async (t) => {
+    test('returns the task with its key to a synchronous request, even if no client got its 202', async (t) => {
       const { work, runs } = counted()
       const { start, tasks, spy } = await site(t, binding, work)
       spy.fault = (call) => (call.startsWith('create') ? 'after' : undefined)

@@ -31,7 +31,7 @@ for (const [title, url] of Object.entries(urls)) {
     return parts
   }
   describe(`lists over ${title}`, () => {
-    test('show a task to a client that got a response, and its end to another process', async () => {
+    test('show a task to a client that got its 202, and the end of the task to another process', async () => {
       const web = createTasks({ ...open(), definitions, worker: false })
       const worker = createTasks({ ...open(), definitions, onError: () => undefined })
       closings.push(() => web.close({ drainMs: 0 }), () => worker.close({ drainMs: 0 }))

@@ -15,7 +15,7 @@ const REFUSED = '429 too_many_bytes'
 for (const [name, open] of Object.entries(kinds)) {
   for (const kind of KINDS) {
     describe(`maxBytesPerOwner of ${kind} in the background on ${name}`, () => {
-      test('is counted by two instances together, and one may use what the other frees', async (t) => {
+      test('is counted by two instances together, and one instance can use what the other frees', async (t) => {
         const storage = open()
         const [first, second] = [storage, open()].map(({ store, blobs }) => (
           setUp(t, { store, blobs, engine: memory().engine, maxBytesPerOwner: 1000 })

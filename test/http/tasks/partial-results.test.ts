@@ -111,7 +111,7 @@ const LINES = { accept: 'application/x-ndjson' }
 
 for (const [name, url] of Object.entries(urls)) {
   describe(`partial results on ${name}`, () => {
-    test('arrive as events while the task runs, in order, and end with it', async (t) => {
+    test('arrive as events while the task runs, in order, and end with the task', async (t) => {
       const { submit, ask, gates } = open(t, url)
       const path = await submit('a', 'wait', 'b')
       const response = await ask(`${path}/partial-results`, EVENTS)
@@ -155,7 +155,7 @@ for (const [name, url] of Object.entries(urls)) {
       assert.equal((await events.next()).value?.event, 'end')
     })
 
-    test('continue after the last one that a client has, as events and as lines', async (t) => {
+    test('continue after the last result that a client has, as events and as lines', async (t) => {
       const { submit, ended, ask } = open(t, url)
       const path = await submit('a', 'b', 'c')
       await ended(path)
@@ -215,7 +215,7 @@ for (const [name, url] of Object.entries(urls)) {
       assert.deepEqual(results, [{ id: last, value: 'a' }])
     })
 
-    test('have a gap for a reader that has them all, if clear drops them', async (t) => {
+    test('have a gap for a reader that has all of them, if clear deletes them', async (t) => {
       const { submit, ask, gates } = open(t, url)
       const path = await submit('a', 'b', 'wait', 'clear', 'wait', 'c')
       const events = plainEvents(await ask(`${path}/partial-results`, EVENTS))
@@ -250,7 +250,7 @@ for (const [name, url] of Object.entries(urls)) {
       assert.deepEqual(none.results, [])
     })
 
-    test('lose the oldest above the limit, and the reader is notified', async (t) => {
+    test('lose the oldest results above the limit, and the reader is notified', async (t) => {
       const { submit, ended, ask } = open(t, url, { maxResults: 100 })
       const path = await submit(...Array.from({ length: 1000 }, (_, at) => `word ${String(at)}`))
       await ended(path)
@@ -298,7 +298,7 @@ for (const [name, url] of Object.entries(urls)) {
 }
 
 describe('the resource of partial results', () => {
-  test('responds to everybody but the owner as for an unknown task', async (t) => {
+  test('responds to everybody except the owner as for an unknown task', async (t) => {
     const { submit, ask } = open(t, undefined)
     const path = await submit('a')
     for (const headers of [EVENTS, LINES, {}]) {
@@ -308,7 +308,7 @@ describe('the resource of partial results', () => {
     }
   })
 
-  test('rejects positions, parameters, types and methods that it does not know', async (t) => {
+  test('rejects unknown positions, parameters, types and methods', async (t) => {
     const { submit, ask } = open(t, undefined)
     const path = `${await submit('a')}/partial-results`
     for (const after of ['x', '1', '-1', 'a-1-1-1', 'a-1&after=a-1'])
@@ -320,7 +320,7 @@ describe('the resource of partial results', () => {
     assert.equal((await ask(path, EVENTS, 'HEAD')).headers.get('content-type'), 'text/event-stream; charset=utf-8')
   })
 
-  test('is not created for definitions that cannot keep them, or beside another store', async (t) => {
+  test('is not created for definitions without external, or with another store', async (t) => {
     const { store } = memory()
     const words = partialResults<string>({ store, keepMs: 1000 })
     const other = partialResults<string>({ store: memory().store })
@@ -358,7 +358,7 @@ describe('the resource of partial results', () => {
     assert.match(String(heard[0]), /partialResults: the definition needs the property external, too/)
   })
 
-  test('has a gap if results were evicted, and none if the task cannot have emitted', async (t) => {
+  test('has a gap if results were evicted, and no gap if the task cannot have emitted any', async (t) => {
     const { store: inner, engine } = memory()
     const spy = new Spy()
     const store = new SpyStore(inner, spy)

@@ -79,7 +79,7 @@ for (const { title, parts: { engine, store } } of engines) {
     })
     closings.push(() => tasks.close({ drainMs: 0 }))
 
-    test('runs the task again with the same id and input, and counts the attempts on', async () => {
+    test('runs the task again with the same id and input, and continues to count the attempts', async () => {
       const { id, key, succeed } = await failed(tasks)
       succeed()
       const queued = await tasks.retry(id)
@@ -106,7 +106,7 @@ for (const { title, parts: { engine, store } } of engines) {
       assert.equal(inputs.get(key)?.length, 3)
     })
 
-    test('runs the task once if several retries come at once, and the others get its status', async () => {
+    test('runs the task once if several retries arrive at once, and the other retries get its status', async () => {
       const { id, key, succeed } = await failed(tasks)
       succeed()
       const calls = await Promise.allSettled(Array.from({ length: 8 }, () => tasks.retry(id)))
@@ -117,7 +117,7 @@ for (const { title, parts: { engine, store } } of engines) {
       assert.equal(inputs.get(key)?.length, 2)
     })
 
-    test('wins or loses against a deletion at the same time', async () => {
+    test('succeeds or fails against a concurrent deletion', async () => {
       for (let n = 0; n < 8; n++) {
         const { id, key, succeed } = await failed(tasks)
         succeed()
@@ -173,7 +173,7 @@ for (const { title, parts: { engine, store } } of engines) {
       assert.equal((await tasks.wait(id, { timeoutMs: 10_000 }))?.status, 'completed')
     })
 
-    test('leaves no place of maxPerOwner taken beside another retry', async () => {
+    test('counts one place of maxPerOwner beside another retry', async () => {
       const { id, succeed } = await failed(tasks, limited)
       succeed()
       await Promise.allSettled([tasks.retry(id), tasks.retry(id), tasks.retry(id)])
@@ -202,7 +202,7 @@ for (const { title, parts: { engine, store } } of engines) {
       })
     }
 
-    test('returns undefined for an unknown task, and for that of another owner', async () => {
+    test('returns undefined for an unknown task, and for a task of another owner', async () => {
       const { id } = await failed(tasks)
       assert.equal(await tasks.retry('unknown'), undefined)
       assert.equal(await tasks.ownedBy('bob').retry(id), undefined)

@@ -156,7 +156,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       assert.equal(state.rows, 2)
     })
 
-    test('lives as long as a retried task may wait, and then be retried again', async (t) => {
+    test('lives as long as a retried task may wait, and as long as it can be retried afterwards', async (t) => {
       const { fail, retry, ended, advance, keys, blobs } = await failedUpload(t)
       const path = await fail()
       assert.equal((await retry(path)).status, 202)
@@ -184,7 +184,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       assert.equal((end.result as UploadResult).items.length, 900)
     })
 
-    test('makes a retry a 410 at once if it is deleted, and the task stays as it is', async (t) => {
+    test('is deleted, which makes a retry a 410 at once, and the task stays unchanged', async (t) => {
       const { fail, retry, advance, tasks, blobs, keys, state } = await failedUpload(t)
       for (const lose of [() => blobs.delete(keys.at(-1) as string), () => advance(2 * DAY)]) {
         const path = await fail()
@@ -200,7 +200,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       }
     })
 
-    test('makes a retry a 409 if another retry has used it, because the task is completed', async (t) => {
+    test('makes a retry a 409 if another retry has used the body, because the task is completed', async (t) => {
       const { fail, retry, ended, blobs, keys, state } = await failedUpload(t)
       const path = await fail()
       state.mended = true
@@ -340,7 +340,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
   })
 }
 
-test('the stored body of a task with a later start lives until its start, and as long as the task may wait then', async (t) => {
+test('the stored body of a task with a later start lives until the start and for the longest wait after it', async (t) => {
   const { blobs, advance } = inMemory()
   const upload = ndjsonUpload<object>({
     write: () => undefined,
@@ -382,7 +382,7 @@ describe('external.renew of an application', () => {
     return { ...made, path, calls }
   }
 
-  test('is called when the task has failed and before a retry, with the time that it is needed', async (t) => {
+  test('is called when the task has failed and before a retry, with the time for which the resource is needed', async (t) => {
     const { calls, retry, path, ended } = await failed(t, () => true)
     await eventually(() => calls.length === 1)
     assert.equal((await retry(path)).status, 202)

@@ -61,7 +61,7 @@ for (const binding of BINDINGS) {
 }
 
 describe('POST {status}/retry', () => {
-  test('gets a 409 if the task runs or is completed, and the code says which', async (t) => {
+  test('gets a 409 if the task runs or is completed, with a code for each case', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', run: () => gate.promise })
     const { call, start, tasks } = await site(t, 'node', work)
@@ -89,7 +89,7 @@ describe('POST {status}/retry', () => {
     assert.equal((await retry()).status, 409, 'without the key')
   })
 
-  test('waits for the result if the client prefers that', async (t) => {
+  test('waits for the result if the client requests that', async (t) => {
     const { retry, state } = await failedSite(t)
     const failure = await retry({ prefer: 'wait=5' })
     assert.deepEqual([failure.status, (await members(failure))['error']], [422, 'Bad luck.'])
@@ -147,7 +147,7 @@ describe('POST {status}/retry', () => {
     assert.deepEqual(await tasks.get(id), before)
   })
 
-  test('gets a 410 once the data that its input names are no longer stored', async (t) => {
+  test('gets a 410 once the data of its input are no longer stored', async (t) => {
     const work = defineTask({
       name: 'unlucky', run: () => { throw httpError('unprocessable') },
       external: { of: () => 'upload', release: () => undefined, renew: () => !isGone },
@@ -198,7 +198,7 @@ describe('POST {status}/retry', () => {
 describe("DELETE with remove: 'forget'", () => {
   const forget = { endpoints: { remove: 'forget' } } as const
 
-  test('deletes a final task and all its data, and then its id is unknown', async (t) => {
+  test('deletes a final task and all its data, after which its id is unknown', async (t) => {
     const { call, path, ann, state, retry } = await failedSite(t, forget)
     const unknown = await (await call('GET', '/api/status/unknown', { headers: ann })).text()
     assert.deepEqual(state.released, [])
@@ -294,7 +294,7 @@ test('GET and HEAD of a status honour If-Match', async (t) => {
   assert.equal((await call('GET', path, { headers: both })).status, 412)
 })
 
-test('only the owner retries, deletes or redelivers a task, and others get the response of an unknown id', async (t) => {
+test('only the owner retries, deletes or redelivers a task, and other users get the response of an unknown id', async (t) => {
   const { work } = unlucky()
   const { call, start, tasks } = await site(t, 'fetch', work, { endpoints: { remove: 'forget' } })
   const owners = [undefined, 'ann', 'bob', 'ann ', 'undefined', 'null'] as const

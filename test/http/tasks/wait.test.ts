@@ -42,7 +42,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([heard.map(String), noise], [['Error: The printer is away'], []])
     })
 
-    test('get the response to a long poll without If-None-Match at the final state, woken by the change', async (t) => {
+    test('get the response to a long poll without If-None-Match at the final state, at once when the task changes', async (t) => {
       byNoticesAlone(t)
       const { work, step } = stepped()
       const { start, call, engine, tasks, spy } = await site(t, binding, work)
@@ -83,7 +83,7 @@ for (const binding of BINDINGS) {
       assert.equal(final.status, 304, 'what is final is not waited for')
     })
 
-    test('get a 304 with a tag and a 200 without, when a long poll ends after its capped N seconds', async (t) => {
+    test('get a 304 with a tag, and a 200 without a tag, when the longest wait of a long poll is over', async (t) => {
       const { work } = stepped()
       const { start, call, tasks } = await site(t, binding, work, { endpoints: { maxWaitSeconds: 0.1 } })
       const { taskId } = await members(await start())
@@ -116,7 +116,7 @@ for (const binding of BINDINGS) {
       assert.equal(coreOf(tasks).waiters.size, 0)
     })
 
-    test('get their responses at a close, which ends the streams', async (t) => {
+    test('get their responses at a close, and event streams end', async (t) => {
       const { work } = stepped()
       const { start, call, tasks } = await site(t, binding, work)
       const path = (await start()).headers.get('location') ?? ''
@@ -145,7 +145,7 @@ for (const binding of BINDINGS) {
     })
 
     test(
-      'get events with id, retry and every change, and their end after the final state',
+      'get events with id, retry and every change, until the final state ends the stream',
       { timeout: 60_000 },
       async (t) => {
         byNoticesAlone(t)
@@ -244,7 +244,7 @@ for (const binding of BINDINGS) {
       assert.equal((await call('GET', '/api/status/x', { headers: { accept: 'text/event-stream' } })).status, 404)
     })
 
-    test('release their slot when they disconnect from a stream', async (t) => {
+    test('release their place when they disconnect from a stream', async (t) => {
       const { work } = stepped()
       const { start, call, tasks, engine, noise } = await site(t, binding, work)
       const path = (await start()).headers.get('location') ?? ''
@@ -293,7 +293,7 @@ describe('events over a real connection', () => {
     assert.equal(coreOf(tasks).waiters.size, 0)
   })
 
-  test('begin with the head at once, and a heartbeat comes while nothing happens', async (t) => {
+  test('begin with the headers at once, and send a heartbeat while nothing happens', async (t) => {
     const { work } = stepped()
     const { start, port } = await site(t, 'node', work)
     const path = (await start()).headers.get('location') ?? ''

@@ -54,7 +54,7 @@ describe('a request for a part that looks like the whole', () => {
     { 'content-range': 'bytes 0-2/9' }, { 'upload-incomplete': '?1', 'upload-draft-interop-version': '3' },
     { 'content-range': 'bytes 0-2/9', 'upload-complete': '?1' },
   ]) {
-    test(`${JSON.stringify(headers)} gets a 400, and no handler runs`, async (t) => {
+    test(`gets a 400 for ${JSON.stringify(headers)}, and no handler runs`, async (t) => {
       const site = await open()
       t.after(() => site.close())
       const response = await fetch(`${site.base}/api/files`, { method: 'POST', headers: headers as never, body: 'abc' })

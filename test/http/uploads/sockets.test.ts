@@ -96,7 +96,7 @@ describe('an upload over node:http', () => {
     }
   })
 
-  test('is ended by the HEAD of a client that has vanished', async () => {
+  test('is ended by a HEAD after its client has disconnected', async () => {
     const { port, base } = await open()
     const created = await fetch(`${base}/api/files`, { method: 'POST', headers: { 'upload-complete': '?0' } })
     const path = String(created.headers.get('location'))
@@ -225,7 +225,7 @@ describe('an upload over node:http', () => {
     client.close()
   })
 
-  test('gives a slow handler all bytes although its client has left, and keeps its response', async () => {
+  test('gives a slow handler all bytes although its client has disconnected, and keeps its response', async () => {
     let runs = 0
     let go = (): void => undefined
     const asked = new Promise<void>((resolve) => { go = resolve })

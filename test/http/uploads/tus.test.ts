@@ -53,7 +53,7 @@ describe('an upload by tus-js-client 4', () => {
       })
     }
 
-    test(`${protocol}: resumes after connections that break, and the handler runs once`, async () => {
+    test(`${protocol}: resumes after broken connections, and the handler runs once`, async () => {
       const site = await open({ partBytes: 32 * 1024 })
       const proxy = await CuttingProxy.to(site.port, [100, 5000, 60_000, 20_000, 90_000, 100, 50_000])
       const bytes = randomBytes(400_000)

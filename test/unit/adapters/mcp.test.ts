@@ -48,7 +48,7 @@ describe('handle', () => {
     assert.equal(response?.result?.['resultType'], 'complete')
   })
 
-  test('returns undefined for what is not about the tools', async (t) => {
+  test('returns undefined for a message that is not about the tools', async (t) => {
     const { mcp, send } = setUp(t)
     for (const method of ['tools/list', 'tasks/list', 'tasks/result', 'ping', 'toString'])
       assert.equal(await send(method, {}), undefined)
@@ -74,7 +74,7 @@ describe('handle', () => {
     }
   })
 
-  test('returns an error for an id that is none', async (t) => {
+  test('returns an error for an invalid id', async (t) => {
     const { send } = setUp(t)
     for (const taskId of [undefined, 1, '', '../x', 'a'.repeat(500)]) {
       assert.deepEqual((await send('tasks/get', { taskId, _meta }))?.error, {
@@ -132,12 +132,12 @@ describe('mcpTool and mcpTasks', () => {
     assert.deepEqual(mcp.capabilities, { extensions: { [EXTENSION]: {} } })
   })
 
-  test('throw for an input that is no object', () => {
+  test('throw for an input that is not an object', () => {
     const text = defineTask({ name: 'text', input: jsonSchema<string>({ type: 'string' }), run: () => 1 })
     assert.throws(() => mcpTool(text), /^TypeError: mcpTool\("text"\): the input must be an object/)
   })
 
-  test('throw for a tool or a definition that is there twice, or that createTasks does not have', (t) => {
+  test('throw for a tool or a definition that occurs twice, or that createTasks does not have', (t) => {
     const { tasks } = setUp(t)
     const make = (...tools: McpTasksOptions['tools']) => mcpTasks(tasks, { tools, owner: 'anyone' })
     assert.throws(() => make(mcpTool(add), mcpTool(add, { name: 'sum' })), /the definition add is there twice/)

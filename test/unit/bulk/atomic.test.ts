@@ -24,7 +24,7 @@ function atomic(
 }
 
 describe('a transaction', () => {
-  test('fails as an error of the application if it does not call its work or hides its failure, and nothing counts as written', async () => {
+  test('fails as an error of the application if it does not call its work or hides its failure, and its items do not count as written', async () => {
     const users = new Users()
     users.fails = () => {
       throw new Error('the database is away')
@@ -42,7 +42,7 @@ describe('a transaction', () => {
     }
   })
 
-  test('has surely applied nothing if it begins its work again and then fails', async () => {
+  test('has certainly written nothing if it begins its work again and then fails', async () => {
     const users = new Users()
     let fails = false
     users.fails = () => { if (fails) throw new Error('away') }
@@ -70,7 +70,7 @@ describe('a transaction', () => {
     assert.deepEqual([begun, users.users.size], [1, 0])
   })
 
-  test('is rolled back if the client has disconnected when all is written', async () => {
+  test('is rolled back if the client disconnects after the last write', async () => {
     const users = new Users()
     const gone = new AbortController()
     const reasons: unknown[] = []

@@ -107,7 +107,7 @@ describe('a bulk request in the background', () => {
     assert.deepEqual([part.status, part.text], [206, (await items(location)).text.slice(10, 20)])
     assert.equal(await blobs.stat('bulk-create/x'), undefined)
   })
-  test('serves the items itself even if the blobs have links', async () => {
+  test('serves its items from longhaul even if the blobs have links', async () => {
     const link = async (): Promise<string> => 'https://files.example/items'
     const blobs = Object.assign(new MemoryBlobs(), { link })
     closing.push(() => blobs.close())
@@ -117,7 +117,7 @@ describe('a bulk request in the background', () => {
     const told = await items(accepted.headers['location'] as string)
     assert.deepEqual([told.status, linesOf(told).length], [200, 2])
   })
-  test('has a report that is too large for a status at {status}/items only', async () => {
+  test('shows a report that is too large for a status at {status}/items only', async () => {
     const { send, ended, items } = bench(new Users(), { maxInlineBytes: 100, streamAboveBytes: 1000 })
     const accepted = await send({ body: [...people(3000), {}] })
     const { result } = await ended(accepted)
@@ -130,7 +130,7 @@ describe('a bulk request in the background', () => {
     )
     assert.deepEqual(linesOf(await items(location, { query: 'only=failed' })).map(({ index }) => index), [3000])
   })
-  test('lists the failed items as the same lines, however a large report is divided into pieces', async () => {
+  test('lists the failed items as the same lines, for any division of a large report into pieces', async () => {
     const users = new Users()
     users.fails = ({ name = '' }) => {
       if (name.endsWith('7')) throw httpError('conflict', { message: `Ein \u00fcbler Name, \u8a9e: ${name}` })
@@ -182,7 +182,7 @@ describe('a bulk request in the background', () => {
     for (const key of keys) assert.equal(await blobs.stat(key), undefined)
     assert.equal(users.users.size, 0)
   })
-  test('shows its items to the owner of the task only, and a 404 task_not_found to others', async () => {
+  test('shows its items only to the owner of the task, and a 404 task_not_found to other users', async () => {
     const { send, items, ended } = bench(new Users())
     const accepted = await send({ body: people(2), headers: { 'x-owner': 'ann' } })
     await ended(accepted, 'ann')
@@ -193,7 +193,7 @@ describe('a bulk request in the background', () => {
     assert.deepEqual([strange.status, strange.text, strange.headers], [404, unknown.text, unknown.headers])
     assert.equal(strange.json.code, 'task_not_found')
   })
-  test('reports the processed items after a cancel, and has no items before its end', async () => {
+  test('reports the processed items after a cancel, and shows no items before its end', async () => {
     const users = new Users()
     let begun: () => void = () => undefined
     const first = new Promise<void>((resolve) => { begun = resolve })
@@ -218,7 +218,7 @@ describe('a bulk request in the background', () => {
     assert.deepEqual(linesOf(told).map(({ status }) => status), [201, 201, 201, 424, 424])
     assert.equal(users.users.size, 3)
   })
-  test('has changed nothing if it is atomic and stopped, as the result says', async () => {
+  test('has changed nothing if it is atomic and was stopped, and its result says so', async () => {
     const users = new Users(1)
     const { send, ended, items } = bench(users, { atomic: true, streamAboveBytes: 1000, maxInlineBytes: 10 })
     const accepted = await send({ body: [...people(2500), { name: 'x', email: 'user-1@example.com' }] })
@@ -297,7 +297,7 @@ describe('the Idempotency-Key of a bulk request', () => {
       [{ total: 3, succeeded: 3, failed: 0 }, 3],
     )
   })
-  test('means the same batch with and without respond-async, and the first request decides', async () => {
+  test('means the same batch with and without respond-async, and the first request decides the kind of response', async () => {
     const users = new Users()
     const { handler, send, ended } = bench(users)
     const direct = await ask(handler, { body: people(3), headers })
@@ -309,7 +309,7 @@ describe('the Idempotency-Key of a bulk request', () => {
     const late = await ask(handler, { body: [person(7)], headers: second })
     assert.deepEqual([late.status, late.headers['location'], users.users.size], [202, task.headers['location'], 4])
   })
-  test('is free for a retry of a batch that was rejected as a whole, and works for a large body', async () => {
+  test('is free after a batch that was rejected as a whole, and works for a large body', async () => {
     const users = new Users()
     const { handler, send, ended } = bench(users, { streamAboveBytes: 1000 })
     assert.equal((await ask(handler, { body: [], headers })).json.code, 'empty_batch')

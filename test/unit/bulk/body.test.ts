@@ -80,7 +80,7 @@ describe('a small body is rejected before anything is written', () => {
 })
 
 describe('the body of a bulk request', () => {
-  test('may be coded, arrive in pieces, or be parsed by the application', async () => {
+  test('may be compressed, arrive in pieces, or be parsed by the application', async () => {
     const body = people(5)
     const text = JSON.stringify(body)
     for (const asked of [
@@ -94,7 +94,7 @@ describe('the body of a bulk request', () => {
       assert.deepEqual(users.emails, body.map(({ email }) => email))
     }
   })
-  test('fails only the item of an inexact value: wide integers, 1e309, half of a surrogate pair', async () => {
+  test('fails only the item with an inexact value: wide integers, 1e309, half of a surrogate pair', async () => {
     const values = [
       '9007199254740992', '-9007199254740993', '1e309', '1e22', '"\\ud800"',
       '{"a":[{"\\udc00":1}]}', '"1234567890123456789"', '0.1', '9007199254740991',
@@ -178,7 +178,7 @@ describe('a large body of a bulk request', () => {
     assert.deepEqual(answer.json.items.map(({ index, id }) => [index, id]), many.map((_, at) => [at, at + 1]))
     assert.deepEqual(users.emails, many.map(({ email }) => email))
   })
-  test('is written without its duplicates', async () => {
+  test('is written without duplicate items', async () => {
     const users = new Users()
     const answer = await ask(handlerOf(users, streamed), { body: [...many, person(7)] })
     assert.deepEqual(
@@ -240,7 +240,7 @@ describe('a large body of a bulk request', () => {
       }
     }
   })
-  test('is closed when its reading stops early', async () => {
+  test('is closed when the reader stops early', async () => {
     let closed = false
     const fake = fakeRequest({ headers: { 'content-type': 'application/json' } })
     const stream = async function* (): AsyncGenerator<Uint8Array> {
@@ -265,7 +265,7 @@ describe('maxDirectBytes of a bulk request', () => {
   const half = { maxDirectBytes: Math.floor(text.length / 2) }
   const gzipped = { body: gzipSync(text), headers: { 'content-encoding': 'gzip' } }
 
-  test('gets a 413 for a larger body, announced or not, coded or not, and nothing is written', async () => {
+  test('gets a 413 for a larger body, with and without Content-Length or a content coding, and nothing is written', async () => {
     for (const asked of [{ body: text }, { pieces: [text.slice(0, 3000), text.slice(3000)] }, gzipped]) {
       for (const streamAboveBytes of [0, 1_000_000]) {
         const users = new Users()
@@ -279,7 +279,7 @@ describe('maxDirectBytes of a bulk request', () => {
       assert.equal((await ask(handlerOf(new Users(), { maxDirectBytes: text.length }), asked)).status, 201)
     }
   })
-  test('makes a task of a larger body with background', async (t) => {
+  test('makes a task of a larger body with the option background', async (t) => {
     const { store, engine, blobs } = memory()
     const users = new Users()
     const bulk = bulkCreate<User, Draft>({

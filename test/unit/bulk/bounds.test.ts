@@ -54,7 +54,7 @@ describe('the validation of items', () => {
   })
 })
 
-test('a report shows ids unchanged, whatever characters they have', async () => {
+test('a report shows ids unchanged, with any characters', async () => {
   const ids = [
     'a',
     'a'.repeat(17),
@@ -105,7 +105,7 @@ describe('the bounds of a body', () => {
     )
   })
 
-  test('include that it is an array or has the property with the array, and an error points at what is missing', async () => {
+  test('include that the body is an array or has the property with the array, and an error points to the missing part', async () => {
     const created = await ask(handler(new Users()), { body: { a: 1 } })
     assert.deepEqual([created.status, created.json.details], [400, [{ pointer: '', message: 'must be array' }]])
     const update = bulkUpdate<RoleChange, { role: string }, number>({

@@ -35,7 +35,7 @@ function slow(options: object = {}) {
 
 describe('while the repository works', () => {
   test(
-    'the decoders of large coded bodies count for their caller, and keep what they need to the end',
+    'the decoders of large compressed bodies count for their caller, and keep what they need to the end',
     { timeout: 60_000 },
     async () => {
       const { handler, state, send } = slow({ streamAboveBytes: 100, batchSize: 1 })
@@ -57,7 +57,7 @@ describe('while the repository works', () => {
     },
   )
 
-  test('a small coded body needs no decoder', { timeout: 60_000 }, async () => {
+  test('a small compressed body needs no decoder', { timeout: 60_000 }, async () => {
     const { state, send } = slow()
     const body = zlib.brotliCompressSync(JSON.stringify(people(10)), {
       params: { [zlib.constants.BROTLI_PARAM_LGWIN]: 22 },

@@ -37,7 +37,7 @@ describe('a bulk task that continues', () => {
 
   const idsOf = (drafts: readonly Row[]): Written[] => drafts.map(({ n }) => ({ id: String(n) }))
 
-  test('reads only the rest of the stored body, and shows progress from there', async () => {
+  test('reads only the rest of the stored body, and continues the progress from there', async () => {
     const blobs = new MemoryBlobs()
     const body = await spooled(blobs, 40_000)
     const starts: number[] = []
@@ -77,7 +77,7 @@ describe('a bulk task that continues', () => {
     assert.ok(Number(two.reports[0]?.done) >= 19_900, 'progress continues where it was')
   })
 
-  test('only completes its report if it had written everything', async () => {
+  test('only completes its report if all items are written already', async () => {
     const blobs = new MemoryBlobs()
     const body = await spooled(blobs, 250)
     let writes = 0
@@ -126,7 +126,7 @@ describe('a bulk task that continues', () => {
     }
   })
 
-  test('needs one outcome for each item beside a cursor', async () => {
+  test('needs one outcome for each item if it stores a cursor', async () => {
     const blobs = new MemoryBlobs()
     const body = await spooled(blobs, 2)
     const errors: unknown[] = []
@@ -150,7 +150,7 @@ describe('a bulk task that continues', () => {
     assert.match(String(errors[1]), /1 outcomes for 2 records/)
   })
 
-  test('has no cursor if it is synchronous, and then uses neither checkpoints nor blobs', async (t) => {
+  test('has no cursor if it is synchronous, and needs neither checkpoints nor blobs', async (t) => {
     const { store, engine, blobs } = memory()
     const calls: Call[] = []
     const bulk = create(

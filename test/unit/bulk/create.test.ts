@@ -26,7 +26,7 @@ describe('the report of a bulk create', () => {
     assert.deepEqual(users.emails, people(3).map(({ email }) => email))
     assert.deepEqual([answer.headers['content-type'], answer.headers['vary']], ['application/json', 'Prefer'])
   })
-  test('SPEC 4.3.1, 4.3.2, 7.4: judges each item on its own, with a code, a sentence and pointers', async () => {
+  test('SPEC 4.3.1, 4.3.2, 7.4: has the outcome of each item separately, with a code, a sentence and pointers', async () => {
     const users = new Users(1)
     const answer = await ask(handlerOf(users), {
       body: [person(0), { name: 'No email' }, 7, { name: 'Taken', email: 'user-1@example.com' }, person(0), person(1)],
@@ -52,7 +52,7 @@ describe('the report of a bulk create', () => {
     assert.match(answer.json.items[4].error.message ?? '', /^Item 0 of this batch/)
     assert.deepEqual(users.emails, ['user-1@example.com', person(0).email, person(1).email])
   })
-  test('gives each id to its own item, whatever items fail before it', async () => {
+  test('gives each id to its own item, even after items that failed', async () => {
     for (const bad of [[0], [1], [1, 2], [0, 2], [3]]) {
       const users = new Users()
       const { json } = await ask(handlerOf(users, { batchSize: 2 }), {
@@ -81,7 +81,7 @@ describe('the report of a bulk create', () => {
   test('has status 200 with mixedStatus: 200', async () => {
     assert.equal((await ask(handlerOf(new Users(), { mixedStatus: 200 }), { body: [person(0), {}] })).status, 200)
   })
-  test('leaves out the others with ?only=failed, whose other values are rejected before anything is written', async () => {
+  test('leaves out the valid items with ?only=failed, and any other value of only is rejected before a write', async () => {
     const users = new Users()
     const { status, json } = await ask(handlerOf(users), { query: 'only=failed', body: [person(0), {}, person(1)] })
     assert.deepEqual(
@@ -108,7 +108,7 @@ describe('the report of a bulk create', () => {
       [422, ['error', 'code', 'summary'], 'return=minimal'],
     )
   })
-  test('has ids that may be text, are escaped, and may be left out', async () => {
+  test('has ids that may be text, are escaped, and can be left out', async () => {
     const long = 'x'.repeat(20)
     const ids = [
       '"a"',
@@ -167,7 +167,7 @@ describe('a repository that fails', () => {
     assert.deepEqual(told.map((error) => (error as Error).message), ['secret: connection lost'])
     assert.deepEqual(users.emails, people(1000).filter((_, at) => at !== 516).map(({ email }) => email))
   })
-  test('in createMany makes the outcomes of its batch unknown, and not those of others', async () => {
+  test('in createMany makes the outcomes of its own batch unknown, and no other outcomes', async () => {
     const users = explodes(new Users())
     const answer = await ask(handlerOf(only(users, 'createMany'), { batchSize: 100 }), { body: people(1000) })
     assert.deepEqual(answer.json.summary, { total: 1000, succeeded: 900, failed: 100 })
@@ -191,7 +191,7 @@ describe('a repository that fails', () => {
     })
     assert.equal(users.users.size, 2)
   })
-  test('in createMany in a transaction changes nothing, and it is unknown which item failed', async () => {
+  test('in createMany in a transaction changes nothing, and the failed item is unknown', async () => {
     told.length = 0
     const users = explodes(new Users(2))
     const answer = await ask(handlerOf(users, { atomic: true }), { body: people(1000) })
@@ -202,7 +202,7 @@ describe('a repository that fails', () => {
     assert.ok(statuses(answer).every((status) => status === 424))
     assert.deepEqual([users.users.size, told.length], [2, 1])
   })
-  test('in the commit of a transaction makes the outcome unknown, as the response says', async () => {
+  test('in the commit of a transaction makes the outcome unknown, and the response says so', async () => {
     const users = new Users()
     users.commit = () => { throw new Error('connection lost') }
     const answer = await ask(handlerOf(users, { atomic: true }), { body: people(3) })
@@ -230,7 +230,7 @@ describe('a repository that fails', () => {
       { index: 0, status: 402, error: { code: 'no_credit', message: 'You have no credit.' } },
     ])
   })
-  test('may throw an exception of NestJS, which keeps its status and message', async () => {
+  test('can throw an exception of NestJS, which keeps its status and message', async () => {
     told.length = 0
     const create = (): never => { throw new ConflictException('The email is taken.') }
     for (const transaction of [
@@ -278,7 +278,7 @@ describe('an atomic bulk create', () => {
     const answer = await ask(handlerOf(users, { atomic: true }), { body: [{}, 3] })
     assert.deepEqual([answer.status, statuses(answer), users.calls], [422, [400, 400], []])
   })
-  test('gets a 409 for a conflict, even inside of the batch, and is rolled back', async () => {
+  test('gets a 409 for a conflict, even between its own items, and is rolled back', async () => {
     const users = new Users(1)
     const taken = await ask(handlerOf(users, { atomic: true }), {
       body: [person(0), { name: 'x', email: 'user-1@example.com' }, person(1)],
@@ -288,7 +288,7 @@ describe('an atomic bulk create', () => {
     assert.deepEqual([twice.status, twice.json.code, statuses(twice)], [409, 'conflict', [424, 424, 409]])
     assert.deepEqual(users.emails, ['user-1@example.com'])
   })
-  test('continues one by one after a rejected item, so that all rejected items are named', async () => {
+  test('continues with single items after a rejected item, so that all rejected items are named', async () => {
     const users = new Users(1)
     const answer = await ask(handlerOf(only(users, 'create', 'transaction'), { atomic: true }), {
       body: [person(0), { name: 'x', email: 'user-1@example.com' }, person(1), {}, person(0)],
@@ -298,7 +298,7 @@ describe('an atomic bulk create', () => {
       [409, [424, 409, 424, 400, 409], ['begin', 'create', 'create', 'create', 'rollback']],
     )
   })
-  test('ends at an error that is no rejection, and the other items are validated but not written', async () => {
+  test('ends at an error that is not a rejection, and the other items are validated but not written', async () => {
     for (const streamAboveBytes of [0, 1_000_000]) {
       const users = new Users()
       users.fails = ({ name }) => { if (name === 'Person 1') throw new Error('away') }
@@ -311,7 +311,7 @@ describe('an atomic bulk create', () => {
       )
     }
   })
-  test('reports what is known if its repository cannot continue after a rejected record', async () => {
+  test('reports the known outcomes if its repository cannot continue after a rejected record', async () => {
     told.length = 0
     const users = new Users(1)
     users.fails = ({ name }) => { if (name === 'Person 1') throw new Error('current transaction is aborted') }
@@ -326,7 +326,7 @@ describe('an atomic bulk create', () => {
     const answer = await ask(handlerOf(users, { atomic: true, batchSize: 2 }), { body: people(3) })
     assert.deepEqual([answer.status, users.calls], [201, ['begin', 'createMany 2', 'createMany 1', 'commit']])
   })
-  test('writes once if its transaction begins its work again', async () => {
+  test('writes each item once if its transaction begins its work again', async () => {
     const users = new Users()
     const twice = {
       createMany: users.createMany.bind(users),
@@ -393,7 +393,7 @@ test('a synchronous schema takes no more microtasks for a thousand items than fo
 })
 
 describe('a schema that responds late', () => {
-  test('validates a few items at a time, and keeps the order', async () => {
+  test('validates a few items at a time, and keeps the order of the items', async () => {
     let now = 0
     let most = 0
     const late: Schema<Draft> = { '~standard': { version: 1, vendor: 'test', validate: async (value) => {
@@ -457,14 +457,14 @@ describe('the concurrency of a bulk create', () => {
     await ask(handlerOf(only(users, 'createMany'), { batchSize: 2 }), { body: people(10), signal: controller.signal })
     assert.deepEqual(users.calls, ['createMany 2', 'createMany 2'])
   })
-  test('starts no request whose client disconnected before the first write, in a transaction or without', async () => {
+  test('starts no request whose client disconnected before the first write, with and without a transaction', async () => {
     for (const options of [{}, { atomic: true }, { streamAboveBytes: 10 }]) {
       const users = new Users()
       const { status, text } = await ask(handlerOf(users, options), { body: people(3), signal: AbortSignal.abort() })
       assert.deepEqual([status, text, users.users.size], [503, '', 0])
     }
   })
-  test('creates a signal only for a repository that reads it, if the binding can tell without', async () => {
+  test('creates a signal only for a repository that reads it, if the binding can detect a disconnect without it', async () => {
     let made = 0
     const asks = async (handler: ReturnType<typeof handlerOf>, gone: boolean) => {
       const request = fakeRequest({

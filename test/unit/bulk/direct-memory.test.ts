@@ -29,7 +29,7 @@ describe('the memory of parsed JSON', () => {
     assert.equal(await run('other', 20_000), 'done')
   })
 
-  test('has a share of a quarter for one caller, and other callers keep theirs', async () => {
+  test('has a share of a quarter for one caller, and other callers keep their shares', async () => {
     const end = hold('one', QUARTER)
     await assert.rejects(run('one', 20_000), TOO_MANY)
     assert.equal(await run('other', QUARTER), 'done')
@@ -45,7 +45,7 @@ describe('the memory of parsed JSON', () => {
 })
 
 describe('work in turns', () => {
-  test('is left out if its client has disconnected', async () => {
+  test('is skipped if its client has disconnected', async () => {
     const client = new AbortController()
     const done: string[] = []
     const turn = (name: string, signal?: AbortSignal) => inTurn(by(name, signal), async () => { done.push(name) })

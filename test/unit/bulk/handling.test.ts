@@ -76,7 +76,7 @@ describe('the preference handling of a bulk update', () => {
       assert.deepEqual([applied(answer), answer.headers['vary']], ['handling=lenient', 'Prefer'])
     }
   })
-  test('SPEC 4.4.1: strict, and a value that nobody knows, leave a batch atomic', async () => {
+  test('SPEC 4.4.1: strict and an unknown value leave a batch atomic', async () => {
     for (const [prefer, expected] of [
       ['handling=strict', 'handling=strict'],
       ['handling=loose', undefined],
@@ -110,12 +110,12 @@ describe('the preference handling of a bulk update', () => {
     )
     assert.deepEqual([minimal.status, applied(minimal)], [207, 'return=minimal, handling=lenient'])
   })
-  test('cannot weaken atomic: true, and the response claims nothing', async () => {
+  test('cannot weaken atomic: true, and the response does not say that it was applied', async () => {
     const users = new Users(2)
     const answer = await patch(handlerOf({ repository: users, atomic: true }), 'handling=lenient', to('editor', 1, 9))
     assert.deepEqual([answer.status, rolesOf(users), applied(answer)], [422, ['viewer', 'viewer'], undefined])
   })
-  test('says what happens where every batch is partial', async () => {
+  test('is acknowledged for lenient, but not for strict, if every batch is partial', async () => {
     const handler = handlerOf({ repository: new Users(2), atomic: false })
     const lenient = await patch(handler, 'handling=lenient', to('editor', 1, 9))
     const strict = await patch(handler, 'handling=strict', to('editor', 1, 9))
@@ -135,7 +135,7 @@ describe('the preference handling of a bulk update', () => {
       [207, [201, 409], 'handling=lenient', 2],
     )
   })
-  test('is part of what an Idempotency-Key stands for', async () => {
+  test('is part of the request that an Idempotency-Key identifies', async () => {
     const users = new Users(2)
     const { handler } = background({ repository: users })
     const key = { 'idempotency-key': 'k' }
@@ -170,7 +170,7 @@ describe('the preference handling of a bulk update in the background', () => {
       assert.deepEqual(rolesOf(users), ['editor', 'viewer', 'editor'])
     }
   })
-  test('is kept by a body that is too large for a synchronous request', async () => {
+  test('applies to a body that is too large for a synchronous request', async () => {
     const users = new Users(3)
     const { handler, ended } = background({ repository: users, maxDirectBytes: 10 })
     const accepted = await patch(handler, 'handling=lenient', to('editor', 1, 9))

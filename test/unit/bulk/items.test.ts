@@ -13,7 +13,7 @@ const handlerOf = (users: Users, options: Options) => (
 const BOTH = [1_048_576, 0]
 
 describe('the array of a bulk request', () => {
-  test('may be anywhere, and the pointers of its errors begin at the root of the body', async () => {
+  test('may be at any place, and the pointers of its errors begin at the root of the body', async () => {
     for (const streamAboveBytes of BOTH) {
       const users = new Users()
       const handler = handlerOf(users, { items: '/data/users', streamAboveBytes })
@@ -47,7 +47,7 @@ describe('the array of a bulk request', () => {
     assert.equal((await ask(update, { method: 'PATCH', body: { updates: [] } })).json.code, 'invalid_input')
   })
 
-  test('gets a 400 with a pointer to what is wrong, if it is missing or something else', async () => {
+  test('gets a 400 with a pointer to the wrong value if it is missing or not an array', async () => {
     for (const streamAboveBytes of BOTH) {
       const handler = handlerOf(new Users(), { items: '/data/users', streamAboveBytes })
       for (const [body, pointer] of [
@@ -68,7 +68,7 @@ describe('the array of a bulk request', () => {
     }
   })
 
-  test('inherits nothing: the names of Object.prototype are names like others', async () => {
+  test('inherits nothing: names of Object.prototype are treated as other names', async () => {
     for (const streamAboveBytes of BOTH) {
       const handler = handlerOf(new Users(), { items: '/constructor/name', streamAboveBytes })
       assert.equal((await ask(handler, { body: {} })).status, 400)
@@ -78,7 +78,7 @@ describe('the array of a bulk request', () => {
     }
   })
 
-  test('stands alone by default, or beside other properties if they are ignored', async () => {
+  test('is the whole body by default, or has other properties beside it that are ignored', async () => {
     const body = { meta: { sentBy: 'crm', at: [1, 2] }, data: { users: people(3), total: 3 } }
     for (const streamAboveBytes of BOTH) {
       const users = new Users()

@@ -131,7 +131,7 @@ describe('the report of a bulk task', () => {
     )
   })
 
-  test('comes from an earlier run if the last run of a cancelled task has stored none', async (t) => {
+  test('comes from an earlier run if the last run of a cancelled task has stored no report', async (t) => {
     const [first, second] = [deferred(), deferred()]
     const { tasks, blobs, post, indexes } = open(t, async (call, { signal }) => {
       if (call !== 2 && call !== 4) return

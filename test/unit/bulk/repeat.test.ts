@@ -80,7 +80,7 @@ describe('a bulk task', () => {
     }
   })
 
-  test('fails if the repository is unavailable in the last attempt too, and a retry continues there', async () => {
+  test('fails if the repository is unavailable in the last attempt too, and a retry continues at the same batch', async () => {
     const { rows, repository } = failing({ 2: unavailable })
     const { run } = await open({ repository })
     await assert.rejects(run(ATTEMPTS), isCode('service_unavailable'))
@@ -106,7 +106,7 @@ describe('a bulk task', () => {
     assert.deepEqual(rows, [5, 6, 7, 8, 9])
   })
 
-  test('is not repeated for a synchronous request, whose report says what was not written', async () => {
+  test('makes no second write for a synchronous request, whose report names the items that were not written', async () => {
     for (const [error, status] of [[unavailable, 503], [lost, 500]] as const) {
       const { repository } = failing({ 2: error })
       const handler = bulkCreate<Written, Row>({ batchSize: 5, onError: () => undefined, repository })
@@ -135,13 +135,13 @@ describe('a bulk task', () => {
     )
   })
 
-  test('does not repeat a batch that was rejected by an error of the client', async () => {
+  test('does not repeat a batch that the client\'s error has rejected', async () => {
     const { repository, resume } = failing({ 2: () => httpError('conflict') })
     const { run } = await open({ repository, resume })
     assert.deepEqual(await run(1), [201, 201, 201, 201, 201, 500, 500, 500, 500, 500])
   })
 
-  test('with single writes repeats no written record, even if writes overtake each other', async () => {
+  test('with single writes repeats no written record, even if the writes end in another order', async () => {
     const rows: number[] = []
     let isAway = true
     const create = async ({ n }: Row): Promise<Written> => {

@@ -269,7 +269,7 @@ describe('a bulk task that is killed at any point', () => {
     })
   }
 
-  test('writes an atomic batch once, or exactly once with a cursor, with the same report', async () => {
+  test('writes an atomic batch at least once, or exactly once with a cursor, with the same report', async () => {
     const good = fc.array(fc.constantFrom('record', 'wide'), { minLength: 1, maxLength: 200, size: 'max' })
     await fc.assert(fc.asyncProperty(good, kills, ways, fc.boolean(), async (all, at, way, bad) => {
       const values = [...itemsOf(all), ...bad ? [{ n: 'x' }] : []]

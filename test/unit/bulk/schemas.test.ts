@@ -41,7 +41,7 @@ describe('SPEC 4.3.1: any schema judges each item', () => {
   })
 })
 
-test('SPEC 4.3.1, 4.3.2: any shuffle of good and bad items gives each item the report that it has alone', async () => {
+test('SPEC 4.3.1, 4.3.2: each item of a shuffled batch gets the same report as alone', async () => {
   const item = fc.oneof(
     fc.record({ name: fc.string(), email: fc.string({ minLength: 3, maxLength: 3 }) }),
     fc.jsonValue(),

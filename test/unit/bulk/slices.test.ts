@@ -57,7 +57,7 @@ describe('the slices of a batch', () => {
     })
   }
 
-  test('are independent of slices that fail, synchronous or not', async () => {
+  test('are written even if other slices fail, synchronously or not', async () => {
     const fail: Create = () => { throw new Error('gone') }
     const failLate: Create = async () => { throw new Error('gone') }
     for (const ways of [

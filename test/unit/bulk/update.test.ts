@@ -38,7 +38,7 @@ describe('bulk update', () => {
     )
     assert.deepEqual(rolesOf(users), ['editor', 'viewer', 'editor'])
   })
-  test('SPEC 4.4.1: is atomic with a transaction, and no update counts if one fails', async () => {
+  test('SPEC 4.4.1: is atomic with a transaction, and changes nothing if one update fails', async () => {
     const users = new Users(3)
     const answer = await patch(handlerOf(users), to('editor', 1, 9, 3))
     assert.deepEqual([answer.status, answer.json.code, statuses(answer), codes(answer)], [
@@ -73,7 +73,7 @@ describe('bulk update', () => {
     assert.throws(() => handlerOf(only(users, 'update'), { atomic: true }), /transaction/)
     assert.throws(() => handlerOf({}), /updateMany or update/)
   })
-  test('knows nothing of any record if the number of outcomes is wrong', async () => {
+  test('has an unknown outcome for each record if the number of outcomes is wrong', async () => {
     for (const outcomes of [[], [{ id: 1 }], [{ id: 1 }, { id: 2 }, { id: 3 }]]) {
       const answer = await patch(handlerOf({ updateMany: () => outcomes }), to('editor', 1, 2))
       assert.deepEqual([answer.status, codes(answer)], [500, ['write_outcome_unknown', 'write_outcome_unknown']])
@@ -112,7 +112,7 @@ describe('bulk update', () => {
     assert.equal((await patch(handlerOf(users), [])).json.code, 'empty_batch')
     await assert.rejects(ask(handlerOf(users), { method: 'POST', body: {} }), /passed it on/)
   })
-  test('gives a 400 to a property beside the array, at once or streamed, and writes nothing', async () => {
+  test('gets a 400 for a property beside the array, parsed as a whole or streamed, and writes nothing', async () => {
     for (const streamAboveBytes of [0, 1_000_000]) {
       const users = new Users(3)
       const before = rolesOf(users)

@@ -56,7 +56,7 @@ function hurry(t: TestContext): void {
 const delayOf = (hand: HandEngine, id: string) => (hand.at(id).callbackAt ?? Number.NaN) - hand.now()
 
 describe('a crash', () => {
-  test('cannot come between the end of a task and its callback, because both are one write', async (t) => {
+  test('cannot happen between the end of a task and its callback, because one write stores both', async (t) => {
     const { hand, spy, completed, callback } = setUp(t)
     const id = await completed()
     assert.deepEqual(spy.writes, [`create ${id}`, `change ${id}`])
@@ -87,7 +87,7 @@ describe('a crash', () => {
     )
   })
 
-  test('before the record of an attempt repeats it after a minute with the same id, and it counts once', async (t) => {
+  test('before the outcome of an attempt is stored repeats the attempt after a minute with the same id, and it counts once', async (t) => {
     // The engine is asked again for minutes.
     hurry(t)
     const { hand, sent, heard, spy, completed, callback } = setUp(t, [{ status: 500 }, { status: 500 }])
@@ -106,7 +106,7 @@ describe('a crash', () => {
     assert.equal((await callback(id))?.attempts, 1)
   })
 
-  test('changes nothing after its outcome was written, even if the response was lost', async (t) => {
+  test('changes nothing after the outcome was written, even if the response was lost', async (t) => {
     const { hand, spy, completed, callback } = setUp(t, [{ status: 500 }])
     const id = await completed()
     let left = 1
@@ -117,7 +117,7 @@ describe('a crash', () => {
     assert.ok(Math.abs(delayOf(hand, id) - 7000) < 500)
   })
 
-  test('lets the worker continue if it is wrongly presumed, and the late record of the worker changes nothing', async (t) => {
+  test('lets the worker continue if it did not happen, and a late outcome of the worker changes nothing', async (t) => {
     const late = deferred<CallbackReply>()
     const { hand, completed, callback } = setUp(t, [late.promise, { status: 500 }, { status: 502 }])
     const id = await completed()
@@ -132,7 +132,7 @@ describe('a crash', () => {
     assert.deepEqual([view?.state, view?.attempts, view?.lastStatus], ['pending', 2, 502], 'taken back')
   })
 
-  test('in a process without callbacks leaves them to the others', async (t) => {
+  test('in a process without callbacks leaves the callbacks to other processes', async (t) => {
     const { work, hand, sent, completed, callback } = setUp(t)
     const other = hand.another()
     const plain = createTasks({
@@ -162,7 +162,7 @@ describe('a callback', () => {
     assert.deepEqual([await tasks.get(id), sent.length, heard], [undefined, 1, []])
   })
 
-  test('waits at least as long as Retry-After asks, a day at the most', async (t) => {
+  test('waits at least as long as Retry-After requests, for at most a day', async (t) => {
     const { hand, completed } = setUp(
       t,
       ['60', '1', '999999999', 'soon'].map((retryAfter) => ({ status: 429, retryAfter })),
@@ -180,7 +180,7 @@ describe('a callback', () => {
     assert.ok(delay <= 600_000 && delay > 595_000, String(delay))
   })
 
-  test('is failed when it has used up its attempts, and can be redelivered', async (t) => {
+  test('is failed after its last attempt, and can be redelivered', async (t) => {
     const { tasks, hand, completed, callback } = setUp(t, [{ status: 500 }, { status: 500 }, { status: 500 }])
     const id = await completed()
     for (let attempt = 1; attempt <= 3; attempt++) {
@@ -209,7 +209,7 @@ describe('a callback', () => {
     assert.deepEqual([sent.length, (await callback('one'))?.state], [2, 'delivered'])
   })
 
-  test('is another message for a later task with the same id, and does not get an earlier outcome', async (t) => {
+  test('has another id for a later task with the same id, and does not get an earlier outcome', async (t) => {
     const late = deferred<CallbackReply>()
     const { tasks, hand, sent, completed, callback } = setUp(t, [late.promise])
     await completed('mine', 'one')

@@ -92,7 +92,7 @@ describe('client.bulk', () => {
     assert.equal(none.seen[0]?.headers['idempotency-key'], undefined)
   })
 
-  test('makes this request and later requests smaller after a 413', async () => {
+  test('sends this request again in smaller ones after a 413, and makes later requests as small', async () => {
     const { client, seen } = site({ items: 10 })
     const all = users(60)
     assert.deepEqual(await client.bulk('/bulk', all, { maxItems: 30 }), await whole(all))
@@ -101,7 +101,7 @@ describe('client.bulk', () => {
     assert.deepEqual(await large.client.bulk('/bulk', users(20)), await whole(users(20)))
   })
 
-  test('reports an item that is too large by itself, and sends the others', async () => {
+  test('reports an item that is too large alone, and sends the other items', async () => {
     const all = users(3)
     all[1] = { name: 'x'.repeat(500), email: 'x' }
     const { client } = site({ bytes: 200 })
@@ -110,7 +110,7 @@ describe('client.bulk', () => {
     assert.deepEqual(items[1], { index: 1, status: 413, error: { code: 'body_too_large', message: 'Too much.' } })
   })
 
-  test('reads reports without a success, and reports of failures only', async () => {
+  test('reads reports without a success, and reports that only have failures', async () => {
     const bad = Array.from({ length: 4 }, () => ({ name: 'no email' }))
     const { client } = site()
     assert.deepEqual((await client.bulk('/bulk', bad, { maxItems: 2 })).summary, { total: 4, succeeded: 0, failed: 4 })
@@ -126,7 +126,7 @@ describe('client.bulk', () => {
     assert.deepEqual(JSON.parse(seen[0]?.body ?? ''), { updates: users(2) })
   })
 
-  test('sends items deep in the body, and counts the pointers of errors over all requests', async () => {
+  test('sends items deep in the body, and the pointers of errors count items over all requests', async () => {
     const { client, seen } = fakeServer(({ body }) => {
       const { length } = JSON.parse(body)['a/b'].users as unknown[]
       const details = [
@@ -147,7 +147,7 @@ describe('client.bulk', () => {
     })
   })
 
-  test('makes each request a task in the background', async () => {
+  test('makes each request a task with background: true', async () => {
     const bodies: User[][] = []
     const { client, seen } = fakeServer(async ({ method, url, body }) => {
       if (method === 'POST')
@@ -178,7 +178,7 @@ describe('client.bulk', () => {
     assert.ok(many.seen.length <= 5, String(many.seen.length))
   })
 
-  test('rejects after an abort, and for a response that is no report', async () => {
+  test('rejects after an abort, and for a response that is not a report', async () => {
     const controller = new AbortController()
     const stopping = site({}, (_, at) => {
       if (at === 1) controller.abort(new Error('enough'))
@@ -214,7 +214,7 @@ describe('client.bulk', () => {
     assert.deepEqual([...heard].sort((a, b) => a - b), heard)
   })
 
-  test('completes a request that is divided while others run', async () => {
+  test('divides a request while other requests run, and completes it', async () => {
     let release = (): void => undefined
     const held = new Promise<void>((resolve) => { release = resolve })
     const { client } = site({ items: 4 }, async (_, at) => {

@@ -30,7 +30,7 @@ describe('the client in a bundle for browsers', () => {
     assert.ok(bytes < 16.5 * KIB && bytes > 4 * KIB, `${bytes} bytes`)
   })
 
-  test('leaves out unused parts', async () => {
+  test('contains no unused parts', async () => {
     for (const [name, limit] of [
       ['readNdjson', 1.75],
       ['writeNdjson', 0.75],

@@ -97,7 +97,7 @@ describe('a handle', () => {
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE -', 'GET -', 'DELETE "2"', 'GET -', 'DELETE "4"'])
     })
 
-    test('with one response, and rejects if the server deletes no tasks', async () => {
+    test('even if a response is lost, and rejects if the server deletes no tasks', async () => {
       const { client, seen } = fakeServer(script(tagged(completed, '"2"'), lost, gone))
       await client.resume(saved).forget()
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "2"', 'DELETE "2"'])
@@ -111,7 +111,7 @@ describe('a handle', () => {
     })
   })
 
-  test('changes nothing if the result came at once', async () => {
+  test('does nothing if the result came at once', async () => {
     const task = fakeServer(() => json({ message: 'Done.' })).client.resume({ result: { message: 'Done.' } })
     assert.deepEqual(
       [(await task.retry()).status, (await task.redeliver()).status, await task.forget()],

@@ -76,7 +76,7 @@ for (const place of ['Node', 'a browser']) {
       }
     })
 
-    test('is not checked if it belongs to other bytes than the received ones', async (t) => {
+    test('is not checked if it belongs to other bytes than the received bytes', async (t) => {
       if (place === 'a browser') inBrowser(t)
       assert.equal(await received(site({ digest: WRONG }).get({ from: { received: 400, etag: '"a"' } })), 600)
       assert.equal(await received(site({ digest: WRONG, coding: 'x-own' }).get()), 1000)

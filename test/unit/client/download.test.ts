@@ -135,7 +135,7 @@ describe('download', () => {
     assert.deepEqual(ranges(made.seen), ['bytes=0-', 'bytes=100-', 'bytes=0-'])
   })
 
-  test('rejects a part that starts elsewhere', async () => {
+  test('rejects a part that starts at another byte', async () => {
     const made = site({ breakAfter: [100] })
     let once = true
     made.now.lie = (response, { headers }) => {
@@ -149,7 +149,7 @@ describe('download', () => {
     assert.deepEqual(Buffer.from(await (await made.get().blob()).arrayBuffer()), Buffer.from(OLD))
   })
 
-  test('skips the known bytes of the same content without ranges, and restarts for other content', async () => {
+  test('skips the known bytes if the server sends the same content without ranges, and restarts for other content', async () => {
     const same = site({ ranges: false, breakAfter: [100, 500] })
     assert.deepEqual(await bytesOf(same.get()), Buffer.from(OLD))
     assert.equal(same.seen.length, 3)
@@ -164,7 +164,7 @@ describe('download', () => {
     }
   })
 
-  test('bounds the restarts', async () => {
+  test('limits the number of restarts', async () => {
     const stuck = site({ etag: undefined, breakAfter: Array(50).fill(100) })
     await assert.rejects(stuck.get().blob(), { code: 'network_error' })
     assert.equal(stuck.seen.length, 4)

@@ -9,7 +9,7 @@ const read = (pieces: readonly string[], maxUnits = 1000): ServerEvent[] => {
 }
 
 describe('a reader of server-sent events', () => {
-  test('reads fields, comments, several lines of data, and ids that persist', () => {
+  test('reads fields, comments, several lines of data, and ids that stay valid', () => {
     assert.deepEqual(
       read([
         ': hello\nid: 1\ndata: a\ndata:b\nevent: x\nretry: 5\n\n', 'data\n\n', 'nothing: here\n\n',
@@ -31,7 +31,7 @@ describe('a reader of server-sent events', () => {
       ])
   })
 
-  test('reads the same events however the bytes are cut', () => {
+  test('reads the same events for any division of the bytes', () => {
     const line = fc.constantFrom('data: a', 'data', 'data:  b', 'id: 7', 'id', ': c', 'x', '', '')
     fc.assert(
       fc.property(

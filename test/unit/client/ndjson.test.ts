@@ -41,7 +41,7 @@ async function read(
 }
 
 describe('readNdjson', () => {
-  test('reads the same records and bad lines as the server, however the bytes are cut', async () => {
+  test('reads the same records and bad lines as the server, for any division of the bytes', async () => {
     const good = fc.json().map((text) => `{"ä€😀":${text.replaceAll('__proto__', 'p')}}`)
     const line = fc
       .oneof(
@@ -139,7 +139,7 @@ describe('readNdjson', () => {
     await assert.rejects(all(readNdjson(new Response('{}', { status: 404 }))), { code: 'http_404', status: 404 })
   })
 
-  test('closes the body when its loop is left', async () => {
+  test('closes the body when the reader leaves the loop', async () => {
     let cancelled = false
     const body = new ReadableStream<Uint8Array>({
       pull(controller) { controller.enqueue(bytes('{"a":1}\n')) },
@@ -152,7 +152,7 @@ describe('readNdjson', () => {
     assert.equal(cancelled, true)
   })
 
-  test('rejects after a broken connection, and yields the records before it', async () => {
+  test('rejects after a broken connection, after it has yielded the records that arrived', async () => {
     const found: object[] = []
     await assert.rejects(
       async () => {
@@ -262,7 +262,7 @@ describe('upload', () => {
     assert.equal(seen[0]?.headers['idempotency-key'], seen[2]?.headers['idempotency-key'])
   })
 
-  test('repeats a lost request with a key if the server acknowledges keys', async () => {
+  test('repeats a lost request with the same key if the server acknowledges keys', async () => {
     const acknowledged = ({ headers }: { headers: Record<string, string> }) =>
       json(report, 200, { 'idempotency-key': headers['idempotency-key'] ?? '' })
     const { client, seen } = fakeServer(script(lost, acknowledged, acknowledged))
@@ -277,7 +277,7 @@ describe('upload', () => {
     await assert.rejects(client.upload('/upload', [], { idempotencyKey: 'import-7', resumable: true }), TypeError)
   })
 
-  test('does not resend an upload that may have been read in part, nor a source that can be read once', async () => {
+  test('does not send an upload again that may have been read in part, nor a source that can be read only once', async () => {
     const first = fakeServer(lost)
     await assert.rejects(first.client.upload('/upload', [{ a: 1 }]), { code: 'network_error' })
     assert.equal(first.seen.length, 1)
@@ -306,7 +306,7 @@ describe('upload', () => {
 })
 
 describe('records', () => {
-  test('requests NDJSON, retries if allowed, and rejects for an error', async () => {
+  test('requests NDJSON, retries if it may, and rejects for an error', async () => {
     const { client, seen } = fakeServer(script(lost, () => json({}, 503), () => new Response('{"a":1}\n{"a":2}')))
     assert.deepEqual(await all(client.records<{ a: number }>('/bulk-data')), [{ a: 1 }, { a: 2 }])
     assert.equal(seen[2]?.headers['accept'], 'application/x-ndjson')

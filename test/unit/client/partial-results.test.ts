@@ -18,7 +18,7 @@ function clientOf(...answers: readonly (string | number)[]) {
   return { client, asked, task: { statusUrl: 'http://localhost/tasks/1' } }
 }
 
-test('a reader of partial results continues after the last one when a stream ends early or the server is away', async () => {
+test('a reader of partial results continues after the last result when a stream ends early or the server is away', async () => {
   const { client, asked, task } = clientOf(
     '{"id":"a-1","value":"a"}\n\n{"id":"a-2","value":"b"}\n',
     503,
@@ -57,14 +57,14 @@ test('a reader of partial results continues for as long as connections last, eve
   assert.deepEqual([seen, asked.length], [['late'], 13])
 })
 
-test('a reader of partial results gives up if connections bring nothing and do not last', async (t) => {
+test('a reader of partial results gives up if connections bring no results and do not last', async (t) => {
   const { client, asked, task } = clientOf(...Array.from({ length: 12 }, () => '\n'))
   t.mock.method(globalThis, 'setTimeout', (work: () => void) => setImmediate(work))
   await assert.rejects(readPartialResults(client, task).next(), { code: 'network_error' })
   assert.equal(asked.length, 8)
 })
 
-test('a reader of partial results reports a gap once, even if the connection breaks then', async () => {
+test('a reader of partial results reports a gap once, even if the connection breaks after the gap', async () => {
   const { client, asked, task } = clientOf(
     '{"id":"b-8","gap":{}}\n',
     '{"id":"b-9","value":1}\n{"end":{"status":"failed"}}\n',

@@ -44,7 +44,7 @@ describe('client.tasks', () => {
     )
   })
 
-  test('has the next page in each page, and another client can read it', async () => {
+  test('has the next page in each page, and another client can read this page', async () => {
     const replies = script(
       () => json({ items: [task('2')], next: '/tasks?cursor=c' }),
       () => json({ items: [task('1')] }),
@@ -62,7 +62,7 @@ describe('client.tasks', () => {
     assert.deepEqual(seen.map(({ url }) => url), [`${BASE}/tasks?version=1&limit=1`, `${BASE}/tasks?cursor=c`])
   })
 
-  test('finds the status resources of items: named, below the list, or by `statusPath`', async () => {
+  test('finds the status resource of an item by its name, below the list, or by `statusPath`', async () => {
     const job = { id: 'j', state: 'scheduled', statusUrl: '/job-status/j', startAt: '2030-01-01T00:00:00.000Z' }
     const { client, seen } = fakeServer(({ url }) =>
       url.includes('status/') ? json(task('a/b')) : json({ items: [task('a/b'), job] }),

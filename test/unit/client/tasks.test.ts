@@ -29,7 +29,7 @@ describe('submit', () => {
     assert.match(request?.headers['idempotency-key'] ?? '', /^[0-9a-f]{32}$/)
   })
 
-  test('sends wait and background as preferences', async () => {
+  test('sends the options wait and background as preferences', async () => {
     const { client, seen } = fakeServer(() => json({ message: 'at once', n: 1 }))
     const task = await client.submit('/work', {}, { wait: 5, idempotencyKey: 'mine', headers: { 'x-a': 'b' } })
     assert.equal(seen[0]?.headers['prefer'], 'respond-async, wait=5')
@@ -92,7 +92,7 @@ describe('submit', () => {
     assert.equal(second.seen.length, 2)
   })
 
-  test('waits for an earlier request with this key that still runs', async () => {
+  test('waits for an earlier request with this key that is still running', async () => {
     const { client, seen } = fakeServer(
       script(() => json({ error: 'busy', code: 'idempotent_request_running' }, 409), accepted),
     )
@@ -122,7 +122,7 @@ describe('submit', () => {
     })
   }
 
-  test('does not retry 503 sync_timeout, unless Retry-After says that the same key has a later outcome', async () => {
+  test('does not retry 503 sync_timeout, unless Retry-After announces a later outcome for the same key', async () => {
     for (const [headers, tries] of [[{}, 1], [{ 'retry-after': '0' }, 2]] as const) {
       const { client, seen } = fakeServer(
         script(
@@ -201,7 +201,7 @@ describe('submit', () => {
     await assert.rejects(failing.client.submit('/work', {}, { signal: pausing.signal }), reason)
   })
 
-  test('fails if the server is silent', async () => {
+  test('fails if the server sends nothing', async () => {
     const { client, seen } = fakeServer(({ signal }) => new Promise((_, reject) => {
       signal.addEventListener('abort', () => { reject(new DOMException('aborted', 'AbortError')) })
     }), { timeoutMs: 5 })
@@ -211,7 +211,7 @@ describe('submit', () => {
 })
 
 describe('the paths of a client', () => {
-  test('are relative to the base, and an absolute URL is used unchanged', async () => {
+  test('are relative to the base URL, and an absolute URL is used unchanged', async () => {
     const { client, seen } = fakeServer(accepted, { baseUrl: 'https://api.test/v1/' })
     for (const path of ['/work', 'work', '//evil.test/work', 'https://other.test/work?a=b', '/work?a=b'])
       await client.submit(path, {})
@@ -239,7 +239,7 @@ describe('the paths of a client', () => {
 })
 
 describe('the credentials of a client', () => {
-  test('are read for each attempt', async () => {
+  test('are read again for each attempt', async () => {
     let count = 0
     const { client, seen } = fakeServer(script(lost, accepted), {
       headers: async () => ({ Authorization: `Bearer ${++count}` }),
@@ -299,7 +299,7 @@ describe('result', () => {
     assert.match(seen[0]?.headers['accept'] ?? '', /^text\/event-stream/)
   })
 
-  test('resumes after a reset by events', async () => {
+  test('resumes by events after a reset', async () => {
     const { task, seen } = resumed(
       script(
         () => events([event('1', processing(1))], true),
@@ -469,7 +469,7 @@ describe('result', () => {
     assert.deepEqual(statuses, ['processing', 'processing', 'completed'])
   })
 
-  test('has the properties of the response, without those of a wrong type', async () => {
+  test('has the properties of the response, except those of a wrong type', async () => {
     const times = { createdAt: '2026-01-01T00:00:00.000Z', startedAt: '2026-01-01T00:00:01.000Z' }
     const callback = { state: 'waiting', attempts: 0 }
     const running = {
@@ -553,7 +553,7 @@ describe('result', () => {
     assert.equal(seen[1]?.headers['last-event-id'], '1')
   })
 
-  test('allows to leave the loop over changes', async () => {
+  test('allows the reader to leave the loop over changes', async () => {
     const { task, seen } = resumed(() => json(processing(1)))
     for await (const { status } of task.changes()) {
       assert.equal(status, 'processing')
@@ -577,13 +577,13 @@ describe('cancel', () => {
     assert.deepEqual(methodsOf(seen), ['GET', 'DELETE'])
   })
 
-  test('leaves a task that had ended, because a server may delete it instead', async () => {
+  test('leaves a task unchanged that had ended before, because a server may delete it instead', async () => {
     const { handle, seen } = task(() => json(completed))
     assert.equal((await handle.cancel()).status, 'completed')
     assert.deepEqual(methodsOf(seen), ['GET'])
   })
 
-  test('leaves a task that ends meanwhile', async () => {
+  test('leaves a task unchanged that ends meanwhile', async () => {
     const { handle, seen } = task(
       script(
         () => json(processing(1)),
@@ -602,7 +602,7 @@ describe('cancel', () => {
       seen.map(({ method, headers }) => `${method} ${headers['if-match'] ?? '-'}`)
     )
 
-    test('has the tag that was read, so that a task that ends meanwhile is not deleted', async () => {
+    test('has the tag of the last status, so that a task that ends meanwhile is not deleted', async () => {
       const { handle, seen } = task(script(tagged(processing(1), '"1"'), changed, tagged(completed, '"2"')))
       assert.equal((await handle.cancel()).status, 'completed')
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "1"', 'GET -'])
@@ -616,7 +616,7 @@ describe('cancel', () => {
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "1"', 'DELETE "1"', 'GET -'])
     })
 
-    test('is left out in the fourth try for a task whose progress always changes', async () => {
+    test('is left out in the fourth try for a task whose progress changes all the time', async () => {
       let at = 0
       const { handle, seen } = task(({ method, headers }) => {
         if (method === 'GET') return json(processing(at), 200, { etag: `"${at++}"` })
@@ -627,7 +627,7 @@ describe('cancel', () => {
       assert.deepEqual(requestsOf(seen), tries)
     })
 
-    test('is not sent for a weak tag, which never matches, and a 412 without it is an error', async () => {
+    test('is not sent for a weak tag, which never matches, and a 412 without If-Match is an error', async () => {
       const { handle, seen } = task(script(tagged(processing(1), 'W/"1"'), changed))
       await assert.rejects(handle.cancel(), { status: 412 })
       assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE -'])

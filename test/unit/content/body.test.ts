@@ -25,7 +25,7 @@ const KINDS: Record<string, Record<string, string>> = {
 
 for (const [kind, headers] of Object.entries(KINDS)) {
   describe(`the body of ${kind}`, () => {
-    test('opens nothing before it is read, and nothing if it is never read', async () => {
+    test('opens nothing before it is read, or if it is never read', async () => {
       const source = textSource(TEXT)
       const body = await bodyOf(source, headers)
       const iterator = body[Symbol.asyncIterator]()
@@ -87,7 +87,7 @@ test('a source may return its bytes synchronously, asynchronously, or as an arra
   for (const open of opens) assert.equal(await textOf(await bodyOf({ size: 3, open })), 'abc')
 })
 
-test('a blob is a source with ranges and an ETag, and never mixes with its successor', async (t) => {
+test('a blob is a source with ranges and an ETag, and its bytes are never mixed with those of its successor', async (t) => {
   const blobs = new MemoryBlobs()
   t.after(() => blobs.close())
   const put = async (text: string): Promise<string> => (

@@ -35,7 +35,7 @@ describe('the response with the whole content', () => {
     })
   })
 
-  test('has the same fields for HEAD, which opens nothing and ignores Range', async () => {
+  test('has the same headers for HEAD, which opens nothing and ignores Range', async () => {
     const source = textSource(TEXT)
     const seen = await see(content(source), 'HEAD', { range: 'bytes=0-1' })
     assert.deepEqual(seen, { status: 200, headers: (await get()).headers, body: '' })
@@ -68,7 +68,7 @@ describe('the response with the whole content', () => {
     assert.deepEqual(empty.log, [])
   })
 
-  test('has no Last-Modified that is later than the response', async () => {
+  test('has no Last-Modified that is later than its Date', async () => {
     const { headers } = await get({}, { lastModified: Date.now() + 3_600_000 })
     assert.ok(Date.parse(headers['last-modified'] as string) <= Date.now())
   })
@@ -155,12 +155,12 @@ describe('a conditional request', () => {
     test(`with ${name} gets ${status}`, async () => assert.equal((await get(headers, source)).status, status))
   }
 
-  test('gets a 200 for an If-Range date whose second is not over, because the content may change again', async () => {
+  test('gets a 200 for an If-Range date whose second is not over, because the content may change in the same second', async () => {
     const lastModified = Date.now() + 5000
     assert.equal((await get({ range, 'if-range': new Date(lastModified).toUTCString() }, { lastModified })).status, 200)
   })
 
-  test('gets a 304 with the ETag and Cache-Control, and no field of the content', async () => {
+  test('gets a 304 with the ETag and Cache-Control, and without headers of the content', async () => {
     const options = { cacheControl: 'max-age=60', disposition: 'attachment' } as const
     assert.deepEqual(await get({ 'if-none-match': '*' }, {}, options), {
       status: 304,
@@ -206,7 +206,7 @@ describe('coded content', () => {
     })
   }
 
-  test('is not sent to a request with Range, which gets uncompressed parts or the whole', async () => {
+  test('is not sent to a request with Range, which gets uncompressed content, in part or as a whole', async () => {
     const part = await see(handler, 'GET', { 'accept-encoding': 'gzip', 'range': 'bytes=4-8' })
     assert.equal(part?.status, 206)
     assert.equal(part.body, 'quick')
@@ -222,7 +222,7 @@ describe('coded content', () => {
     assert.equal(whole.body, text)
   })
 
-  test('is not sent if the client does not want it, sends no Accept-Encoding, or if it is not worth it', async () => {
+  test('is not sent if the client does not accept it, sends no Accept-Encoding, or if the content is too small', async () => {
     for (const headers of [
       {},
       { 'accept-encoding': 'identity' },
@@ -251,7 +251,7 @@ describe('coded content', () => {
     assert.equal((await see(odd, 'GET', asked))?.headers['content-encoding'], 'gzip')
   })
 
-  test('has the same bytes each time, as a strong ETag promises', async () => {
+  test('has the same bytes in each response, as a strong ETag requires', async () => {
     const asked = { 'accept-encoding': 'gzip' }
     assert.equal((await see(handler, 'GET', asked))?.body, (await see(handler, 'GET', asked))?.body)
   })
@@ -292,7 +292,7 @@ describe('the lookup of content', () => {
     assert.equal((await see(content(async () => textSource(TEXT))))?.body, TEXT)
   })
 
-  test('is followed by a 405 for another method on existing content', async () => {
+  test('is followed by a 405 for another method if the content exists', async () => {
     for (const method of ['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
       const seen = await see(content(textSource(TEXT)), method)
       assert.equal(seen?.status, 405)

@@ -96,7 +96,7 @@ describe('digests that a source computes', () => {
     }
   })
 
-  test('are not computed if a wanted one is known', async () => {
+  test('are not computed if the source provides a wanted digest', async () => {
     const asked: DigestAlgorithm[] = []
     const source = { ...computing(asked), digests: { 'sha-256': KNOWN['sha-256'] } }
     assert.deepEqual(await ask(source, { 'want-repr-digest': 'sha-512=10, sha-256=1' }), [200, SHORT])

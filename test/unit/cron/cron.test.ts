@@ -50,7 +50,7 @@ describe('the firings of a schedule', () => {
     assert.deepEqual(state.inputs, [{ time: new Date(START + 60_000) }, { time: new Date(START + 60_000 + 24 * HOUR) }])
   })
 
-  test('are caught up after several were missed, by the latest one', async () => {
+  test('are caught up after a pause by the latest missed firing', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     await processOver(store, tasks).lookAt(START)
     await processOver(store, tasks).lookAt(START + 73 * HOUR)
@@ -63,7 +63,7 @@ describe('the firings of a schedule', () => {
     assert.deepEqual([...tasks], [])
   })
 
-  test('make one task if two processes fire at the same moment', async () => {
+  test('make one task if two processes submit it at the same moment', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     const [one, other] = [processOver(store, tasks), processOver(store, tasks)]
     await one.lookAt(START)
@@ -72,7 +72,7 @@ describe('the firings of a schedule', () => {
     assert.deepEqual([...one.state.errors, ...other.state.errors], [])
   })
 
-  test('leave no second task of a process that died after it had submitted', async () => {
+  test('make no second task if a process died after the submit', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     await processOver(store, tasks).lookAt(START)
     tasks.add('20261126T030000Z')
@@ -98,7 +98,7 @@ describe('the firings of a schedule', () => {
     assert.deepEqual([...tasks], [])
   })
 
-  test('come in February if the pattern says so, whatever the current month', async () => {
+  test('come in February if the pattern says so, in any current month', async () => {
     const [store, tasks] = [new MemoryStore(), new Set<string>()]
     const { state, lookAt } = processOver(store, tasks, '0 0 29 2 *')
     await lookAt(START)

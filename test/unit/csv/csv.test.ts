@@ -54,7 +54,7 @@ describe('a file that a spreadsheet has written', () => {
     assert.deepEqual(result.summary, { total: 3, succeeded: 3, failed: 0 })
   })
 
-  test('may name its delimiter in a first line, which is no row', async () => {
+  test('may have its delimiter in a first line, which is not a row', async () => {
     const { written, lines } = await upload('sep=|\r\na|b\r\n1,5|2\r\n')
     assert.deepEqual([written, lines], [[{ a: '1,5', b: '2' }], [2]])
   })
@@ -70,7 +70,7 @@ describe('a file that a spreadsheet has written', () => {
     await assert.rejects(async () => handler(fakeRequest({ headers, body: 'a\n1' })), { status: 415 })
   })
 
-  test('in Windows-1252 has failed rows where a letter is not ASCII', async () => {
+  test('in Windows-1252 has failed rows wherever a letter is not ASCII', async () => {
     const { written, result } = await upload(Buffer.from('name\nMüller\nAnn\n', 'latin1'))
     assert.deepEqual(written, [{ name: 'Ann' }])
     assert.deepEqual(codes(result), [[2, 'row_not_utf8']])
@@ -113,7 +113,7 @@ describe('a header row', () => {
 })
 
 describe('a row', () => {
-  test('fails if it has more or fewer cells than the header row, and others are written', async () => {
+  test('fails if it has more or fewer cells than the header row, and other rows are written', async () => {
     const { written, result } = await upload('a,b\n1\n1,2,3\n4,5\n')
     assert.deepEqual(written, [{ a: '4', b: '5' }])
     assert.deepEqual(codes(result), [[2, 'cells_missing'], [3, 'cells_extra']])
@@ -121,7 +121,7 @@ describe('a row', () => {
     assert.equal(result.items[0]?.error?.excerpt, '1')
   })
 
-  test('fails for a quoting fault, and others are written', async () => {
+  test('fails for a quoting fault, and other rows are written', async () => {
     const { lines, result } = await upload('a,b\n12" x,2\n"1,2\n3,4\n')
     assert.deepEqual([lines, codes(result)], [[4], [[2, 'row_malformed'], [3, 'row_malformed']]])
   })
@@ -193,7 +193,7 @@ describe('the rejected rows', () => {
     Buffer.from('id;name\r\n1;Ann\r\n2\r\ntaken;"Bob\nB"\r\n12" x;y\r\n\r\n3;a;b\r\n'), Buffer.from([0xfc, 0x0a]),
   ])
 
-  test('are a file with the same columns and the error, which can be corrected and sent again', async () => {
+  test('are in a file with the same columns and the error, which can be corrected and sent again', async () => {
     const { ended, rejected } = await inBackground(body, taken)
     assert.equal(ended?.status, 'completed')
     const lines = [

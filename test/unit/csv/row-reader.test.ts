@@ -35,7 +35,7 @@ const borders = fc.array(fc.nat(), { maxLength: 12 })
 const anyBytes = fc.array(fc.constantFrom(...Buffer.from('",;\r\n\n"aä'), 0xff, 0x00), { maxLength: 80 })
 
 describe('the rows of a file', () => {
-  test('are those that csv-parse finds, in whatever chunks they come', () => {
+  test('are the rows that csv-parse finds, for any division into chunks', () => {
     fc.assert(fc.property(table, borders, fc.constantFrom(',', ';', '\t'), fc.constantFrom('\n', '\r\n', '\r'), (
       cells, at, delimiter, lineEnd,
     ) => {
@@ -57,7 +57,7 @@ describe('the rows of a file', () => {
     }), { numRuns: 500 })
   })
 
-  test('have no part of the file twice, and lose none', () => {
+  test('contain each part of the file once', () => {
     fc.assert(fc.property(anyBytes, (given) => {
       const bytes = Buffer.from(given)
       fc.pre(isUtf8(bytes))
@@ -93,13 +93,13 @@ describe('a row that is too large', () => {
     assert.equal(rows[1]?.text, 'x'.repeat(100))
   })
 
-  test('begins with an open quote: only its first line fails', () => {
+  test('fails with its first line only if it begins with an open quote', () => {
     const lines = Array.from({ length: 50 }, (_, at) => `${at},value`)
     const rows = read(`"open,1\n${lines.join('\n')}`, { max: 100 })
     assert.deepEqual(shown(rows), ['row_malformed', ...lines.map((line) => line.split(','))])
   })
 
-  test('never makes the reader keep more than one row and a chunk', () => {
+  test('is cut, so that the reader never keeps more than one row and a chunk', () => {
     const reader = new RowReader(',', 1000)
     const chunk = Buffer.alloc(1000, 'x')
     for (let at = 0; at < 10_000; at++) assert.deepEqual([...reader.read(chunk)], [])
@@ -108,7 +108,7 @@ describe('a row that is too large', () => {
   })
 })
 
-test('A row that is not UTF-8 fails, and is read as Windows-1252', () => {
+test('A row that is not UTF-8 fails, and its text is read as Windows-1252', () => {
   const [row] = rowsOf(Buffer.from('M\xfcller,x', 'latin1'))
   assert.equal(row?.fault?.code, 'row_not_utf8')
   assert.deepEqual(row.cells, ['Müller', 'x'])

@@ -35,7 +35,7 @@ function newRun(): LeasedRun {
   })
 }
 
-test('a process looks for work one look at a time, and again after a failure', async (t) => {
+test('a process runs one look for work at a time, and looks again after a failure', async (t) => {
   const latch = deferred()
   let [looks, atOnce] = [0, 0]
   const made = work(t, {}, { look: async () => {
@@ -57,7 +57,7 @@ test('a process looks for work one look at a time, and again after a failure', a
   await eventually(() => looks === 3, 30_000, 'the next look comes after the interval')
 })
 
-test('a process looks for work again when one of all places for callbacks is free', async (t) => {
+test('a process looks for work again when one of its places for callbacks is free', async (t) => {
   const latch = deferred()
   let looks = 0
   const made = work(t, { callback: () => latch.promise }, { look: async () => { looks++ } })
@@ -72,7 +72,7 @@ test('a process looks for work again when one of all places for callbacks is fre
   await eventually(() => looks === 2, 30_000, 'it looks again')
 })
 
-test('a process notes the outcome of a removal, and frees its place even if the note fails', async (t) => {
+test('a process stores the outcome of a removal, and frees its place even if the write fails', async (t) => {
   const made = work(t, { remove: async () => false })
   const noted: boolean[] = []
   await made.remove(task, async (isRemoved) => { noted.push(isRemoved) })

@@ -25,7 +25,7 @@ function leasesOf(
 }
 
 describe('Leases', () => {
-  test('abort a lost run, and keep the end of the lease of a run whose task is busy', async (t) => {
+  test('abort a lost run, and leave the end of the lease unchanged for a run whose task is busy', async (t) => {
     const runs = ['renewed', 'lost', 'busy'].map((id) => runOf(id, { leaseEnd: performance.now() + HOUR / 2 }))
     const before = runs.map(({ leaseEnd }) => leaseEnd)
     const sent: (readonly string[])[] = []
@@ -41,7 +41,7 @@ describe('Leases', () => {
     assert.deepEqual(sent, [['renewed', 'lost', 'busy'], ['renewed', 'busy']])
   })
 
-  test('renew once more after a renewal that is wanted during another renewal', async (t) => {
+  test('renew once more if a renewal is requested during another renewal', async (t) => {
     const first = deferred<readonly Renewal[]>()
     const answers = [first.promise, Promise.resolve(['lost'] as const)]
     const run = runOf('one')
@@ -70,7 +70,7 @@ describe('Leases', () => {
     assert.ok(tries >= 2, `it was tried ${String(tries)} times`)
   })
 
-  test('abort the earlier run of a task at a later run, and the end of the earlier run does not stop the renewals', async (t) => {
+  test('abort the earlier run of a task when a later run begins, and the end of the earlier run does not stop the renewals', async (t) => {
     const [first, second] = [runOf('one'), runOf('one', { run: 2 })]
     const sent: (readonly string[])[] = []
     const leases = leasesOf(t, [first, second], async (ids) => {
@@ -82,7 +82,7 @@ describe('Leases', () => {
     assert.deepEqual([first.signal.aborted, second.signal.aborted, sent], [true, false, [['one']]])
   })
 
-  test('end a run at a change of its task, unless the change belongs to an earlier run or birth', (t) => {
+  test('end a run after a change of its task, unless the change belongs to an earlier run or an earlier task', (t) => {
     const runs = ['own', 'other'].map((id) => runOf(id, { run: 2 }))
     const leases = leasesOf(t, runs, async () => [])
     const [own, other] = runs as [LeasedRun, LeasedRun]

@@ -28,7 +28,7 @@ const STARTS = [
   '\t=1', '\r=1', '\n=1',
 ]
 
-test('no CSV cell of text begins with a formula, at whatever separator a reader splits the file', () => {
+test('no CSV cell of text begins with a formula, for any separator at which a reader splits the file', () => {
   const between = ['', ...[',', ';', '\t', '|', '\n', '\r', '\r\n', '; ', ';"', ',"'].map((each) => `x${each}`)]
   for (const delimiter of DELIMITERS) {
     for (const start of STARTS) {
@@ -48,7 +48,7 @@ test('no CSV cell of text begins with a formula, at whatever separator a reader 
   }
 })
 
-test('a CSV reader of the delimiter gets each text unchanged, except for the marks', () => {
+test('a CSV reader with the same delimiter gets each text unchanged, except for the marks', () => {
   const texts = ['a', 'a,b', 'a;b', 'a\tb', 'a|b', 'say "hi"', 'a\r\nb', ' a ', '', 'ä€😀', '1-2', 'a=b', 'a - b']
   for (const delimiter of DELIMITERS) {
     for (const text of texts) {
@@ -96,7 +96,7 @@ test('a property that is JSON stays JSON', () => {
   assert.deepEqual(JSON.parse(cellsOf(csvOf({ a: unsafe, b: 1 }), ',')[2] ?? ''), marked)
 })
 
-test('marks in a long text take linear time', () => {
+test('marks in a long text are added in linear time', () => {
   const blanks = '\n\t "'.repeat(100_000)
   const before = process.cpuUsage()
   csvOf({ a: `x${blanks}y`, b: `x${blanks}=` })
@@ -117,7 +117,7 @@ test('a text that toJSON returns is quoted once', () => {
   assert.equal(csvOf({ a: { toJSON: () => '=1' }, b: { c: [1] } }), 'a,b\r\n"\'=1","{""c"":[1]}"\r\n')
 })
 
-test('a column is a property of the record itself', () => {
+test('a column is an own property of the record', () => {
   const columns = ['constructor', 'toString', '__proto__', 'a.b', 'a'].map((key) => ({ key }))
   const record = { 'a.b': 1, 'a': { b: 2 } }
   assert.equal(csvOf(record, { columns }).split('\r\n')[1], ',,,1,"{""b"":2}"')
@@ -125,7 +125,7 @@ test('a column is a property of the record itself', () => {
   assert.equal(csvOf(own, { columns: columns.slice(0, 3) }).split('\r\n')[1], '1,2,3')
 })
 
-test('a record that has toJSON has the properties that it returns', () => {
+test('a record with toJSON has the properties that toJSON returns', () => {
   class Entity {
     toJSON(): object {
       return { a: 1, b: null }
@@ -135,6 +135,6 @@ test('a record that has toJSON has the properties that it returns', () => {
   assert.equal(csvOf(new Entity()), 'a,b\r\n1,\r\n')
 })
 
-test('a line with one empty cell is a line', () => {
+test('a line with one empty cell is not a blank line', () => {
   assert.deepEqual(cellsOf(csvOf({ a: '' }, { columns: [{ key: 'a' }] }), ','), ['a', ''])
 })

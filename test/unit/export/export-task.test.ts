@@ -21,7 +21,7 @@ async function exported(options: Partial<ExportTaskOptions<unknown, object>>) {
 }
 
 describe('exportTask', () => {
-  test('writes one file, or numbered parts that begin and end at any record', async () => {
+  test('writes one file, or numbered parts of any number of records', async () => {
     const one = await exported({ records: () => users(3) })
     assert.deepEqual(one.files, [['users.ndjson', '{"id":1}\n{"id":2}\n{"id":3}\n']])
     assert.deepEqual(one.result, { message: 'Exported 3 records.', records: 3, parts: 1 })
@@ -42,7 +42,7 @@ describe('exportTask', () => {
     assert.deepEqual(one.files.map(([name]) => name), ['users.json'])
   })
 
-  test('takes single records and lists, of synchronous sources, generators and streams', async () => {
+  test('accepts single records and lists, from synchronous sources, generators and streams', async () => {
     const expected = users(1500).map((user) => `${JSON.stringify(user)}\n`).join('')
     async function* mixed() {
       yield users(1500).slice(0, 700)
@@ -65,7 +65,7 @@ describe('exportTask', () => {
     }
   })
 
-  test('takes the pool and the priority of defineTask', () => {
+  test('accepts the pool and the priority of defineTask', () => {
     const { pool, priority } = exportTask({ name: 'users', records: () => [], pool: 'heavy', priority: 5 })
     assert.deepEqual({ pool, priority }, { pool: 'heavy', priority: 5 })
   })
@@ -95,7 +95,7 @@ describe('exportTask', () => {
     assert.deepEqual(files, [['users.ndjson', '{"id":1}\n']])
   })
 
-  test('quotes CSV, writes dates and objects as JSON does, and leaves absent values empty', async () => {
+  test('quotes CSV, writes dates and objects as JSON does, and leaves missing values empty', async () => {
     const { files } = await exported({
       format: 'csv',
       records: () => [
@@ -129,7 +129,7 @@ describe('exportTask', () => {
     assert.deepEqual(estimated.at(-1), { done: 250, total: 250, message: undefined, unit: 'records' })
   })
 
-  test('fails if its source fails, and an abort stops a source that waits', async () => {
+  test('fails if its source fails, and stops a waiting source at an abort', async () => {
     const failure = new Error('the database is gone')
     await assert.rejects(exported({
       records: async function* () {
@@ -154,7 +154,7 @@ describe('exportTask', () => {
     assert.deepEqual(closed, ['closed'])
   })
 
-  test('rejects options of another format, and an extension that would be doubled', () => {
+  test('rejects options of another format, and an extension that would occur twice', () => {
     const define = (options: object) => () => exportTask({ name: 'users', records: () => [], ...options })
     const cases: [object, string][] = [
       [{ columns: ['id'] }, 'columns has no effect on ndjson; it is for csv'],

@@ -33,14 +33,14 @@ async function told(error: unknown): Promise<{ status: number | undefined; seen:
 }
 
 describe('guard', () => {
-  test('is synchronous if the handler is, and passes declined requests on', async () => {
+  test('is synchronous if the handler is synchronous, and passes declined requests on', async () => {
     assert.equal(guard(() => response)(request), response)
     assert.equal(guard(() => undefined)(request), undefined)
     assert.equal(await guard(async () => response)(request), response)
     assert.equal(await guard(async () => undefined)(request), undefined)
   })
 
-  test('responds to a failure of the client and does not report it', async () => {
+  test('responds to an error for clients, and does not report it', async () => {
     for (const error of [httpError('not_found'), httpError('unprocessable'), createError(404)]) {
       const { status, seen } = await told(error)
       assert.ok(status !== undefined && status < 500)
@@ -79,7 +79,7 @@ describe('guard', () => {
     }
   })
 
-  test('responds with 500 to a response whose properties throw, at once and later', async () => {
+  test('responds with 500 to a response whose properties throw, at once or later', async () => {
     const trap = Object.defineProperty({}, 'status', {
       get: thrower(httpError('gone')) as () => unknown,
     }) as HttpResponse
@@ -87,7 +87,7 @@ describe('guard', () => {
     assert.equal((await guard(async () => trap)(request))?.status, 410)
   })
 
-  test('awaits thenables of any kind', async () => {
+  test('awaits promise-like objects of any kind', async () => {
     const thenable = (settle: (resolve: (value: unknown) => void, reject: (error: unknown) => void) => void): Handler =>
       (() => ({ then: settle })) as never
     assert.equal(await guard(thenable((resolve) => { resolve(response) }))(request), response)
@@ -127,7 +127,7 @@ describe('guard', () => {
     }
   })
 
-  test('keeps the description', () => {
+  test('keeps the description of the handler', () => {
     const operations = [{ method: 'GET', openapi: {} }]
     assert.equal(guard(describeHandler(() => response, operations)).operations, operations)
     assert.equal(guard(() => response).operations, undefined)

@@ -106,7 +106,7 @@ describe('a derived request', () => {
     assert.equal(made, 1)
   })
 
-  it('has the query of its own search, and rejects unknown names', () => {
+  it('has the query of its own search, and throws for unknown names', () => {
     const changed = plain().with({ path: '/other', search: '?b=2' })
     assert.deepEqual(
       [changed.path, changed.search, changed.query.get('b'), changed.method],
@@ -121,7 +121,7 @@ describe('a derived request', () => {
     }
   })
 
-  it('shows the context of the original request, or its own undefined one', () => {
+  it('shows the context of the original request, unless it has its own, which may be undefined', () => {
     assert.deepEqual(new DerivedRequest(plain(), {}).context, { user: 'ann' })
     assert.equal(new DerivedRequest<undefined>(plain(), { context: undefined }).context, undefined)
   })

@@ -66,7 +66,7 @@ const piece = fc.constantFrom(
 )
 
 describe('RFC 9651: a dictionary', () => {
-  test('is read as the package structured-headers reads it, good or malformed', () => {
+  test('is read as the package structured-headers reads it, valid or malformed', () => {
     let good = 0
     fc.assert(fc.property(fc.array(piece, { maxLength: 14 }), (pieces) => {
       const text = pieces.join('')
@@ -103,7 +103,7 @@ describe('RFC 9651: a dictionary', () => {
     )
   })
 
-  test('has its values as text, without parameters, and the last value of a key counts', () => {
+  test('has its values as text, without parameters, and the last value of a repeated key counts', () => {
     assert.deepEqual(
       [...(parseDictionary(' a=1;x="y", b;q, c=(1 2);z , a=:YQ==:;p ') ?? [])],
       [
@@ -176,7 +176,7 @@ describe('RFC 9530: digest fields', () => {
     assert.ok(isDigest('sha-256', one) && !isDigest('sha-512', one) && !isDigest('sha-256', undefined))
   })
 
-  test('throw only 400 invalid_header, and never accept other bytes', () => {
+  test('throw only 400 invalid_header, and never accept wrong bytes', () => {
     fc.assert(
       fc.property(
         fc.array(fc.oneof(piece, fc.constantFrom(`sha-256=:${one}:`, `sha-512=:${long}:`)), { maxLength: 8 }),

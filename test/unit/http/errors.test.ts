@@ -42,7 +42,7 @@ describe('HttpError', () => {
       assert.equal(isHttpError(other), false)
   })
 
-  test("has the status and the message of longhaul's code, unless another message is given", () => {
+  test("has the status and the message of longhaul's code, unless it has its own message", () => {
     const told = ({ status, code, message }: HttpError): unknown[] => [status, code, message]
     assert.deepEqual(told(httpError('not_found')), [404, 'not_found', 'There is nothing here.'])
     assert.deepEqual(told(httpError('gone', { message: 'Sold.' })), [410, 'gone', 'Sold.'])

@@ -50,7 +50,7 @@ describe('readFailure', () => {
     }
   })
 
-  test('visibly cuts a message of 5 MB, a long code and many details', () => {
+  test('cuts a message of 5 MB, a long code and many details, and marks the cut', () => {
     const details = Array.from({ length: 10_000 }, (_, at) => ({ pointer: `/${at}`, message: 'x'.repeat(300) }))
     const failure = readFailure(new HttpError(422, 'c'.repeat(10_000), { message: 'm'.repeat(5_000_000), details }))
     assert.equal(failure.message, `${'m'.repeat(2047)}…`)

@@ -20,7 +20,7 @@ describe('HTTP dates', () => {
     assert.equal(httpDate(SUNDAY), 'Sun, 06 Nov 1994 08:49:37 GMT')
   })
 
-  test('become the nearest time in range, and NaN throws', () => {
+  test('are cut to the valid range, and NaN throws', () => {
     assert.equal(httpDate(Infinity), 'Fri, 31 Dec 9999 23:59:59 GMT')
     assert.equal(httpDate(-1), 'Thu, 01 Jan 1970 00:00:00 GMT')
     assert.throws(() => httpDate(Number.NaN), RangeError)
@@ -215,7 +215,7 @@ describe('etagMatches', () => {
       assert.equal(etagMatches(`"b", ${none}`, none, 'weak'), false, none)
   })
 
-  test('reads any text as the grammar says', () => {
+  test('reads any text according to the grammar', () => {
     const unit = fc.constantFrom('"', 'a', 'b', ',', ' ', 'W/', '"a"', '*', '\t', '\u0001')
     fc.assert(fc.property(fc.string({ unit, maxLength: 16 }), (field) => {
       const tags = entityTags(field)
@@ -225,7 +225,7 @@ describe('etagMatches', () => {
     }), { numRuns: 5000 })
   })
 
-  test('takes steps in proportion to the length of hostile texts of 16 KiB', () => {
+  test('takes linear time for texts of 16 KiB from an attacker', () => {
     for (const unit of ['"', ',', 'W/', 'W/"', '"a', 'x"', ' ', '"" ', '"a",', 'W/"a', '"\u0001', 'a,', '"a"x']) {
       const text = unit.repeat(Math.ceil(16_384 / unit.length))
       const steps = countSteps(() => etagMatches(text, '"b"', 'weak'))

@@ -86,7 +86,7 @@ describe('If-Range, RFC 9110 section 13.1.5', () => {
   const holds = (text: string, etag: string | undefined = '"a"', now = THEN + 1000): boolean =>
     ifRangeHolds({ headers: { 'if-range': text }, etag, lastModified: THEN + 500 }, now)
 
-  test('is not needed for parts', () => assert.equal(ifRangeHolds({ headers: {} }, 0), true))
+  test('is not needed for partial content', () => assert.equal(ifRangeHolds({ headers: {} }, 0), true))
   test('compares an entity tag strongly', () => {
     assert.equal(holds('"a"'), true)
     assert.equal(holds(' "a" '), true)

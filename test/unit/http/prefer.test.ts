@@ -64,7 +64,7 @@ describe('parsePrefer', () => {
       assert.equal(parsePrefer(header).respondAsync, false, String(header))
   })
 
-  test('reads wait as digits, cut at 2147483647, and the first one counts even if it is invalid', () => {
+  test('reads wait as digits, up to 2147483647, and the first one counts even if it is invalid', () => {
     const cases: [string, number | undefined][] = [
       ['wait=10', 10],
       ['WAIT = "10"', 10],
@@ -93,19 +93,19 @@ describe('parsePrefer', () => {
     assert.equal(parsePrefer('handling=whatever').handling, undefined)
   })
 
-  test('unquotes values and parameters, and treats an empty one as none', () => {
+  test('unquotes values and parameters, and treats an empty value as no value', () => {
     assert.deepEqual(plain('Foo="a \\"b\\" \\\\ c"; Bar=1; BAR=2; baz; qux=""'), {
       foo: { value: 'a "b" \\ c', params: { bar: '1', baz: '', qux: '' } },
     })
   })
 
-  test('parses an absent header once, and caches a repeated one', () => {
+  test('parses a missing header once, and caches a repeated one', () => {
     assert.equal(parsePrefer(undefined), parsePrefer(undefined))
     assert.equal(parsePrefer('respond-async, wait=3'), parsePrefer('respond-async, wait=3'))
     assert.throws(() => Object.assign(parsePrefer('respond-async'), { respondAsync: false }), TypeError)
   })
 
-  test('reads any text as the grammar says', () => {
+  test('reads any text according to the grammar', () => {
     const text = fc.string({
       unit: fc.constantFrom('a', 'B', '=', '"', ';', ',', ' ', '\t', '\\', '\u0001', 'é', '(', 'wait', '7'),
       maxLength: 24,
@@ -123,7 +123,7 @@ describe('parsePrefer', () => {
     fc.assert(fc.property(fc.array(line), (lines) => { assert.deepEqual(plain(lines), plain(lines.join(','))) }))
   })
 
-  test('takes steps in proportion to the length of hostile texts of 16 KiB', () => {
+  test('takes linear time for texts of 16 KiB from an attacker', () => {
     for (const unit of [
       ',', 'a,', '"', '\\', '"\\', 'a="', 'a;', ';', ' ', 'a=";b,', 'a ', '=', 'a="b";c="d\\"",',
       '"\u0001', 'wait=1,', '""', '\t,;"',

@@ -20,7 +20,7 @@ describe('tokens, RFC 9110 section 5.6.2', () => {
 describe('quoted strings, RFC 9110 section 5.6.4', () => {
   const word = (text: string): string | undefined => new HeaderReader(text).word()
 
-  test('have no controls but tabs in them, unescaped or escaped', () => {
+  test('have no control characters except tabs, unescaped or escaped', () => {
     for (const char of CONTROLS)
       for (const text of [`"${char}"`, `"a${char}b"`, `"\\${char}"`, `"a\\${char}b"`])
         assert.equal(word(text), undefined, JSON.stringify(text))

@@ -21,7 +21,7 @@ function site(t: TestContext) {
 const stacks = (errors: readonly Error[]) => errors.map(({ stack }) => stack)
 
 describe('rejections in the log', () => {
-  test('are one line for each code and minute, with their number since the last line', (t) => {
+  test('are one line for each code and minute, with their number since the previous line', (t) => {
     const { fail, heard, advance } = site(t)
     fail(httpError('queue_full'), 500)
     fail(httpError('overloaded'), 2)
@@ -64,7 +64,7 @@ describe('rejections in the log', () => {
     assert.deepEqual(heard, failures.flatMap((error) => [error, error]))
   })
 
-  test('are counted separately for each listener', (t) => {
+  test('are counted for each listener', (t) => {
     const { fail, heard } = site(t)
     const listened: unknown[] = []
     t.after(reportErrorsTo((error, { request }) => { listened.push(error, request?.path) }))

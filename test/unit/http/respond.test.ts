@@ -117,7 +117,7 @@ describe('errorResponse', () => {
     }
   })
 
-  test('SPEC 7.3: is a 503 with Retry-After for a store that failed, without its message', () => {
+  test('is a 503 with Retry-After for a store that failed, without the message of the store', () => {
     const cause = new Error('ECONNREFUSED 10.0.0.7')
     const down = answer(new StoreUnavailableError('redis at 10.0.0.7 is down', { cause }))
     assert.deepEqual(
@@ -227,7 +227,7 @@ describe('errorResponse', () => {
     }
   })
 
-  test('has a valid response for any thrown value', () => {
+  test('is a valid response for any thrown value', () => {
     const trap = (): never => {
       throw new Error('trap')
     }
@@ -246,13 +246,13 @@ describe('errorResponse', () => {
       assert.deepEqual(answer(value), { ...answer(undefined), body: MASKED })
   })
 
-  test('has a valid response for a request whose headers throw', () => {
+  test('is a valid response to a request whose headers throw', () => {
     const request = { get headers(): never { throw new Error('trap') } } as unknown as ReturnType<typeof fakeRequest>
     const { status, headers } = errorResponse(httpError('conflict'), request)
     assert.deepEqual([status, headers['content-type']], [409, 'application/json'])
   })
 
-  test('leaves out details that JSON cannot write, and odd headers', () => {
+  test('leaves out details that JSON cannot write, and invalid headers', () => {
     const details = [{ pointer: '', message: 'm', extra: 10n }]
     assert.deepEqual(answer(httpError('conflict', { details })).body, {
       error: ERROR_CODES.conflict[1],

@@ -21,7 +21,7 @@ function site(t: TestContext, handler: Handler) {
   return { store, send }
 }
 
-test('waiting retries of one caller hold 2 MiB of bodies, above which further ones of this caller get 409 at once', async (t) => {
+test('waiting retries of one caller hold 2 MiB of bodies, above which its other retries get a 409 at once', async (t) => {
   const gate = deferred()
   const { send } = site(t, async () => {
     await gate.promise
@@ -74,7 +74,7 @@ test('a body that the application has parsed is measured if Content-Length does 
   assert.equal((await send({ parsed: { value: { text: 'x'.repeat(1000) } } }))?.status, 201)
 })
 
-test('a parsed body that is nested too deeply is rejected, but bytes are compared as bytes', async (t) => {
+test('a parsed body that is nested too deeply is rejected, but unparsed bytes are compared as they are', async (t) => {
   const { send } = site(t, () => json(201, {}))
   let deep: unknown = []
   for (let n = 0; n < 100_000; n++) deep = [deep]

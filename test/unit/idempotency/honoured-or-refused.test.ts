@@ -162,7 +162,7 @@ const HONOURED: Readonly<Record<string, (bench: Bench) => readonly [Handler, Sen
 
 describe('a request with an Idempotency-Key', () => {
   for (const [name, of] of Object.entries(REFUSED)) {
-    test(`${name}: is rejected before anything is done, if its key is not supported`, async (t) => {
+    test(`${name}: is rejected before the work if its key is not supported`, async (t) => {
       const all = bench(t)
       const [handler, sent] = of(all)
       const answer = await ask(handler, { ...sent, headers: { ...sent.headers, 'idempotency-key': 'k' } })
@@ -175,7 +175,7 @@ describe('a request with an Idempotency-Key', () => {
     })
   }
   for (const [name, of] of Object.entries(HONOURED)) {
-    test(`${name}: is done once, and its key is acknowledged in each response`, async (t) => {
+    test(`${name}: does the work once, and each response acknowledges its key`, async (t) => {
       const all = bench(t)
       const [handler, sent] = of(all)
       const keyed = { ...sent, headers: { ...sent.headers, 'idempotency-key': '"a key"' } }

@@ -87,7 +87,7 @@ describe('idempotent', () => {
     assert.equal(work.runs, credentials.length)
   })
 
-  test("binds a key to the owner with caller: 'principal', and requires one for a key", async (t) => {
+  test("binds a key to the principal with caller: 'principal', and a request with a key needs a principal", async (t) => {
     const work = counter()
     const store = new MemoryStore()
     t.after(() => store.close())
@@ -136,7 +136,7 @@ describe('idempotent', () => {
     )
   })
 
-  test('covers JSON by its values, the query, the media type, and other bodies by their bytes in the fingerprint', async (t) => {
+  test('compares JSON by its values, the query, the media type, and other bodies by their bytes', async (t) => {
     const work = counter()
     const { send } = site(t, work.handler)
     const sent = (more: Sent) =>
@@ -167,7 +167,7 @@ describe('idempotent', () => {
     )
   })
 
-  test('continues a run after its client disconnects, and retries wait for it', async (t) => {
+  test('continues a run after its client disconnects, and retries wait for its end', async (t) => {
     const gate = deferred()
     const signals: AbortSignal[] = []
     const { send, store } = site(t, async ({ signal }) => {
@@ -197,7 +197,7 @@ describe('idempotent', () => {
     assert.equal((await first).status, 200)
   })
 
-  test('keeps the outcome, even an error, and only a rejection may be retried', async (t) => {
+  test('keeps the outcome, even an error, and only a rejected request may be retried', async (t) => {
     for (const [status, headers, again] of [
       [200, {}, false],
       [409, {}, false],
@@ -274,7 +274,7 @@ describe('idempotent', () => {
     for (let n = 0; n < 2; n++) assert.deepEqual([...new Uint8Array(await (await send()).arrayBuffer())], [0, 255, 1])
   })
 
-  test('does not end a claim whose work continues by the clock of this process', async (t) => {
+  test('does not end a claim by the clock of this process while its work continues', async (t) => {
     const gate = deferred()
     let runs = 0
     const { send, store } = site(t, async () => { runs++; await gate.promise; return json(200, {}) }, { waitMs: 20 })
@@ -289,7 +289,7 @@ describe('idempotent', () => {
     assert.deepEqual([(await send()).status, runs, store.usage().entries], [200, 1, 1])
   })
 
-  test('renews a claim for as long as its work continues, and the claim ends with its process', async (t) => {
+  test('renews a claim while its work continues, and the claim ends with its process', async (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     let time = 0
     const store = new MemoryStore({ now: () => time })
@@ -417,7 +417,7 @@ describe('an Idempotency-Key with versions', () => {
     assert.deepEqual(await send('/b', 'application/vnd.acme.v2+json'), ['true', '2'])
   })
 
-  test('is rejected if idempotent is around versions, because it could not know the version', () => {
+  test('is rejected if idempotent is around versions, because the version is not known there', () => {
     assert.throws(() => compose(idempotent({ store, caller: 'anyone' }), versions({ 1: each('1') }, { select })), {
       name: 'TypeError',
       message: /version/,

@@ -45,7 +45,7 @@ describe('a keyed request', () => {
     })
   }
 
-  test('leaves its key free if there is no space, and the retry starts the task', async (t) => {
+  test('leaves its key free if the engine has no space, and the retry starts the task', async (t) => {
     const { tasks, engine, post, other, runs } = setUp(t, 1)
     const { taskId } = await tasks.submit(other, {}, { delayMs: 60_000 })
     for (let times = 0; times < 2; times++)
@@ -58,7 +58,7 @@ describe('a keyed request', () => {
     assert.equal(runs(), 1)
   })
 
-  test('starts one task beside concurrent requests with its key', async (t) => {
+  test('starts one task, even beside concurrent requests with its key', async (t) => {
     const { engine, post } = setUp(t)
     const replies = await Promise.all(Array.from({ length: 20 }, () => post()))
     assert.deepEqual([...new Set(replies.map(({ status }) => status))], [202])

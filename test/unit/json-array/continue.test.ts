@@ -52,7 +52,7 @@ const body = fc.record({
 })
 
 describe('a reader that continues at a batch', () => {
-  test('has the same rest and the same error, whatever the body is and however it is cut', async () => {
+  test('has the same remaining elements and the same error, for any body and any division into chunks', async () => {
     let compared = 0
     await fc.assert(
       fc.asyncProperty(

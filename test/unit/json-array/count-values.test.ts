@@ -76,7 +76,7 @@ describe('countValues', () => {
     }
   })
 
-  test('accepts no more than JSON.parse does, and counts what it accepts', () => {
+  test('accepts no more texts than JSON.parse does, and counts the values of the accepted ones', () => {
     const pieces = fc.constantFrom(
       ...VALUES,
       ...FAULTS,

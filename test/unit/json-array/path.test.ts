@@ -74,7 +74,7 @@ function valueAt(body: unknown, steps: readonly string[]): unknown {
 }
 
 describe('an array anywhere in a body', () => {
-  test('has the elements that JSON.parse finds at its pointer, however it is cut', async () => {
+  test('has the elements that JSON.parse finds at its pointer, for any division into chunks', async () => {
     await fc.assert(
       fc.asyncProperty(path, items, layers, options, async (steps, all, around, { batchBytes, chunk }) => {
         const text = bodyOf(steps, JSON.stringify(all), around)
@@ -87,7 +87,7 @@ describe('an array anywhere in a body', () => {
     )
   })
 
-  test('is rejected where JSON.parse rejects, at the same place, and otherwise has the same elements', async () => {
+  test('is rejected where JSON.parse rejects, at the same position, and otherwise has the same elements', async () => {
     let malformed = 0
     const change = fc.tuple(
       fc.nat(),
@@ -130,7 +130,7 @@ describe('an array anywhere in a body', () => {
     assert.ok(malformed > 200, `${malformed}`)
   })
 
-  test('is rejected in an element of an array if commas and brackets are wrong', async () => {
+  test('is rejected, as an element of an array, if commas and brackets are wrong', async () => {
     for (const text of [
       '[[1],]', '[[1],,[2]]', '[[1],[2],]', '[,[2]]', '[[1],[2]}', '[[1],[2],3', '[[1] [2]]',
       '{"0":1,}', '{"1":[1],}', '{,}', '{"1":[1]]',
@@ -182,7 +182,7 @@ describe('an array anywhere in a body', () => {
     })
   })
 
-  test('is rejected if it occurs twice at any level, even by an escaped name', async () => {
+  test('is rejected if a step of its path occurs twice at any level, even with an escaped name', async () => {
     for (const [text, pointer] of [
       ['{"data":{"users":[1],"users":[2]}}', '/data/users'],
       ['{"data":{"users":[1]},"data":{"users":[2]}}', '/data'],
@@ -212,7 +212,7 @@ describe('hostile text beside the array', () => {
     ['an endless name of escapes', '{"', '\\u0061'],
     ['an endless element after the array', '{"data":{"users":[1,2],"x":["', 'a'],
   ] as const) {
-    test(`ends the reading within bounds: ${name}`, async () => {
+    test(`ends the reading within limits: ${name}`, async () => {
       let readBytes = 0
       async function* counted(): AsyncGenerator<Uint8Array> {
         for await (const piece of endless(head, filling, 100_000_000)) {
@@ -239,12 +239,12 @@ describe('hostile text beside the array', () => {
     }
   })
 
-  test('takes linear time for a million properties', async () => {
+  test('takes linear time, even with a million properties', async () => {
     const text = `{${'"a":{"b":[1,2]},'.repeat(1_000_000)}"data":{"users":[7]}}`
     assert.deepEqual(await read(text, { path: steps }), { items: [7], error: undefined })
   })
 
-  test('may be a path of 60 steps, and its pointer is shown', async () => {
+  test('may be below a path of 60 steps, and its pointer is shown', async () => {
     const long = Array.from({ length: 60 }, (_, at) => `k${at % 10}`)
     const text = `${long.map((key) => `{"${key}":`).join('')}[1,x]${'}'.repeat(60)}`
     const { error } = await read(text, { path: long })

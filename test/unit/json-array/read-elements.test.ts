@@ -155,7 +155,7 @@ const broken = fc
   })
 
 describe('a large array', () => {
-  test('gives the values of JSON.parse and StreamArray, however it is cut', async () => {
+  test('returns the values of JSON.parse and StreamArray, for any division into chunks', async () => {
     await fc.assert(fc.asyncProperty(array, bounds, sizes, async (text, options, cuts) => {
       const bytes = bytesOf(text)
       const { items, fault } = await read(bytes, options, cuts)
@@ -165,7 +165,7 @@ describe('a large array', () => {
     }), { numRuns: 500 })
   })
 
-  test('is rejected where JSON.parse rejects, at the same place, after the preceding elements', async () => {
+  test('is rejected where JSON.parse rejects, at the same position, after the preceding elements', async () => {
     let refused = 0
     await fc.assert(fc.asyncProperty(broken, bounds, sizes, async (text, options, cuts) => {
       const bytes = bytesOf(text)
@@ -194,7 +194,7 @@ describe('a large array', () => {
     assert.ok(refused > 300, `${refused}`)
   })
 
-  test('gives the same values as a property, among others that are dropped', async () => {
+  test('returns the same values as a property, beside other properties that are left out', async () => {
     const member = fc
       .tuple(fc.constantFrom('a', '},', '\\u0062', 'é', ''), jsonText)
       .map(([key, value]) => `"${key}":${value}`)
@@ -222,7 +222,7 @@ describe('a large array', () => {
     )
   })
 
-  test('is rejected as a property where JSON.parse rejects, at the same place', async () => {
+  test('is rejected as a property where JSON.parse rejects, at the same position', async () => {
     const texts = fc
       .tuple(array, fc.nat(), fc.constantFrom('', ',', '}', ']', '{', '"', 'x', ':', '\\', ' '), fc.nat({ max: 1 }))
       .map(([text, at, put, skip]) => {
@@ -246,7 +246,7 @@ describe('a large array', () => {
     }), { numRuns: 1000 })
   })
 
-  test('gives the same elements and the same fault however it is cut, even for random bytes', async () => {
+  test('returns the same elements and the same error for any division into chunks, even for random bytes', async () => {
     const garbage = fc.tuple(broken, fc.nat(), fc.uint8Array({ minLength: 1, maxLength: 4 })).map(([text, at, put]) => {
       const bytes = bytesOf(text)
       const where = at % (bytes.length + 1)
@@ -323,7 +323,7 @@ describe('the bounds of a large array', () => {
     assert.ok(asked < 2_000_000, `${asked}`)
   })
 
-  test('cut off endless nesting, and allow nesting of a million levels if it fits', async () => {
+  test('stop endless nesting, and allow nesting of a million levels if its size is allowed', async () => {
     const { fault } = await readAll(pieces('[{"a":1},', Buffer.alloc(65_536, '['), 200_000_000))
     assert.equal(fault?.code, 'body_too_large')
     const deep = `[{"a":1},${'['.repeat(1_000_000)}${']'.repeat(1_000_000)},2]`
@@ -338,7 +338,7 @@ describe('the bounds of a large array', () => {
     assert.deepEqual(position(fault), { item: 1, line: 1, column: 15, offset: 14 })
   })
 
-  test('end the reading at one item too many after the allowed ones', async () => {
+  test('end the reading at the first item above the maximum, after the allowed items', async () => {
     for (const batchBytes of [1, 65_536]) {
       const { items, fault } = await read(bytesOf('[{"a":1},{"a":2}, {"a":3},{"a":4}]'), { maxElements: 2, batchBytes })
       assert.deepEqual(items, [{ a: 1 }, { a: 2 }])
@@ -414,7 +414,7 @@ describe('the bounds of a large array', () => {
     assert.deepEqual(position(fault), { item: 1, line: 2, column: 2, offset: 13 })
   })
 
-  test('mark elements if a string may have half of a surrogate pair', async () => {
+  test('mark elements in which a string may have half of a surrogate pair', async () => {
     const wellFormed = async (item: string): Promise<boolean> => {
       const found: boolean[] = []
       for (const body of [`[{"a":1},${item}]`, `[${item},{"a":1},{"b":2}]`]) {

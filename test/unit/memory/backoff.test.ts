@@ -10,7 +10,7 @@ describe('retryDelay', () => {
     assert.deepEqual([1, 2, 3, 4].map((n) => retryDelay({ type: 'exponential', delayMs: 70 }, n)), [70, 140, 280, 560])
   })
 
-  test('is bounded by an hour, or by the option, however often a task failed', () => {
+  test('is at most an hour, or the maximum of the option, however often a task failed', () => {
     assert.equal(retryDelay({ type: 'exponential', delayMs: 1000 }, 5000), 3_600_000)
     assert.equal(retryDelay({ type: 'exponential', delayMs: 1000, maxDelayMs: 1500 }, 2), 1500)
     assert.equal(retryDelay({ type: 'fixed', delayMs: 1000, maxDelayMs: 0 }, 1), 0)

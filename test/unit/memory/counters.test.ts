@@ -4,7 +4,7 @@ import { Counters } from '../../../adapters/memory/store.js'
 import { shortest } from '../kit/growth.js'
 
 describe('Counters', () => {
-  test('are not slowed down by a former large number', () => {
+  test('are not slower after a time with very many of them', () => {
     const withFormer = (count: number) => {
       const counters = new Counters(1_000_000)
       for (let i = 0; i < count; i++) counters.add(`k${i}`, 1, 1, 0)
@@ -25,7 +25,7 @@ describe('Counters', () => {
     assert.ok(large < 20 * small, `${large} ms instead of ${small} ms`)
   })
 
-  test('survive changes during a sweep, which ends', () => {
+  test('can change during a sweep, which ends', () => {
     const counters = new Counters(1000)
     for (let i = 0; i < 100; i++) counters.add(`k${i}`, 1, i % 3 === 0 ? 1 : 1000, 0)
     let steps = 0

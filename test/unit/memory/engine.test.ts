@@ -130,13 +130,13 @@ describe('bounds of MemoryTaskEngine', () => {
     assert.equal(outcomeOf(engine, 'small'), engine.usage().bytes + 1200 < 20_000 ? 'created' : 'full')
   })
 
-  test('count two bytes for each unit of a text', () => {
+  test('count two bytes for each UTF-16 unit of a text', () => {
     const engine = new MemoryTaskEngine()
     void engine.create(taskOf('a', { input: Json.of('\u20ac'.repeat(10_000)) }))
     assert.ok(engine.usage().bytes >= 20_000)
   })
 
-  test('accept one task larger than maxBytes while no other is unfinished', () => {
+  test('accept one task larger than maxBytes while no other task is unfinished', () => {
     const engine = new MemoryTaskEngine({ maxBytes: 10_000 })
     const input = Json.of('x'.repeat(50_000))
     assert.equal(outcomeOf(engine, 'large', { input }), 'created')
@@ -147,7 +147,7 @@ describe('bounds of MemoryTaskEngine', () => {
     assert.equal(outcomeOf(engine, 'large-again', { input }), 'full')
   })
 
-  test('let an accepted task grow and run again, and count it until it ends', async () => {
+  test('let an accepted task grow and run again, and count its bytes until it ends', async () => {
     const engine = new MemoryTaskEngine({ maxBytes: 10_000 })
     let runs = 0
     const gate = deferred()
@@ -184,7 +184,7 @@ describe('bounds of MemoryTaskEngine', () => {
 })
 
 describe('MemoryTaskEngine evicts', () => {
-  test('the oldest final task of the caller that has most bytes, and never an unfinished one', async () => {
+  test('the oldest final task of the caller that has the most bytes, and never an unfinished task', async () => {
     const engine = new MemoryTaskEngine({ maxBytes: 100_000, maxBytesPerOwner: 100_000 })
     outcomeOf(engine, 'unfinished', { caller: 'mallory', start: { delayMs: 1e6 } })
     createFinal(engine, 'ann-1', { caller: 'ann', result: 'x'.repeat(5000) })
@@ -202,7 +202,7 @@ describe('MemoryTaskEngine evicts', () => {
     assert.ok(mallorys.length > 3)
   })
 
-  test('the oldest task of a caller above its own share, with its files', async () => {
+  test('the oldest task of a caller above its share, with its files', async () => {
     const engine = new MemoryTaskEngine({ maxEntriesPerOwner: 3, maxBytesPerOwner: 50_000 })
     const removed: string[] = []
     work(engine, () => never, { remove: async ({ id }) => { removed.push(id); return true } })
@@ -219,7 +219,7 @@ describe('MemoryTaskEngine evicts', () => {
     assert.deepEqual(removed, ['ann-0', 'ann-1'])
   })
 
-  test('files again whose removal has failed', async () => {
+  test('again the files whose removal has failed', async () => {
     const clock = testClock()
     const engine = new MemoryTaskEngine({ clock })
     let calls = 0
@@ -296,7 +296,7 @@ describe('runs of MemoryTaskEngine', () => {
     assert.deepEqual([ran, (engine.read('a') as StoredTask).status], [[], 'queued'])
   })
 
-  test('hold one place only if they never settle', async () => {
+  test('take only one place if they never settle', async () => {
     const engine = new MemoryTaskEngine()
     const ran: string[] = []
     const end = ending(engine, ran)
@@ -308,7 +308,7 @@ describe('runs of MemoryTaskEngine', () => {
     await engine.close({ drainMs: 0 })
   })
 
-  test('allow a close without work(), which ends at once, and a second close has the same outcome', async () => {
+  test('can be closed without work(), which ends at once, and a second close has the same outcome', async () => {
     const engine = new MemoryTaskEngine()
     outcomeOf(engine, 'waits')
     outcomeOf(engine, 'delayed', { start: { delayMs: 1e6 } })
@@ -317,7 +317,7 @@ describe('runs of MemoryTaskEngine', () => {
     await within(closing)
   })
 
-  test('are not blocked by fake timers of a test, which leave nothing behind', async (t) => {
+  test('do not stop under fake timers of a test, and leave no fake timer behind', async (t) => {
     const fakes: [string, () => () => void][] = [
       ['of node:test', () => { t.mock.timers.enable(); return () => { t.mock.timers.reset() } }],
       ['put in place of the global ones', () => {
@@ -342,7 +342,7 @@ describe('runs of MemoryTaskEngine', () => {
     }
   })
 
-  test('keep no process alive while they wait, but a draining engine does', async () => {
+  test('keep no process alive while they wait, but a draining engine keeps its process alive', async () => {
     const start = (rest: string) => {
       const from = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url).href)
       const code = `import { memory } from ${from('adapters/memory/index.ts')}

@@ -26,7 +26,7 @@ describe('ExpiryScanner', () => {
     assert.ok(stretches.length > 5, `${stretches.length} slices`)
   })
 
-  test('ends its timer when nothing is held, and starts it again', async () => {
+  test('stops its timer when there are no entries, and starts it again later', async () => {
     let walks = 0
     let held = 3
     const scanner = new ExpiryScanner(function* () {
@@ -65,7 +65,7 @@ describe('ExpiryScanner', () => {
     scanner.stop()
   })
 
-  test('ends at once after stop', async () => {
+  test('stops at once after stop', async () => {
     let walks = 0
     const scanner = new ExpiryScanner(function* () {
       walks++
@@ -77,7 +77,7 @@ describe('ExpiryScanner', () => {
     assert.equal(walks, 0)
   })
 
-  test('makes at most one round and the given number of steps in advance()', () => {
+  test('makes at most one round and at most the given number of steps in advance()', () => {
     let steps = 0
     const scanner = new ExpiryScanner(function* () {
       for (let i = 0; i < 100; i++) {

@@ -32,7 +32,7 @@ const record = (i: number) =>
   JSON.stringify({ id: `task-${i}`.padEnd(22, '0'), state: 'completed', result: { message: 'done' } }).padEnd(300)
 
 describe('the bytes that MemoryStore holds', () => {
-  test('are less than 250 for a final task beside its key and value, and no more than it is charged', async () => {
+  test('are less than 250 for a final task in addition to its key and value, and no more than its estimate', async () => {
     // Just above and just below a power of two, where a Map has just grown and is about to.
     for (const count of [70_000, 130_000]) {
       const { real, estimate } = await cost(count, async (store, i) => {
@@ -46,7 +46,7 @@ describe('the bytes that MemoryStore holds', () => {
     }
   })
 
-  test('do not retain larger texts from which keys and values were cut', async () => {
+  test('do not include larger texts from which keys and values were cut', async () => {
     const { real } = await cost(5000, async (store, i) => {
       const body = JSON.stringify({ id: String(i).padStart(30, '0'), pad: 'x'.repeat(5000) })
       await store.create(body.slice(7, 37), body.slice(0, 60), { ttlMs })

@@ -122,7 +122,7 @@ describe('MemoryStore beside a model of the contract', () => {
     }), { numRuns: 400 })
   })
 
-  test('keeps live pinned entries and its bounds with little room, and reports full only if it is full', async () => {
+  test('keeps live pinned entries and its limits with little space, and rejects as full only if it is full', async () => {
     const write = fc.record({
       at: fc.integer({ min: 0, max: 11 }),
       size: fc.integer({ min: 0, max: 900 }),
@@ -187,7 +187,7 @@ describe('MemoryStore beside a model of the contract', () => {
     }), { numRuns: 400 })
   })
 
-  test('keeps entries that are not evictable and its bounds with little room', async () => {
+  test('keeps entries that are not evictable and its limits with little space', async () => {
     const write = fc.record({
       at: fc.integer({ min: 0, max: 7 }), size: fc.integer({ min: 0, max: 900 }), life: fc.integer({ min: 1, max: 60 }),
       how: fc.boolean(),

@@ -37,7 +37,7 @@ describe('MemoryStore', () => {
       assert.throws(() => new MemoryStore({ maxBytes: wrong }), /maxBytes/)
   })
 
-  test('rejects the next write and evicts nothing if pinned entries fill it by count', async () => {
+  test('rejects the next write and evicts nothing if it has the maximum number of pinned entries', async () => {
     const { store } = open({ maxEntries: 2 })
     await store.create('a', 'a', pinned)
     await store.create('b', 'b', pinned)
@@ -48,7 +48,7 @@ describe('MemoryStore', () => {
     assert.equal((await store.create('c', 'c', pinned)).created, true)
   })
 
-  test('rejects create and a growing replace if pinned entries fill it by bytes, and accepts another replace', async () => {
+  test('rejects create and a larger replace if pinned entries fill its bytes, and accepts another replace', async () => {
     const { store } = open({ maxBytes: 2 * (256 + 1) + 100 })
     const first = await store.create('a', 'x'.repeat(50), pinned)
     await store.create('b', 'x'.repeat(50), pinned)
@@ -60,13 +60,13 @@ describe('MemoryStore', () => {
     assert.equal(store.usage().bytes, 2 * 257 + 100)
   })
 
-  test('counts two bytes for each unit of text beyond ASCII', async () => {
+  test('counts two bytes for each UTF-16 unit of text beyond ASCII', async () => {
     const { store } = open()
     await store.create('k', 'caf\u00e9', pinned)
     assert.equal(store.usage().bytes, 256 + 1 + 8)
   })
 
-  test('may evict evictable entries at any write, the least recently used first', async () => {
+  test('can evict evictable entries at any write, the least recently used first', async () => {
     const { store } = open({ maxEntries: 3 })
     for (const key of ['a', 'b', 'c']) await store.create(key, key, evictable)
     await store.get('a')
@@ -78,7 +78,7 @@ describe('MemoryStore', () => {
     assert.equal(await values(store, ['a', 'c', 'd', 'e', 'f', 'g']), 'efg')
   })
 
-  test('rejects an entry larger than the store without evicting others', async () => {
+  test('rejects an entry larger than the store without evicting other entries', async () => {
     const { store } = open({ maxBytes: 2000 })
     await store.create('a', 'a', evictable)
     await store.create('b', 'b', pinned)
@@ -89,7 +89,7 @@ describe('MemoryStore', () => {
     assert.equal(await values(store, ['a', 'b', 'c']), 'bc')
   })
 
-  test('moves an entry from pinned to evictable and back at replace', async () => {
+  test('makes a pinned entry evictable and back by replace', async () => {
     const { store } = open({ maxEntries: 2 })
     const a = await store.create('a', '1', pinned)
     assert.ok(a.created, 'nothing was created')
@@ -117,7 +117,7 @@ describe('MemoryStore', () => {
     assert.equal(store.usage().entries, 50)
   })
 
-  test('needs no room for a write that has already expired, even if it is full', async () => {
+  test('needs no space for a write that has already expired, even if it is full', async () => {
     const { store } = open({ maxEntries: 2 })
     await store.create('a', '', evictable)
     const b = await store.create('b', '', pinned)
@@ -128,7 +128,7 @@ describe('MemoryStore', () => {
     assert.deepEqual([store.usage().entries, store.usage().pinned], [1, 0])
   })
 
-  test('has an entry one millisecond before its expiry, and not at its expiry', async () => {
+  test('has an entry until one millisecond before its expiry, and no longer at its expiry', async () => {
     const { clock, store } = open()
     await store.create('k', 'v', { ttlMs: 5 })
     clock.time = START + 4
@@ -172,7 +172,7 @@ describe('MemoryStore', () => {
     assert.equal(notices, 1)
   })
 
-  test('resets the counter whose last change is oldest if it is full', async () => {
+  test('resets the counter whose last change was first if it is full', async () => {
     const { store } = open({ maxCounters: 3 })
     const add = async (key: string) => (await store.increment(key, 1, pinned)).value
     for (const key of ['a', 'b', 'c', 'a']) await add(key)
@@ -182,7 +182,7 @@ describe('MemoryStore', () => {
     assert.deepEqual([store.usage().entries, store.usage().bytes], [0, 0])
   })
 
-  test('counts a long counter key several times, and rejects it without room', async () => {
+  test('counts a long counter key several times, and rejects it without space', async () => {
     const { store } = open({ maxCounters: 3 })
     for (const key of ['a', 'b', 'c']) await store.increment(key, 1, pinned)
     await store.increment('x'.repeat(300), 1, pinned)
@@ -199,7 +199,7 @@ describe('MemoryStore', () => {
     assert.equal((await store.increment('k', -1, pinned)).value, Number.MAX_SAFE_INTEGER - 1)
   })
 
-  test('bounds the watches, and releases everything after an unsubscribe', async () => {
+  test('limits the watches, and releases everything after an unsubscribe', async () => {
     const { store } = open({ maxWatches: 2 })
     const first = await store.watch('a', () => undefined)
     const second = await store.watch('a', () => undefined)
@@ -213,7 +213,7 @@ describe('MemoryStore', () => {
     assert.equal(store.usage().watches, 0)
   })
 
-  test('does not loop if a listener watches the same key anew in every notice', async () => {
+  test('does not loop if a listener watches the same key again in every notice', async () => {
     const { store } = open()
     let calls = 0
     const listener = () => {
@@ -249,7 +249,7 @@ describe('MemoryStore', () => {
     assert.deepEqual(await once(child, 'exit'), [0, null])
   })
 
-  test('bounds what one owner keeps with memory(), as the engine does', async () => {
+  test('limits what one owner keeps with memory(), as the engine does', async () => {
     for (const options of [{ maxEntriesPerOwner: 1 }, { maxEntriesPerOwner: 9, store: { maxEntriesPerOwner: 1 } }]) {
       const { store } = memory(options)
       for (const key of ['first', 'second'])

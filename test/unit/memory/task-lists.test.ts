@@ -4,13 +4,13 @@ import { TaskLists, type Listed } from '../../../adapters/memory/task-lists.js'
 
 function listedOf(n: number): Listed {
   return {
-    id: `task-${String(n)}`, owner: 'ann', name: 'report', createdAt: n,
+    id: `task-${String(n)}`, owner: 'ann', caller: 'owner ann', name: 'report', createdAt: n,
     listed: undefined, sortedAs: undefined, isUnsorted: false,
   }
 }
 
 describe('lists of the engine in memory', () => {
-  test('stay sorted over many chunks, whatever the order of changes', () => {
+  test('stay sorted over many chunks, in any order of changes', () => {
     const lists = new TaskLists<Listed>()
     const page = (of: 'all' | { owner: string }, limit: number) => (
       lists.page({ of, order: 'oldest', limit }, () => false).map(({ createdAt }) => createdAt)

@@ -29,7 +29,7 @@ describe('runs of one turn of the event loop', () => {
     assert.equal(await turnsOf(context, () => 0.01), 1)
   })
 
-  test('a pause of the process in a short run does not delay the others to later turns', async (context) => {
+  test('a pause of the process in a short run does not delay the other runs to later turns', async (context) => {
     assert.equal(await turnsOf(context, (run) => run === 3 ? 200 : 0.01), 1)
   })
 

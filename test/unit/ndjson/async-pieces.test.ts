@@ -123,7 +123,7 @@ describe('a record that does not fill a piece', () => {
     assert.deepEqual(shown(await soon(third)), { text: ONE, flush: true })
   })
 
-  test('is delivered when the source ends, without a timer that stays', async (t) => {
+  test('is delivered when the source ends, and no timer is left', async (t) => {
     const [clock, feed] = [new Clock(t), new Feed()]
     const pieces = piecesOf(feed)
     const first = pieces.next()
@@ -137,7 +137,7 @@ describe('a record that does not fill a piece', () => {
 })
 
 describe('full pieces', () => {
-  test('are not flushed, from the first on', async (t) => {
+  test('are not flushed, not even the first one', async (t) => {
     const [_, feed] = [new Clock(t), new Feed()]
     const pieces = piecesOf(feed)
     for (const id of [1, 2]) {
@@ -147,7 +147,7 @@ describe('full pieces', () => {
     }
   })
 
-  test('hold a part of a long list each', async () => {
+  test('contain a part of a long list each', async () => {
     const list = Array.from({ length: 5000 }, (_, id) => ({ id, pad: 'x'.repeat(100) }))
     const sizes: number[] = []
     async function* source(): AsyncGenerator<object[]> { yield list }
@@ -156,7 +156,7 @@ describe('full pieces', () => {
     assert.ok(sizes.length > 1 && sizes.every((size) => size < 66_000), sizes.join())
   })
 
-  test('are prepared one ahead of the reader, and no more', async (t) => {
+  test('are prepared one at a time before the reader needs them', async (t) => {
     new Clock(t)
     const record = { pad: 'x'.repeat(1000) }
     let given = 0
@@ -174,7 +174,7 @@ describe('full pieces', () => {
     }
   })
 
-  test('are given once and never empty after they were overdue', async (t) => {
+  test('are returned once and are never empty, even after the flush was overdue', async (t) => {
     const [clock, feed] = [new Clock(t), new Feed()]
     const pieces = piecesOf(feed)
     const first = pieces.next()
@@ -190,7 +190,7 @@ describe('full pieces', () => {
     assert.deepEqual(shown(await soon(third)), { text: lineOf(large(3)), flush: false })
   })
 
-  test('yield to the event loop after 10 ms, and only then', async (t) => {
+  test('let the event loop continue after 10 ms, and not earlier', async (t) => {
     for (const [step, due] of [[0, false], [20, true]] as const) {
       let now = 0
       const time = t.mock.method(performance, 'now', () => now += step)

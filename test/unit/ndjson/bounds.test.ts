@@ -37,7 +37,7 @@ describe('the options of an upload', () => {
   const write = () => undefined
   const made = (options: object): unknown => ndjsonUpload({ write, ...options })
 
-  test('may have their smallest and largest valid value', () => {
+  test('may have the smallest and the largest valid value', () => {
     for (const options of [
       { batchSize: 1 },
       { maxErrors: 0 },
@@ -90,7 +90,7 @@ describe('the limits of an upload', () => {
 })
 
 describe('an asynchronous schema', () => {
-  test('is awaited, line by line', async () => {
+  test('is awaited for each line in turn', async () => {
     const schema: Schema<User> = {
       '~standard': {
         version: 1,
@@ -145,7 +145,7 @@ describe('lines that are not UTF-8', () => {
   })
 })
 
-test('a chunk without a line end makes no batch', async () => {
+test('a chunk without the end of a line makes no batch', async () => {
   const sizes: number[] = []
   for await (const { records } of readRecords(given('{"a"', ':1}', '\n', '\n\n', '{"a":2}'))) sizes.push(records.length)
   assert.deepEqual(sizes, [1, 1])
@@ -176,7 +176,7 @@ describe('available records', () => {
     return { turns, pieces }
   }
 
-  test('block the event loop for no longer than a turn', async () => {
+  test('are processed in turns that block the event loop only briefly', async () => {
     for (const source of [records, [records], [records.slice(0, 2000), ...records.slice(2000)]]) {
       const { turns, pieces } = await turnsOf(20, source)
       assert.ok(pieces > 4 && turns >= pieces - 1, `${turns} turns, ${pieces} pieces`)
@@ -199,7 +199,7 @@ describe('the run of a spooled upload', () => {
     return task.run({ blob, coding: 'identity', size: text.length }, context)
   }
 
-  test('lists a hundred faults by default', async () => {
+  test('lists a hundred errors by default', async () => {
     for (const bad of ['bad\n', '{}\n']) {
       const { items, summary } = await run(bad.repeat(150), new AbortController().signal, () => undefined)
       assert.deepEqual([items.length, summary.failed], [100, 150])

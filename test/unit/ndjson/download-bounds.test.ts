@@ -27,7 +27,7 @@ describe('leaving a download', () => {
     assert.equal(closed, 2)
   })
 
-  test('closes the engine of a coded body, which gives nothing more', async () => {
+  test('closes the compressor of a compressed body, which returns nothing more', async () => {
     const records = Array.from({ length: 20_000 }, (_, id) => ({ id, half: Math.sqrt(id) }))
     const answer = (await ndjsonDownload({ records: () => records })({
       ...fakeRequest({ headers: { 'accept-encoding': 'gzip' } }),

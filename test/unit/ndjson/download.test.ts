@@ -81,7 +81,7 @@ describe('sources of a download', () => {
   test('are rejected if they are not iterable', async () => {
     await assert.rejects(get({ records: () => 7 as unknown as object[] }), TypeError)
   })
-  test('give many records whole and in order, in pieces of some 64 KiB', async () => {
+  test('return many records completely and in order, in chunks of some 64 KiB', async () => {
     const many = Array.from({ length: 50_000 }, (_, id) => ({ id, pad: 'x'.repeat(id % 90) }))
     const expected = many.map((each) => `${JSON.stringify(each)}\n`).join('')
     const lists = [many.slice(0, 30_000), many.slice(30_000)]
@@ -99,7 +99,7 @@ describe('sources of a download', () => {
 })
 
 describe('the type and the coding of a download', () => {
-  test('SPEC 4.9.format.1: are NDJSON for its type, without Accept and for any type, and JSON if the client prefers it', async () => {
+  test('SPEC 4.9.format.1: are NDJSON for its type, without Accept and for any type, and JSON if the client prefers JSON', async () => {
     for (const [accept, type] of [
       [undefined, 'application/x-ndjson'],
       ['*/*', 'application/x-ndjson'],
@@ -145,7 +145,7 @@ describe('the type and the coding of a download', () => {
     assert.deepEqual(Object.keys(decoders).sort(), [...RESPONSE_CODINGS].sort())
   })
   for (const [coding, decode] of Object.entries(decoders)) {
-    test(`may use the coding ${coding}`, async () => {
+    test(`can use the coding ${coding}`, async () => {
       const answer = await get(slowly(people), { 'accept-encoding': `${coding}, x` })
       assert.equal(answer.headers['content-encoding'], coding)
       assert.equal(decode(await bytesOf(answer)).toString(), LINES)
@@ -153,7 +153,7 @@ describe('the type and the coding of a download', () => {
       const large = decode(await bytesOf(await get(many, { 'accept-encoding': coding }))).toString()
       assert.ok(large === many.map((each) => `${JSON.stringify(each)}\n`).join(''))
     })
-    test(`may use ${coding}, which sends the records of a slow source so far`, async (t) => {
+    test(`can use ${coding}, which sends the records of a slow source without waiting for more`, async (t) => {
       // The package's own timers keep no process alive; here is no connection that would.
       keepAlive(t)
       let goOn: () => void = () => undefined
@@ -179,7 +179,7 @@ describe('the type and the coding of a download', () => {
       assert.equal(text, '{"first":true}\n{"last":true}\n')
     })
   }
-  test('are identity without a preference, or if all codings are rejected, and a 406 without identity', async () => {
+  test('are identity without a preference or if all codings are rejected, and a 406 if identity is rejected', async () => {
     for (const field of [undefined, 'gzip;q=0', 'identity, gzip;q=0.5', 'unknown']) {
       const { headers } = await get(people, field === undefined ? {} : { 'accept-encoding': field })
       assert.equal(headers['content-encoding'], undefined)
@@ -190,14 +190,14 @@ describe('the type and the coding of a download', () => {
     )
     assert.throws(() => ndjsonDownload({ records: () => people, codings: ['compress'] }), TypeError)
   })
-  test('are for GET and HEAD, and other methods are declined', async () => {
+  test('are only for GET and HEAD, and other methods are declined', async () => {
     assert.equal(await ndjsonDownload({ records: () => people })({ ...fakeRequest(), method: 'POST' }), undefined)
   })
 })
 
 describe('the schema of a download', () => {
   const schema = { type: 'object', properties: { id: { type: 'integer' } } }
-  test('makes a serialiser that leaves out what it does not name', async () => {
+  test('makes a serialiser that leaves out properties that the schema does not name', async () => {
     for (const each of [schema, jsonSchema(schema)]) {
       assert.equal(await textOf(await get({ records: () => people, schema: each })), '{"id":0}\n{"id":1}\n{"id":2}\n')
     }
@@ -229,7 +229,7 @@ describe('the source of a download', () => {
 
   for (const coding of ['identity', 'gzip']) {
     const headers = { 'accept-encoding': coding }
-    test(`in ${coding} stops within a piece when the client disconnects`, async () => {
+    test(`in ${coding} stops within a chunk when the client disconnects`, async () => {
       const source = new Watched()
       const body = iteratorOf(await get(source, headers))
       if (coding === 'identity') await body.next()
@@ -257,7 +257,7 @@ describe('the source of a download', () => {
       await body.return?.()
       assert.ok(stream.destroyed)
     })
-    test(`in ${coding} is read at most one piece ahead of a client that does not read`, async () => {
+    test(`in ${coding} is read at most one chunk before a client that does not read`, async () => {
       const source = new Watched()
       const body = iteratorOf(await get(source, headers))
       assert.equal(source.given, 0)
@@ -305,7 +305,7 @@ describe('the source of a download', () => {
     ['of single records', single],
     ['of very long lists', lists],
   ] as const) {
-    test(`lets other work run while it is an endless one ${name} that is read at full speed`, async () => {
+    test(`lets other work run while an endless source ${name} is read at full speed`, async () => {
       const body = iteratorOf(await get(source()))
       let turns = 0
       setImmediate(() => {
@@ -319,7 +319,7 @@ describe('the source of a download', () => {
   }
 })
 
-test('ndjsonBytes writes the same bytes anywhere', async () => {
+test('ndjsonBytes writes the same bytes on each platform', async () => {
   const text = async (bytes: AsyncIterable<Uint8Array>): Promise<string> => {
     let all = ''
     for await (const piece of bytes) all += Buffer.from(piece).toString()

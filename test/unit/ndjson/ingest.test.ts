@@ -23,12 +23,12 @@ describe('large records', () => {
     assert.deepEqual((await post(line.repeat(40))).sizes, [16, 16, 8])
   })
 
-  test('are counted from the last write, whatever caused the write', async () => {
+  test('are counted from the previous write, for any reason of the write', async () => {
     assert.deepEqual((await post('{}\n'.repeat(500) + line.repeat(20))).sizes, [500, 16, 4])
   })
 })
 
-test('a streamed response has no empty piece', async () => {
+test('a streamed response has no empty chunk', async () => {
   for (const body of ['', '\n\n', 'bad\n', '{"id":1}', '{"id":1}\nbad\n'.repeat(10_000)]) {
     const { response } = await post(body, 'application/x-ndjson')
     let last = ''

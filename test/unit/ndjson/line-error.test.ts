@@ -18,7 +18,7 @@ describe('the excerpt of a bad line', () => {
   })
 })
 
-test('the position of a fault is searched in lines of up to 4096 units', () => {
+test('the position of an error is searched in lines of up to 4096 units', () => {
   const messageOf = (units: number): string => lineError(1, 'line_malformed', `{"a":"${'x'.repeat(units - 6)}`).message
   assert.equal(messageOf(4096), 'The line is not valid JSON: at character 4097, the closing double quote was expected.')
   assert.equal(messageOf(4097), 'The line is not valid JSON.')

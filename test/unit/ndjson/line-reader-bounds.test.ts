@@ -6,7 +6,7 @@ const read = (text: string | Uint8Array, options?: LineReaderOptions): RecordBat
   new LineReader(options).read(Buffer.from(text as string))
 
 describe('a reader of lines', () => {
-  test('treats a space, a tab and a carriage return as white space, and no other control', () => {
+  test('treats a space, a tab and a carriage return as white space, and no other control character', () => {
     for (let code = 0; code <= 0x20; code++) {
       if (code === 0x0a) continue
       const char = String.fromCharCode(code)
@@ -18,7 +18,7 @@ describe('a reader of lines', () => {
     }
   })
 
-  test('accepts both line ends, line by line', () => {
+  test('accepts both line ends, separately for each line', () => {
     for (const ends of [
       ['\n', '\r\n', '\n'],
       ['\r\n', '\n', '\r\n'],
@@ -30,7 +30,7 @@ describe('a reader of lines', () => {
     }
   })
 
-  test('reports a bad line without its white space and without a part of the next line', () => {
+  test('reports a bad line without its white space and without bytes of the next line', () => {
     for (const line of ['{"a"', '{"a":}', '{"a":1}}', '{"a":1}x']) {
       const [alone] = read(`${line}\n`).errors
       assert.equal(alone?.excerpt, line)

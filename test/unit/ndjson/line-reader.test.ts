@@ -42,12 +42,12 @@ function* cut(bytes: Uint8Array, at: readonly number[]): Generator<Uint8Array> {
 }
 
 describe('the lines of an upload', () => {
-  test('SPEC 4.9.format.2, 4.9.format.3, 4.9.upload.1: are one object each, parsed on their own', () => {
+  test('SPEC 4.9.format.2, 4.9.format.3, 4.9.upload.1: are one object each, and are parsed separately', () => {
     assert.deepEqual(read('{"a":1}\n{"b":[2,{"c":"\\n"}]}\n'), {
       records: [{ a: 1 }, { b: [2, { c: '\n' }] }], lines: [1, 2], errors: [], failed: 0,
     })
   })
-  test('may have CRLF, white space, blank lines, a byte order mark and a last line without its end', () => {
+  test('may have CRLF, white space, blank lines, a byte order mark and a last line without a line feed', () => {
     const { records, lines, failed } = read('\ufeff{"a":1}\r\n\r\n \t\n  {"b":2} \t\r\n\n{"c":3}')
     assert.deepEqual([records, lines, failed], [[{ a: 1 }, { b: 2 }, { c: 3 }], [1, 4, 6], 0])
   })
@@ -55,10 +55,10 @@ describe('the lines of an upload', () => {
     for (const text of ['', '\n', '\r\n\r\n', '\ufeff', ' '])
       assert.deepEqual(read(text), { records: [], lines: [], errors: [], failed: 0 })
   })
-  test('may not have a byte order mark elsewhere', () => {
+  test('may have a byte order mark only at the start of the first line', () => {
     assert.deepEqual(codes(read('{"a":1}\n\ufeff{"b":2}\n')), ['2 line_malformed'])
   })
-  test('are malformed if they are not JSON, and are line_not_object only if they are JSON other than an object', () => {
+  test('are malformed if they are not JSON, and are line_not_object if they are JSON other than an object', () => {
     const all = read('bad\n"text"\ntrue\n[1\n-1\n- 1\nnullx\n[{}]\n')
     assert.deepEqual(codes(all), [
       '1 line_malformed', '2 line_not_object', '3 line_not_object', '4 line_malformed',
@@ -70,7 +70,7 @@ describe('the lines of an upload', () => {
       '2 line_malformed',
     ])
   })
-  test('SPEC 4.9.upload.2: do not affect one another, and a bad line is reported by its number', () => {
+  test('SPEC 4.9.upload.2: do not affect each other, and a bad line is reported by its number', () => {
     const all = read('{"a":1}\n{"a":\n[1]\n7\nnull\n"x"\n{"a":1}{"b":2}\n{"z":9}\n')
     assert.deepEqual(all.records, [{ a: 1 }, { z: 9 }])
     assert.deepEqual(all.lines, [1, 8])
@@ -79,12 +79,12 @@ describe('the lines of an upload', () => {
       '6 line_not_object', '7 line_malformed',
     ])
   })
-  test('are bad three times if JSON stands on three lines', () => {
+  test('are three bad lines if one JSON value stands on three lines', () => {
     assert.deepEqual(codes(read('{"a":1},{"b":2}\n{"a":[{"x":1}\n{"y":2}]}\n')), [
       '1 line_malformed', '2 line_malformed', '3 line_malformed',
     ])
   })
-  test('have errors with the position of the fault, which quote only the beginning', () => {
+  test('have errors with the position of the error, which quote only the beginning of the line', () => {
     const [error] = read(`\n  {"a": tru, "b": "${'x'.repeat(200)}"}`).errors
     assert.deepEqual(error, {
       line: 2, code: 'line_malformed', message: 'The line is not valid JSON: at character 10, a value was expected.',
@@ -108,7 +108,7 @@ describe('the lines of an upload', () => {
     assert.deepEqual(all.records, [{ a: 'ä' }, { c: '日本' }])
     assert.deepEqual(codes(all), ['2 line_not_utf8'])
   })
-  test('fail if they have keys that could change a prototype, in any notation and depth', () => {
+  test('fail if they have keys that could change a prototype, in any notation and at any depth', () => {
     const unsafe = [
       '{"__proto__":{"x":1}}', '{"a":[{"\\u005f_proto__":1}]}', '{"constructor":{"prototype":1}}',
       '{"\\u0063onstructor":{"prototype":{}}}',
@@ -173,7 +173,7 @@ describe('a line that is too long', () => {
     assert.ok(process.memoryUsage().arrayBuffers - before < 20 << 20)
     assert.deepEqual(reader.read(Buffer.from('\n{"ok":1}\n')).lines, [2])
   })
-  test('is stored once if it comes one byte at a time', () => {
+  test('is copied only once if it arrives one byte at a time', () => {
     const reader = new LineReader()
     const line = Buffer.from(`{"a":"${'x'.repeat(300_000)}"}`)
     const before = process.memoryUsage().arrayBuffers
@@ -206,7 +206,7 @@ describe('the same records are read', () => {
     assert.deepEqual(readAll(cut(hostile, Array.from(hostile, (_, at) => at)), options), whole)
   })
 
-  test('from any lines, with any caps and any cuts (property)', () => {
+  test('from any lines, with any limits and any division into chunks (property)', () => {
     const line = fc.oneof(
       fc.object({ maxDepth: 2 }).map((value) => JSON.stringify(value)),
       fc.json(),
@@ -288,7 +288,7 @@ describe('a line has the same result among any other lines', () => {
     [`{"long":"${'語'.repeat(2500)}"}`, 'line_too_long'],
   ]
 
-  test('even among lines of all kinds, in one block or in several (property)', () => {
+  test('even among lines of all kinds, in one batch or in several (property)', () => {
     const lines = fc.array(fc.nat(LINES.length - 1), { minLength: 1, maxLength: 60 })
     fc.assert(
       fc.property(lines, fc.constantFrom('', '\ufeff'), fc.integer({ min: 1, max: 70_000 }), (chosen, mark, size) => {
@@ -336,7 +336,7 @@ describe('readRecords', () => {
       assert.ok(ids.every((id, at) => id === at))
     }
   })
-  test('yields to the event loop while it reads a source that never waits', async () => {
+  test('lets the event loop continue while it reads a source that never waits', async () => {
     for (const line of ['x\n', '{"}\n', '{"a":1}\n']) {
       const bytes = Buffer.from(line.repeat(Math.ceil((1 << 20) / line.length)))
       let turns = 0

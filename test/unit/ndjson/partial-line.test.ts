@@ -44,7 +44,7 @@ describe('the stored beginning of a line', () => {
     assert.deepEqual(counts, [3, 3, 3], '1, 2 and 4 KiB, which serve the next lines as well')
   })
 
-  test('releases its buffer if it has more than 64 KiB', () => {
+  test('releases its buffer if the buffer has more than 64 KiB', () => {
     for (const [length, kept] of [[65_536, 65_536], [65_537, 0], [MAX, 0]] as const) {
       const line = new PartialLine(MAX)
       line.add(bytes(length))

@@ -26,7 +26,7 @@ describe('a batch of lines', () => {
     assert.deepEqual(await linesOf(FIRST + good(24_575)), [8191, 8192, 8192, 1])
   })
 
-  test('has at most 8 KiB after one with more than 256 bad lines, because those take long', async () => {
+  test('has at most 8 KiB after a batch with more than 256 bad lines, because bad lines take long', async () => {
     assert.deepEqual(await linesOf(FIRST + bad(256) + good(24_319)), [8191, 8192, 8192, 1])
     assert.deepEqual(await linesOf(FIRST + bad(257) + good(24_318)), [8191, 1024, 8192, 7169])
     assert.deepEqual(await linesOf(FIRST + bad(10_000)), [8191, 1024, 786])
@@ -65,7 +65,7 @@ describe('each line is read once', () => {
     assert.deepEqual(all, lines.map((_, id) => ({ id, line: id + 301 })))
   })
 
-  test('however many lines are bad in a row, and wherever the chunks are cut', async () => {
+  test('even if many lines are bad in a row, and for any division into chunks', async () => {
     const run = fc.record({ good: fc.boolean(), count: fc.integer({ min: 1, max: 3000 }) })
     const cuts = fc.array(fc.integer({ min: 1, max: 150_000 }), { maxLength: 6 })
     await fc.assert(fc.asyncProperty(fc.array(run, { maxLength: 8 }), cuts, async (runs, sizes) => {

@@ -100,7 +100,7 @@ describe('a body that is other JSON', () => {
     assert.equal(error?.code, 'not_ndjson')
   })
 
-  test('is NDJSON with failed lines if a good line comes first, or the first line is broken otherwise', async () => {
+  test('is NDJSON with failed lines if a valid line comes first, or if the first line is broken in another way', async () => {
     for (const body of ['{"id":1}\n[1]\n{\n', '{"id":\n{"id":1}\n', '"text"\n{"id":1}\n']) {
       const { result, written } = await post({}, { body })
       assert.deepEqual(written, [{ id: 1 }], body)
@@ -108,7 +108,7 @@ describe('a body that is other JSON', () => {
     }
   })
 
-  test('fails its task', async () => {
+  test('fails its task if it is read in the background', async () => {
     const { ended, close } = await inBackground({}, {}, { body: '[{"id":1}]' })
     assert.equal(ended?.status === 'failed' && ended.error.code, 'not_ndjson')
     await close()
@@ -118,7 +118,7 @@ describe('a body that is other JSON', () => {
 describe('maxBadLines', () => {
   const body = '{"id":1}\n{"id":2}\n{broken\n{"id":3}\n{"id":"x"}\n{"id":4}\n{"id":5}\n'
 
-  test('stops the upload with a 422, before the batch with one bad line too many is written', async () => {
+  test('stops the upload with a 422, before the batch with the first bad line above the limit is written', async () => {
     const { error, written } = await post({ maxBadLines: 1 }, { body })
     assert.equal(error?.status, 422)
     assert.equal(error.code, 'too_many_bad_lines')
@@ -127,19 +127,19 @@ describe('maxBadLines', () => {
     assert.deepEqual(error.members?.summary, { total: 4, succeeded: 2, failed: 2 })
   })
 
-  test('allows as many bad lines as it says', async () => {
+  test('allows as many bad lines as its value', async () => {
     const { result, written } = await post({ maxBadLines: 2 }, { body })
     assert.deepEqual(result?.summary, { total: 7, succeeded: 5, failed: 2 })
     assert.equal(written.length, 5)
   })
 
-  test('counts records that write has failed, in the last batch as in others', async () => {
+  test('counts records that write has failed, in each batch', async () => {
     const write = (users: User[]) => users.map(({ id }) => (id > 3 ? TAKEN : null))
     const { error } = await post({ maxBadLines: 0, write }, { body: '{"id":1}\n{"id":2}\n{"id":3}\n{"id":4}' })
     assert.equal(error?.code, 'too_many_bad_lines')
   })
 
-  test('counts bad lines that no longer have a description', async () => {
+  test('counts bad lines that have no description any more', async () => {
     const { error } = await post({ maxBadLines: 3, maxErrors: 1 }, { body: '{x\n'.repeat(5) })
     assert.deepEqual(error?.members?.summary, { total: 5, succeeded: 0, failed: 5 })
   })
@@ -149,7 +149,7 @@ describe('checkFirst', () => {
   const strict = { checkFirst: true, maxBadLines: 0 }
   const body = `${Array.from({ length: 30 }, (_, id) => `{"id":${id}}`).join('\n')}\n{broken\n`
 
-  test('writes nothing if a bad line comes last, and keeps what is wrong', async () => {
+  test('writes nothing if a bad line comes last, and keeps the errors', async () => {
     const { ended, written, read, close } = await inBackground(strict, { keepItems: true }, { body })
     assert.equal(ended?.status, 'failed')
     assert.equal(ended?.status === 'failed' && ended.error.code, 'too_many_bad_lines')
@@ -170,7 +170,7 @@ describe('checkFirst', () => {
     await close()
   })
 
-  test('makes a task of a request that does not ask for one', async () => {
+  test('makes a task of a request that does not request one', async () => {
     const { response, written, close } = await inBackground(strict, {}, { body: '{"id":1}', headers: { prefer: '' } })
     assert.equal(response.status, 202)
     assert.deepEqual(written, [{ id: 1 }])
@@ -200,7 +200,7 @@ describe('dryRun', () => {
     assert.deepEqual(codes, [[2, 'duplicate_item'], [3, 'line_malformed']])
   })
 
-  test('leaves other requests as they are', async () => {
+  test('does not affect other requests', async () => {
     const { result, written } = await post({ dryRun }, { body })
     assert.equal(written.length, 2)
     assert.equal(result?.dryRun, undefined)
@@ -257,7 +257,7 @@ describe('the rejected lines of a task', () => {
   const noUtf8 = Buffer.from([0xff, 0x0a, 0xfe])
   const body = Buffer.concat([Buffer.from(lines.join('\n')), noUtf8])
 
-  test('are a file with the bytes as they were sent, of every kind of fault', async () => {
+  test('are in a file with the bytes as they were sent, for every kind of error', async () => {
     const write = (users: User[]) => users.map(({ id }) => (id === 5 ? TAKEN : undefined))
     const options = { write, maxLineBytes: 200, maxErrors: 1 }
     for (const coded of [false, true]) {
@@ -276,7 +276,7 @@ describe('the rejected lines of a task', () => {
     }
   })
 
-  test('are no file if no line failed', async () => {
+  test('make no file if no line failed', async () => {
     const { ended, close } = await inBackground({}, { rejectedFile: true }, { body: '{"id":1}' })
     assert.equal(ended?.status === 'completed' && ended.files, undefined)
     await close()
@@ -303,13 +303,13 @@ describe('kept items', () => {
     await close()
   })
 
-  test('are gone without the option', async () => {
+  test('do not exist without the option', async () => {
     const { read, close } = await inBackground({ write }, {}, { body: '{"id":1}' })
     await assert.rejects(read('/items'), (error) => isHttpError(error) && error.code === 'not_found')
     await close()
   })
 
-  test('have no result that JSON cannot carry', async () => {
+  test('have no result that JSON cannot represent', async () => {
     const wrong = () => [{ status: 200, result: new Map([[1, 2]]) }]
     const background = { keepItems: true, attempts: 1 }
     const { ended, close } = await inBackground({ write: wrong }, background, { body: '{"id":1}' })

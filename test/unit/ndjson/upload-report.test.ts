@@ -6,7 +6,7 @@ import type { UploadResult } from '../../../src/ndjson/index.js'
 import type { Schema } from '../../../src/schema/schema.js'
 import { fakeRequest } from '../kit/request.js'
 
-test('a record that JSON cannot represent after its schema is rejected like others, without an excerpt', async () => {
+test('a record whose schema makes a value that JSON cannot represent is rejected like others, without an excerpt', async () => {
   const schema: Schema<{ id: bigint }> = {
     '~standard': {
       version: 1,

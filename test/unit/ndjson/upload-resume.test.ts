@@ -229,7 +229,7 @@ describe('an import that is killed at any point', () => {
     }
   })
 
-  test('is rejected at construction if resume is no function, or has no background', () => {
+  test('is rejected at construction if resume is not a function, or if background is missing', () => {
     const write = (): undefined => undefined
     assert.throws(() => ndjsonUpload({ write, resume: () => undefined }), /resume needs background/)
     const background = { name: 'up', blobs: new MemoryBlobs() }

@@ -50,7 +50,7 @@ describe('the run of a spooled upload', () => {
     assert.ok(told.every(([done]) => done > 0))
   })
 
-  test('ends when the task is stopped, and writes no more', async () => {
+  test('ends when the task is stopped, and writes no further batch', async () => {
     const stop = new AbortController()
     let written = 0
     const { run } = await spooled({ signal: stop.signal, write: () => { written++; stop.abort(new Error('stopped')) } })
@@ -85,7 +85,7 @@ describe('the run of a spooled upload', () => {
     }
   })
 
-  test('writes as many records at once as allowed, in however many pieces they come', async () => {
+  test('writes as many records at once as allowed, for any division into chunks', async () => {
     const blobs = new MemoryBlobs()
     await blobs.put(BLOB, given(PIECES), { ttlMs: 60_000 })
     const inPieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(PIECES) })
@@ -103,7 +103,7 @@ describe('the run of a spooled upload', () => {
     }
   })
 
-  test('is rejected at construction if an option is not valid', () => {
+  test('is rejected at construction if an option is invalid', () => {
     const options: UploadOptions = { write: () => undefined }
     const background = { name: 'up', blobs: new MemoryBlobs() }
     for (const wrong of [

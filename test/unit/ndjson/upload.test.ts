@@ -127,7 +127,7 @@ describe('the response to an upload', () => {
       { message: 'Read 3 records: 2 succeeded, 1 failed.', summary: { total: 3, succeeded: 2, failed: 1 } },
     ])
   })
-  test('has every line in order if it is streamed, including the bad ones', async () => {
+  test('has every line in order if it is streamed, including bad lines', async () => {
     const body = Array.from({ length: 3000 }, (_, at) => (at % 3 === 0 ? 'bad' : `{"id":${at}}`)).join('\n')
     const { response } = await post(
       { maxErrors: 2, batchSize: 7 },
@@ -139,7 +139,7 @@ describe('the response to an upload', () => {
       lines.slice(0, -1).every(({ line, status }, at) => line === at + 1 && status === (at % 3 === 0 ? 400 : 200)),
     )
   })
-  test('has a 400 for a line that the schema rejects if it is streamed, with what is wrong in the line', async () => {
+  test('has a 400 for each line that the schema rejects if it is streamed, with the errors of the line', async () => {
     const { response, batches } = await post(
       { schema: user },
       { body: '{"id":1}\n{"id":"x"}\n', headers: { ...NDJSON, accept: 'application/x-ndjson' } },
@@ -163,7 +163,7 @@ describe('the response to an upload', () => {
 })
 
 describe('the batches of an upload', () => {
-  test('SPEC 4.9.format.4: have batchSize records, in order, and one is done before the next', async () => {
+  test('SPEC 4.9.format.4: have batchSize records, in order, and each is written before the next', async () => {
     let busy = false
     const sizes: number[] = []
     const write = async (records: User[]): Promise<void> => {
@@ -245,7 +245,7 @@ describe('an upload ends', () => {
       codeOf('body_too_large'),
     )
   })
-  test('at a Content-Length above the limit, and not at another', async () => {
+  test('at a Content-Length above the limit, but not at a lower one', async () => {
     const posted = async (length: number, options: Partial<Omit<UploadOptions<User>, 'background'>>): Promise<number> =>
       (await post(options, { headers: { ...NDJSON, 'content-length': String(length) }, body: '{"id":1}\n' })).response
         .status
@@ -259,7 +259,7 @@ describe('an upload ends', () => {
       maxRatio: 250,
     })
   })
-  test('SPEC 4.9.upload.3: where its gzip breaks off, and the response says what was written', async () => {
+  test('SPEC 4.9.upload.3: where its gzip data are cut off, and the response lists the written records', async () => {
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }
     const whole = gzipSync(Array.from({ length: 200_000 }, (_, id) => `{"id":${id}}\n`).join(''))
     assert.deepEqual(resultOf((await post({}, { headers, body: whole })).response).summary, {
@@ -303,7 +303,7 @@ describe('an upload ends', () => {
       return true
     })
   })
-  test('with the failure as the last line, if it is streamed', async () => {
+  test('with the error as the last line, if it is streamed', async () => {
     const headers = { ...NDJSON, accept: 'application/x-ndjson' }
     const long = Array.from({ length: 20_000 }, (_, id) => `{"id":${id}}\n`).join('')
     const lines = (await linesOf((await post({ maxLines: 15_000 }, { headers, body: long })).response)) as {
@@ -315,7 +315,7 @@ describe('an upload ends', () => {
     const { response } = await post({ write: () => { throw new Error('secret') } }, { headers, body: long })
     await assert.rejects(linesOf(response), { message: 'secret' })
   })
-  test('with an ordinary error if it is streamed and fails before the first result', async () => {
+  test('with an ordinary error response if it is streamed and fails before the first result', async () => {
     const { response } = await post(
       { maxBodyBytes: 20 },
       { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body: '{"id":1}\n'.repeat(3) },
@@ -338,7 +338,7 @@ describe('an upload ends', () => {
     const last = JSON.parse(text.trim().split('\n').at(-1) as string) as { code: string; summary: { failed: number } }
     assert.deepEqual([last.code, last.summary.failed, text.includes('secret')], ['internal_error', 0, false])
   })
-  test('with details of each fault of a record that is wrong in very many ways', async () => {
+  test('with details of each error of a record that has many errors', async () => {
     const properties = Object.fromEntries(Array.from({ length: 9 }, (_, at) => [`p${at}`, { type: 'integer' }]))
     const many = Object.fromEntries(Object.keys(properties).map((name) => [name, 'x']))
     const { response } = await post(
@@ -374,7 +374,7 @@ describe('the upload handler', () => {
   test('declines other methods', () => {
     assert.equal(ndjsonUpload({ write: () => undefined })({ ...fakeRequest(), method: 'GET' }), undefined)
   })
-  test('fails only the records that are nested as deep as a line can hold', async () => {
+  test('fails a record that is nested too deeply, and no other record', async () => {
     const schema = jsonSchema<User>({
       $defs: { any: { type: 'object', properties: { a: { $ref: '#/$defs/any' } } } },
       $ref: '#/$defs/any',

@@ -150,7 +150,7 @@ suite('openapi', () => {
     assert.deepEqual(twice.paths['/c']?.['get']?.responses['404'], { $ref: '#/components/responses/TaskNotFound' })
   })
 
-  test('gives schemas with one title different names, and titles that generators tell apart', () => {
+  test('gives different names to schemas with one title, and titles that generators can distinguish', () => {
     const titled = (type: string) => ({ title: 'a pet', type: 'object', properties: { id: { type } } })
     const document = made(
       router({
@@ -163,7 +163,7 @@ suite('openapi', () => {
     assert.deepEqual([APet?.title, APet2?.title], ['a pet', 'APet2'])
   })
 
-  test('moves definitions and recursion of a schema to components, because # is the document', async () => {
+  test('moves definitions and recursive parts of a schema to components, because # is the document', async () => {
     interface Tree { readonly name: string, readonly children: readonly Tree[] }
     const tree: z.ZodType<Tree> = z.object({ name: z.string(), get children() { return z.array(tree) } })
     const pet = z.object({ name: z.string() }).meta({ id: 'Pet' })
@@ -211,7 +211,7 @@ suite('openapi', () => {
     assert.match((await problems(document)).join(), /path-parameters-defined/)
   })
 
-  test('describes what policies add, even around a whole router', () => {
+  test('describes what policies add, even to a whole router', () => {
     const keyed: Policy = Object.assign(((request, next) => next(request)) as Policy, {
       describe: (told: Parameters<NonNullable<Policy['describe']>>[0]) => ({
         ...addResponses(told, errorResponses('unauthorized')),
@@ -332,7 +332,7 @@ suite('the document describes', () => {
       assert.match(String(description), new RegExp(`\`${code}\``))
   })
 
-  test('no error of a synchronous response for a submit that always gets a 202, and none of absent callbacks', () => {
+  test('no error of a synchronous response for a submit that always gets a 202, and no error of missing callbacks', () => {
     const synchronous = ['callback_needs_async', 'gone', 'task_cancelled', 'sync_timeout', 'task_timeout']
     for (const path of ['/reports', '/admin/retry'])
       assert.deepEqual(

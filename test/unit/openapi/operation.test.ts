@@ -72,7 +72,7 @@ describe('operation', () => {
     for (const found of Object.values(responses as object)) checkResponse(found)
   })
 
-  test('includes a JSON Schema unchanged, converts a Standard Schema, and accepts any value for unknown ones', () => {
+  test('includes a JSON Schema unchanged, converts a Standard Schema, and describes any value for an unknown one', () => {
     const schemaOf = (fragment: object) =>
       (fragment as { content: Record<string, { schema: unknown }> }).content['application/json']?.schema
     assert.deepEqual(schemaOf(body({ type: 'array' })), { type: 'array' })
@@ -107,7 +107,7 @@ describe('operation', () => {
 })
 
 describe('errorResponses', () => {
-  test('names codes of one status once in a shared response', () => {
+  test('names all codes of one status in one shared response', () => {
     const found = errorResponses(
       'invalid_input',
       'malformed_json',

@@ -152,7 +152,7 @@ describe('the traces of tasks', () => {
     await tasks.close()
   })
 
-  test('begin with accept if there is no request', async () => {
+  test('begin with accept if no request is active', async () => {
     const { tasks } = open()
     const task = await tasks.submit(quick, {})
     await task.wait({ timeoutMs: 60_000 })
@@ -184,7 +184,7 @@ describe('the traces of tasks', () => {
     propagation.setGlobalPropagator(new W3CTraceContextPropagator())
   })
 
-  test('have a task without a stored trace in no other request', async () => {
+  test('do not contain a task without a stored trace', async () => {
     propagation.disable()
     const { tasks, report: handler } = open()
     const { traceId } = await inRequest(() => inject(handler, post({})))

@@ -104,7 +104,7 @@ describe('cancelMany and forgetMany', () => {
     assert.throws(() => operators.forgetMany, /forgetMany needs the option forgets/)
   })
 
-  test('are tasks of your own code, and of no owner', async (t) => {
+  test('can be submitted by your own code, and have no owner', async (t) => {
     const { tasks, fast, forgets } = setUp(t, undefined)
     const { wait } = await tasks.submit(fast, { fails: true })
     await wait({ timeoutMs: 5000 })

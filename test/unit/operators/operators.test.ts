@@ -145,7 +145,7 @@ interface Body { items: { taskId: string, owner?: string }[], next?: string }
 const idsOf = ({ items }: Body) => items.map(({ taskId }) => taskId)
 
 describe('operatorEndpoints', () => {
-  test('lists the tasks of all owners, or of one', async (t) => {
+  test('lists the tasks of all owners, or of one owner', async (t) => {
     const { ask, end, own } = setUp(t)
     const [one, two, host] = [await end('ann'), await end('bob', { fails: true }), await end(undefined)]
     const list = async (query: string) => (await ask('GET', `/admin/tasks${query}`)).json<Body>()
@@ -221,7 +221,7 @@ describe('operatorEndpoints', () => {
     )
   })
 
-  test('shows no task of another owner whose id is used again while a callback is sent', async (t) => {
+  test('shows no task of another owner that gets the same id while a callback is sent', async (t) => {
     const { site, end, tasks, report, engine } = setUp(t)
     const id = await end('ann', { fails: true }, { callbackUrl: 'https://example.com/' })
     await eventually(async () => (await tasks.get(id))?.callback?.state === 'delivered')
@@ -237,7 +237,7 @@ describe('operatorEndpoints', () => {
     assert.deepEqual([response.status, (await response.json<{ status: string }>()).status], [202, 'failed'])
   })
 
-  test('rejects all others with 403, or 401 without a user, before it reads a task or a body', async (t) => {
+  test('rejects all other users with 403, or with 401 if there is no user, before it reads a task or a body', async (t) => {
     const { site, end, tasks } = setUp(t)
     const id = await end('ann', { fails: true })
     const before = await tasks.get(id)
@@ -266,7 +266,7 @@ describe('operatorEndpoints', () => {
     assert.deepEqual(await tasks.get(id), before)
   })
 
-  test('has its own owner, which no client and no code of the application can have', async (t) => {
+  test('has its own owner, which neither a client nor the application can have', async (t) => {
     const { ask, tasks, errors } = setUp(t)
     const response = await ask('GET', '/tasks', {
       headers: { 'x-user': 'longhaul:operators' },
@@ -279,7 +279,7 @@ describe('operatorEndpoints', () => {
     assert.throws(() => tasks.ownedBy('longhaul:operators'), TypeError)
   })
 
-  test('accepts only true as the result of its function, and passes errors on', async (t) => {
+  test('accepts only true as the result of operator, and passes on its errors', async (t) => {
     for (const [operator, status] of [
       [() => 'yes', 403],
       [() => undefined, 403],
@@ -381,7 +381,7 @@ describe('operatorEndpoints', () => {
 })
 
 describe('retryMany', () => {
-  test('retries the tasks that the filter matches, in a task that operators see', async (t) => {
+  test('retries the tasks that match the filter, in a task that operators see', async (t) => {
     const { end, retryMany, tasks, runs, ask, site } = setUp(t)
     const anyone = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
     const [first, , bob] = [await end('ann', { fails: true }), await end('ann'), await end('bob', { fails: true })]
@@ -427,7 +427,7 @@ describe('retryMany', () => {
     assert.deepEqual(await result(), { retried: 2, failed: 0, failures: [] })
   })
 
-  test('does not retry a task that its owner has retried, or deleted, since it was listed', async (t) => {
+  test('does not retry a task that its owner has retried or deleted after it was listed', async (t) => {
     const { retryMany, end, tasks, report, runs, aroundPages } = setUp(t)
     const [first, second] = [await end('ann', { fails: true }), await end('ann', { fails: true })]
     aroundPages(async (list) => {
@@ -446,7 +446,7 @@ describe('retryMany', () => {
     assert.deepEqual([runs.get(first), runs.get(second)], [2, 2])
   })
 
-  test('retries a task whose callback was delivered since it was listed', async (t) => {
+  test('retries a task whose callback was delivered after it was listed', async (t) => {
     const { retryMany, end, tasks, runs, aroundPages } = setUp(t)
     const id = await end('ann', { fails: true }, { callbackUrl: 'https://example.com/' })
     await eventually(async () => (await tasks.get(id))?.callback?.state === 'delivered')
@@ -478,7 +478,7 @@ describe('retryMany', () => {
     await eventually(() => runs.get(id) === 2)
   })
 
-  test('counts each task once, although the queue is full and tasks are deleted meanwhile', async (t) => {
+  test('counts each task once, even if the queue is full and tasks are deleted meanwhile', async (t) => {
     const { retryMany, end, tasks, runs, engine } = setUp(t)
     for (let n = 0; n < 12; n++) await end('ann', { fails: true })
     const ids = (await tasks.list({ order: 'oldest' })).items.map(({ taskId }) => taskId)
@@ -500,7 +500,7 @@ describe('retryMany', () => {
     await eventually(() => ids.every((each) => runs.get(each) === 2))
   })
 
-  test('retries other tasks if a resource of one task is away, and continues later if the engine is', async (t) => {
+  test('retries other tasks if a resource of one task is unavailable, and continues later if the engine is unavailable', async (t) => {
     const { retryMany, end, tasks, remote, away, runs, errors, engine } = setUp(t)
     const { taskId, wait } = await tasks.submit(remote, {})
     await wait({ timeoutMs: 60_000 })
@@ -542,7 +542,7 @@ describe('retryMany', () => {
     assert.equal(runs.get(later), 1)
   })
 
-  test('lets the process do other work between pages', async (t) => {
+  test('lets the process do other work between two pages', async (t) => {
     const { retryMany, tasks, one, aroundPages } = setUp(t)
     for (let n = 0; n < 200; n++) await tasks.ownedBy(`user${n}`).submit(one, {})
     await eventually(async () => (await tasks.list({ status: ['queued', 'processing'] })).items.length === 0)
@@ -559,7 +559,7 @@ describe('retryMany', () => {
     assert.equal(turns.size, 4)
   })
 
-  test('rejects other filters and a body', async (t) => {
+  test('rejects other filters and bodies', async (t) => {
     const { ask } = setUp(t)
     for (const query of [
       'status=completed', 'status=processing', 'limit=1', 'cursor=a', 'order=oldest', 'task=none',
@@ -580,7 +580,7 @@ describe('retryMany', () => {
     assert.equal((await ask('POST', '/admin/tasks/retry', { headers: { 'sec-fetch-site': 'cross-site' } })).status, 403)
   })
 
-  test('cannot be submitted by an owner, not even by its name', async (t) => {
+  test('cannot be submitted by an owner, even under its name', async (t) => {
     const { tasks, retries, end, runs } = setUp(t)
     const id = await end('bob', { fails: true })
     const { submit } = taskEndpoints(tasks, {
@@ -611,7 +611,7 @@ describe('retryMany', () => {
     assert.deepEqual([items, runs.get(id)], [[], 1])
   })
 
-  test('is a task for the code of the application, and never a run by itself', async (t) => {
+  test('can be submitted by your own code as a task, and has no synchronous run', async (t) => {
     const { tasks, retries, end, runs } = setUp(t)
     const id = await end('ann', { fails: true })
     const { wait } = await tasks.submit(retries, { task: ['report'], to: new Date(Date.now() + 1000).toISOString() })

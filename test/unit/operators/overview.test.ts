@@ -48,7 +48,7 @@ interface Overview {
 }
 
 describe('the overview of operators', () => {
-  test('counts tasks of all owners by status, and names the oldest waiting one and the failed callbacks', async (t) => {
+  test('counts tasks of all owners by status, and names the oldest waiting task and the failed callbacks', async (t) => {
     const { tasks, overview } = setUp(t, 500)
     const ask = async () => (await inject(overview, root)).json<Overview>()
     const none = { count: 0, more: false }

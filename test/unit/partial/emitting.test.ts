@@ -24,7 +24,7 @@ async function stored(store: Store): Promise<string[]> {
 }
 
 describe('a run that emits', () => {
-  test('fails if a value is not JSON or too large, even if the run does not await, and the process continues', async () => {
+  test('fails if a value is not JSON or too large, even if the run does not await emit, and the process continues', async () => {
     const { store } = memory()
     const { run, external } = partialResults<string>({ store })
     const say = defineTask({
@@ -51,7 +51,7 @@ describe('a run that emits', () => {
     assert.deepEqual(await stored(store), ['"first"', '"first"', '"short"'])
   })
 
-  test('gathers results for gatherMs after a write, and its end does not wait for them', async () => {
+  test('gathers results for gatherMs after a write, and the end of the run does not wait for gatherMs', async () => {
     const { store } = memory()
     const spy = new Spy()
     const { run, external } = partialResults<number>({ store: new SpyStore(store, spy), gatherMs: 10_000 })
@@ -68,7 +68,7 @@ describe('a run that emits', () => {
     assert.equal(spy.writes.length, 3)
   })
 
-  test('has stored its results when checkpoint.save has resolved or failed', async () => {
+  test('has stored its results once checkpoint.save resolves or rejects', async () => {
     const { store } = memory()
     const { run, external } = partialResults<number>({ store })
     const seen: string[][] = []
@@ -86,7 +86,7 @@ describe('a run that emits', () => {
     assert.deepEqual([seen, await stored(store)], [[['1']], ['1', '2']])
   })
 
-  test('saves a checkpoint as it was at the call, after the results that were emitted before', async () => {
+  test('saves the value of a checkpoint at the time of the call, after the results that were emitted before', async () => {
     const { store } = memory()
     const { run, external } = partialResults<number>({ store })
     const count = defineTask({
@@ -104,7 +104,7 @@ describe('a run that emits', () => {
     assert.deepEqual(context.saved, [{ next: 1 }])
   })
 
-  test('emits nothing more after a cancel, and may end after a shutdown', async () => {
+  test('emits nothing after a cancel, and may end after a shutdown', async () => {
     for (const [reason, expected] of [
       [new Error('cancelled'), ['1']],
       [new WorkerClosingError(), ['1', '2']],
@@ -152,7 +152,7 @@ describe('a run that emits', () => {
     assert.match(String(late[0]), /the run has ended/)
   })
 
-  test('clears without awaiting the call, and the process continues', async () => {
+  test('can call clear without await, and the process continues', async () => {
     const { run, external } = partialResults<number>({ store: memory().store })
     const unhandled: unknown[] = []
     const note = (error: unknown): void => { unhandled.push(error) }
@@ -184,7 +184,7 @@ describe('a run that emits', () => {
     assert.deepEqual(await stored(store), ['1'])
   })
 
-  test('gets its results as JSON carries them', async () => {
+  test('gets its results in their JSON form', async () => {
     const { store } = memory()
     const { run, external } = partialResults<{ at: Date }>({ store })
     const tick = defineTask({

@@ -21,7 +21,7 @@ const task = { id: 'task', external: 'resource' }
 const KEY = logKey(task)
 
 function open(store: Store, attempt: number, { limits = LIMITS, signal = new AbortController().signal } = {}) {
-  return PartialWriter.open(store, { task, attempt, owner: 'ann', signal }, limits)
+  return PartialWriter.open(store, { task, attempt, caller: 'owner ann', signal }, limits)
 }
 
 /** Reads everything after a position, as a client does. */
@@ -60,7 +60,7 @@ describe('the run that may write', () => {
     await assert.rejects(open(store, 1), replaced)
   })
 
-  test('is the one of two runs with one attempt that was not stopped, in whatever order they begin', async () => {
+  test('is the run that was not stopped, of two runs with one attempt, in any order of their begins', async () => {
     const { store } = memory()
     const stopped = new AbortController()
     const first = await open(store, 1, { signal: stopped.signal })
@@ -74,7 +74,7 @@ describe('the run that may write', () => {
     assert.deepEqual((await read(store)).texts, ['1', '2'])
   })
 
-  test('leaves the results to the next run if it is stopped while it takes over', async () => {
+  test('leaves the results to the next run if it is stopped while it begins to write', async () => {
     const { store } = memory()
     const stopped = new AbortController()
     let second: PartialWriter | undefined
@@ -91,7 +91,7 @@ describe('the run that may write', () => {
     assert.deepEqual((await read(store)).texts, ['2'])
   })
 
-  test('does not fail if an earlier run writes after the eviction of the entry', async () => {
+  test('does not fail if an earlier run writes after the entry was evicted', async () => {
     const { store } = memory()
     const first = await open(store, 1)
     await emit(first, '1')
@@ -128,7 +128,7 @@ describe('the run that may write', () => {
     assert.equal(await store.get(KEY), undefined)
   })
 
-  test('does not take a part of an earlier run for its own after the eviction of the entry', async () => {
+  test('does not use a part of an earlier run after the entry was evicted', async () => {
     const { store } = memory()
     await emit(await open(store, 1), ...numbers(101, 115))
     await store.delete(KEY)
@@ -140,7 +140,7 @@ describe('the run that may write', () => {
 })
 
 describe('a partial-results store with faults', () => {
-  test('changes nothing when it loses the reply to any call', async () => {
+  test('has the same content when it loses the reply to any call', async () => {
     const calls = new Spy()
     const { store: inner } = memory()
     const run = async (store: Store): Promise<void> => emit(await open(store, 1), ...numbers(1, 45))
@@ -158,7 +158,7 @@ describe('a partial-results store with faults', () => {
     }
   })
 
-  test('shows a later run what is stored after the store was away for a moment', async () => {
+  test('shows a later run the stored results after the store was unavailable for a moment', async () => {
     const { store } = memory()
     await emit(await open(store, 1), ...numbers(1, 15))
     const calls = new Spy()
@@ -169,7 +169,7 @@ describe('a partial-results store with faults', () => {
     assert.ok(reads >= 4)
   })
 
-  test('is tried again when it is full and others may empty it', async () => {
+  test('gets the write again when it is full and other entries may be deleted', async () => {
     const { store } = memory()
     let writes = 0
     class Full extends SpyStore {
@@ -184,7 +184,7 @@ describe('a partial-results store with faults', () => {
 })
 
 describe('readers of partial results', () => {
-  test('are notified once that all is gone after the eviction of the entry of a final task', async () => {
+  test('are notified once of the eviction of all results of a final task', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
     await emit(writer, '1')
@@ -200,7 +200,7 @@ describe('readers of partial results', () => {
     assert.deepEqual(await read(store, position), { texts: ['2'], isGap: false, position: { ...position, last: 2 } })
   })
 
-  test('have a position before all results of a task that has not emitted yet, without a gap', async () => {
+  test('have a position before all results if a task has not emitted yet, without a gap', async () => {
     const { store } = memory()
     const { position, isGap } = await read(store)
     assert.deepEqual([toId(position), isGap], ['none-0', false])
@@ -208,7 +208,7 @@ describe('readers of partial results', () => {
     assert.deepEqual(await read(store, position).then(({ texts, isGap }) => [texts, isGap]), [['1'], false])
   })
 
-  test('see no gap if they have nothing, whichever runs began before the first result', async () => {
+  test('see no gap if they have no results, even if several runs began before the first result', async () => {
     const { store } = memory()
     const first = await open(store, 1)
     const { position } = await read(store)
@@ -221,7 +221,7 @@ describe('readers of partial results', () => {
     await assert.rejects(first.emit('2').then(() => first.settled()), replaced)
   })
 
-  test('see a gap of a run that found nothing, however many results there are', async () => {
+  test('see a gap of a run that found no results, for any number of results', async () => {
     const { store } = memory()
     await emit(await open(store, 1), '1', '2', '3')
     const { position } = await read(store)
@@ -248,7 +248,7 @@ describe('readers of partial results', () => {
     assert.deepEqual(await writer.stored(), { count: 35, texts: numbers(last + 1, 35) })
   })
 
-  test('have positions of this store alone', () => {
+  test('accept only positions of this store', () => {
     for (const text of ['', '1', '-1', 'a-', 'a-1x', 'A-1', `a-${'1'.repeat(16)}`, 'a'.repeat(17) + '-1', 'a-1\n']) {
       assert.equal(parsePosition(text), undefined, JSON.stringify(text))
     }
@@ -298,7 +298,7 @@ describe('a reader of results that the store has lost', () => {
 })
 
 describe('clear() of partial results', () => {
-  test('drops all results, and is a gap even for readers that have all', async () => {
+  test('deletes all results, and is a gap even for readers that have all of them', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
     await emit(writer, ...numbers(1, 25))
@@ -314,7 +314,7 @@ describe('clear() of partial results', () => {
     assert.deepEqual([(await read(store)).texts, (await read(store)).isGap], [['"new"'], false])
   })
 
-  test('resolves once all is dropped, even beside another clear and pending results', async () => {
+  test('resolves once all results are deleted, even beside another clear and pending results', async () => {
     const { store } = memory()
     class Slow extends SpyStore {
       override async replace(...call: Parameters<SpyStore['replace']>) {
@@ -330,7 +330,7 @@ describe('clear() of partial results', () => {
     assert.deepEqual((await read(store)).texts, [])
   })
 
-  test('is no gap if there is nothing', async () => {
+  test('is not a gap if there are no results', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
     const { position } = await read(store)
@@ -339,7 +339,7 @@ describe('clear() of partial results', () => {
     assert.deepEqual([(await read(store, position)).texts, (await read(store, position)).isGap], [['1'], false])
   })
 
-  test('drops the results emitted before it, and keeps those emitted beside it', async () => {
+  test('deletes results that were emitted before it, and keeps results that are emitted at the same time', async () => {
     const { store } = memory()
     const writer = await open(store, 1)
     const all: Promise<void>[] = []
@@ -370,7 +370,7 @@ describe('writes of partial results', () => {
     return { store: new Slow(store, spy), writes: () => spy.writes.length }
   }
 
-  test('are awaited by settled if they were emitted before it, and not if they follow', async () => {
+  test('are awaited by settled if they were emitted before it, but not if they follow', async () => {
     const { store } = slowStore(10)
     const writer = await open(store, 1)
     const more = setInterval(() => void writer.emit('"more"'), 2)
@@ -381,7 +381,7 @@ describe('writes of partial results', () => {
     await writer.settled()
   })
 
-  test('begin at once if a caller waits for them', async (t) => {
+  test('begin at once if a caller awaits them', async (t) => {
     const { store } = memory()
     const writer = await open(store, 1)
     const waits: number[] = []
@@ -394,7 +394,7 @@ describe('writes of partial results', () => {
     assert.ok(waits.every((ms) => ms < 20))
   })
 
-  test('are gathered while no caller waits, however fast the store is', async () => {
+  test('are gathered while no caller awaits them, even with a fast store', async () => {
     const { store, writes } = slowStore(1)
     const writer = await open(store, 1)
     const before = writes()
@@ -419,7 +419,7 @@ describe('the limits of partial results', () => {
     assert.equal((await read(store)).isGap, true)
   })
 
-  test('keep about maxResults and maxBytes, however the results come', async () => {
+  test('keep about maxResults and maxBytes, for any sizes and times of the results', async () => {
     for (const together of [false, true]) {
       const { store } = memory()
       const writer = await open(store, 1, { limits: { ...LIMITS, maxResults: 10_000, maxBytes: 65_536 } })
@@ -435,7 +435,7 @@ describe('the limits of partial results', () => {
     }
   })
 
-  test('reject what is not JSON and what is too large', () => {
+  test('reject values that are not JSON or too large', () => {
     assert.throws(() => resultText(undefined), TypeError)
     assert.throws(() => resultText(() => 1), TypeError)
     assert.throws(() => resultText(Promise.resolve('row')), TypeError)

@@ -161,7 +161,7 @@ const ROWS: readonly Row[] = [
 ]
 
 describe(`SPEC 5.2: ${ROWS.length} requests, with and without credentials`, () => {
-  test('are enough', () => assert.ok(ROWS.length >= 100, `${ROWS.length} rows`))
+  test('are enough requests', () => assert.ok(ROWS.length >= 100, `${ROWS.length} rows`))
   for (const [name, handler, headers, expected, path = '/'] of ROWS) {
     test(`get the expected response: ${handler}: ${name}`, async () => {
       const answer = await ask(handlers[handler], { headers, path, method: 'POST' })
@@ -178,7 +178,7 @@ describe(`SPEC 5.2: ${ROWS.length} requests, with and without credentials`, () =
 })
 
 describe('authenticate', () => {
-  test("keeps the application's own user and what its context held before", async () => {
+  test('keeps the user of the application and the earlier properties of its context', async () => {
     const handler = compose(
       authenticate({ schemes: [hostUser((request) => (request.context as { user?: Principal }).user)] }),
       (request) => json(200, { ...request.context as object }),
@@ -194,7 +194,7 @@ describe('authenticate', () => {
     assert.equal(nobody.headers['www-authenticate'], 'Session realm="longhaul"', 'challenge')
   })
 
-  test('gets a 500 if verify fails, and the failure is reported', async () => {
+  test('responds with 500 if verify fails, and reports the failure', async () => {
     for (const verify of [
       () => {
         throw new Error('key server away')
@@ -224,14 +224,14 @@ describe('authenticate', () => {
     assert.equal((await ask(anybody, { headers: { authorization: 'Bearer a' } })).status, 200)
   })
 
-  test('rejects a principal without a subject as an error of the application', async () => {
+  test('treats a principal without a subject as an error of the application', async () => {
     for (const broken of [{}, { subject: '' }, { subject: 7 }]) {
       const answer = await ask(only(bearer({ verify: () => broken as Principal })), { headers: auth('Bearer x') })
       assert.equal(answer.status, 500, JSON.stringify(broken))
     }
   })
 
-  test('caches successes for their time, and verifies concurrent requests once', async () => {
+  test('caches successes for ttlMs, and verifies concurrent requests once', async () => {
     let calls = 0
     const verify = async (token: string): Promise<Principal | undefined> => {
       calls++
@@ -266,7 +266,7 @@ describe('authenticate', () => {
     assert.equal(calls, 2, 'forgotten after its time')
   })
 
-  test('keeps the same text under two schemes apart in the cache', async () => {
+  test('separates the same text under two schemes in the cache', async () => {
     const handler = compose(authenticate({
       schemes: [
         bearer({ verify: (token) => (token === 'same' ? { subject: 'bearer' } : undefined) }),
@@ -278,7 +278,7 @@ describe('authenticate', () => {
     assert.equal((await ask(handler, { headers: key('same') })).json['subject'], 'key', 'second')
   })
 
-  test('keeps two schemes of one kind apart in the cache', async () => {
+  test('separates two schemes of one kind in the cache', async () => {
     const scheme = (header: string, subject: string) =>
       apiKey({ header, verify: (given: string) => (given === 'same' ? { subject } : undefined) })
     const cache = { maxEntries: 10, ttlMs: 60_000 }
@@ -303,7 +303,7 @@ describe('authenticate', () => {
     const cache = { maxEntries: 10, ttlMs: 60_000 }
     const at = (handler: Handler, peerAddress: string) => ask(handler, { headers: auth('Bearer tok'), peerAddress })
 
-    test('rejects the token of one address at another address, because key has the address that verify reads', async () => {
+    test('rejects the token of one address at another address, because the function key returns the address that verify reads', async () => {
       let calls = 0
       const verify = (token: string, request: HttpRequest) => { calls++; return bound(token, request) }
       const handler = compose(
@@ -318,7 +318,7 @@ describe('authenticate', () => {
       assert.deepEqual([statuses, calls], [[200, 401, 200], 2])
     })
 
-    test('fails without key and says what to do', async () => {
+    test('fails without the function key and says what to do', async () => {
       const password = (name: string, secret: string, request: HttpRequest) => bound(name + secret, request)
       const basicAuth = auth(`Basic ${Buffer.from('to:k').toString('base64')}`)
       for (const [scheme, headers] of [
@@ -337,7 +337,7 @@ describe('authenticate', () => {
       }
     })
 
-    test('gets a 500 for a key that returns no string', async () => {
+    test('responds with 500 if key returns no string', async () => {
       assert.throws(
         () => authenticate({ schemes: [bearer({ verify: bound })], cache: { ...cache, key: 'x' as never } }),
         /key must be a function/,
@@ -371,7 +371,7 @@ describe('authenticate', () => {
     assert.equal(await guess('right', '192.0.2.1'), 200)
   })
 
-  test('lets an anonymous request continue if it is optional, and an authorize behind it asks for credentials', async () => {
+  test('lets an anonymous request continue if it is optional, and a later authorize requests credentials', async () => {
     const schemes = [bearer({ verify: tokens(PEOPLE) })]
     const open = compose(authenticate({ schemes, optional: true }), whoAmI)
     assert.deepEqual((await ask(open)).json, { subject: null }, 'nobody')
@@ -398,7 +398,7 @@ describe('authenticate', () => {
     assert.equal((await ask(open)).headers['www-authenticate'], undefined, 'no challenge without a 401')
   })
 
-  test('asks for credentials after an asynchronous response of 401, if it is optional', async () => {
+  test('requests credentials after an asynchronous response of 401, if it is optional', async () => {
     const optional = authenticate({ schemes: [bearer({ verify: tokens(PEOPLE) })], optional: true })
     const challengeOf = async (handler: Handler): Promise<unknown[]> => {
       const { status, headers, body } = await ask(compose(optional, handler))
@@ -424,7 +424,7 @@ describe('authenticate', () => {
       assert.deepEqual(await challengeOf(declines), [0, undefined, undefined], 'not mine')
   })
 
-  test('may cache results of basic and of apiKey', async () => {
+  test('can cache results of basic and of apiKey', async () => {
     let asked = 0
     const verify = () => { asked++; return { subject: 'ann' } }
     const cache = { maxEntries: 10, ttlMs: 60_000 }
@@ -440,7 +440,7 @@ describe('authenticate', () => {
     }
   })
 
-  test('reads an API key on no line, one or two', async () => {
+  test('reads an API key that occurs once, and treats none or two as invalid', async () => {
     const handler = compose(
       authenticate({
         schemes: [apiKey({ header: 'x-key', verify: (key) => (key === 'k1' ? { subject: 'ann' } : undefined) })],
@@ -466,7 +466,7 @@ describe('authenticate', () => {
     assert.deepEqual(answers.map(({ status }) => status), [200, 401])
   })
 
-  test('tries asynchronous schemes in turn, up to the first that succeeds', async () => {
+  test('tries asynchronous schemes in turn, until one succeeds', async () => {
     const asked: string[] = []
     const late = (name: string, known: boolean) =>
       apiKey({
@@ -521,7 +521,7 @@ describe('authorize', () => {
     whoAmI,
   )
 
-  test('SPEC 5.3: gives a request without permission a 403 with a reason, again and again', async () => {
+  test('SPEC 5.3: gives a request without permission a 403 with a reason, as often as it is sent', async () => {
     for (let time = 0; time < 2; time++) {
       const refused = await ask(handler, { method: 'POST', ...as('reader') })
       assert.equal(refused.status, 403, 'status')
@@ -540,7 +540,7 @@ describe('authorize', () => {
       assert.equal((await ask(handler, { context })).status, 401, JSON.stringify(context))
   })
 
-  test('permits a request only for the value true', async () => {
+  test('permits a request only if allow returns true', async () => {
     for (const answer of [undefined, 1, 'yes', {}]) {
       const careless = compose(authorize({ allow: () => answer as never, reason: 'no' }), whoAmI)
       assert.equal((await ask(careless, as('x'))).status, 403, JSON.stringify(answer))
@@ -562,7 +562,7 @@ describe('authorize', () => {
     }
   })
 
-  test('treats a check that throws as no permission', async () => {
+  test('treats an allow that throws as a missing permission', async () => {
     const broken = compose(authorize({ allow: () => Promise.reject(new Error('away')), reason: 'no' }), whoAmI)
     assert.equal((await ask(broken, as('x'))).status, 500, 'masked')
   })
@@ -601,7 +601,7 @@ describe('authorize', () => {
     assert.equal(asked.length, 2)
   })
 
-  test('finds a token among many or few, and never by a part, a longer text or another case', () => {
+  test('finds a token among few or many, and never by a part, a longer text or another case', () => {
     for (const count of [1, 16, 17, 200]) {
       const whom = tokens(
         Object.fromEntries(Array.from({ length: count }, (_, at) => [`töken-${at}`, { subject: `s${at}` }])),

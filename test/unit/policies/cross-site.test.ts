@@ -70,7 +70,7 @@ describe('crossSite', () => {
     })
   }
 
-  test('accepts allowed origins, whatever else the browser sends', async () => {
+  test('accepts allowed origins, with any other headers of the browser', async () => {
     for (const site of ['cross-site', 'same-site', undefined]) {
       const headers = { origin: APP, host: 'api.example.com', ...site !== undefined && { 'sec-fetch-site': site } }
       assert.equal(await answered(headers, { origins: [APP] }), 200)
@@ -102,7 +102,7 @@ describe('crossSite', () => {
     assert.equal(await answered(from(APP), {}, 'OPTIONS', [cors({ origins: '*' })]), 200)
   })
 
-  test('lets a page that cors allows read the 403 of a crossSite behind it', async () => {
+  test('lets a page that cors allows read the 403 of a later crossSite', async () => {
     const { status, headers } = await ask(compose<unknown>(cors({ origins: '*' }), crossSite(), handler), {
       method: 'POST', headers: { origin: APP, 'sec-fetch-site': 'cross-site' },
     })

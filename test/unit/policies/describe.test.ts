@@ -21,7 +21,7 @@ function described(policy: Policy, responses: object = { 200: { description: 'Al
 const responsesOf = ({ openapi }: Operation) => openapi['responses'] as Record<string, { readonly headers?: object }>
 
 describe('the description of policies', () => {
-  test('has the 401 of authenticate, and one security requirement for each scheme', () => {
+  test('has the 401 of authenticate, and a security requirement for each scheme', () => {
     const operation = described(
       authenticate({ schemes: [bearer({ verify }), apiKey({ header: 'x-api-key', verify })] }),
     )
@@ -53,7 +53,7 @@ describe('the description of policies', () => {
     assert.deepEqual([operation.openapi['security'], operation.securitySchemes], [undefined, undefined])
   })
 
-  test('has the failures of other policies, and their fields on every response', () => {
+  test('has the errors of other policies, and their headers on every response', () => {
     assert.deepEqual(Object.keys(responsesOf(described(authorize({ allow: () => true, reason: 'no' })))), [
       '200', '401', '403',
     ])

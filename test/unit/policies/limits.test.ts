@@ -52,7 +52,7 @@ test('limits accept their smallest valid value', async () => {
 })
 
 describe('limitBody', () => {
-  test('measures a body that the application has parsed if Content-Length does not tell its size', async () => {
+  test('measures a body that the application has parsed if Content-Length does not state its size', async () => {
     const handler = compose(limitBody({ maxBodyBytes: 100 }), () => json(200, {}))
     const answer = async (value: unknown, headers = {}) => handler(fakeRequest({ headers, parsed: { value } }))
     assert.equal((await answer({ text: 'x'.repeat(80) }))?.status, 200)
@@ -80,7 +80,7 @@ describe('limitBody', () => {
     }
   })
 
-  test('limits the bytes that arrive, read at once or in pieces, and names the limit', async () => {
+  test('limits the bytes that arrive, in a body read as a whole or in chunks, and names the limit', async () => {
     for (const handler of [read(1000), count]) {
       const answer = await ask(limited(handler), { body: body('"12345', '67890"') })
       assert.deepEqual(
@@ -91,12 +91,12 @@ describe('limitBody', () => {
     assert.equal((await ask(limited(count), { body: body('12345', '67890') })).body, '10', 'exactly')
   })
 
-  test('keeps the limit of a handler, whose error names it', async () => {
+  test('keeps the limit of the handler if it is lower, and the error names that limit', async () => {
     const answer = await ask(limited(read(5)), { body: body('"123456"') })
     assert.deepEqual([answer.status, answer.json['error']], [413, 'The body is larger than 5 bytes.'])
   })
 
-  test("uses what the application's parser has left", async () => {
+  test("uses the body that the application's parser has left", async () => {
     const parsed: BodySource = { ...body('x'), parsed: { value: { a: 1 } } }
     assert.equal(
       (await ask(limited(read(1000)), { body: parsed, headers: { 'content-type': 'application/json' } })).body,
@@ -108,7 +108,7 @@ describe('limitBody', () => {
 describe('limitHeaders', () => {
   const ok: Handler = () => json(200, {})
 
-  test('limits the bytes and the number of fields', async () => {
+  test('limits the bytes and the number of headers', async () => {
     const bytes = compose(limitHeaders({ maxHeaderBytes: 12 }), ok)
     assert.equal((await ask(bytes, { headers: { abc: '123', de: '4567' } })).status, 200)
     const over = await ask(bytes, { headers: { abc: '123', de: '45678' } })

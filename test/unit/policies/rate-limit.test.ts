@@ -73,7 +73,7 @@ describe('rateLimit', () => {
     assert.equal(answers.filter(({ status }) => status === 200).length, 37, 'exactly')
   })
 
-  test('rejects a cost that does not fit without a charge, responds with 413 to one that never fits, and passes a free request', async () => {
+  test('rejects a cost above the remaining limit without a charge, responds with 413 to a cost above the whole limit, and accepts a cost of 0', async () => {
     const handler = limited([
       { name: 'items', limit: 10, windowSeconds: 60, cost: ({ headers }) => Number(headers['x-items']) },
     ])
@@ -124,7 +124,7 @@ describe('rateLimit', () => {
     assert.equal(new Set(keys).size, odd.length)
   })
 
-  test('charges the limits in front by consume', async () => {
+  test('lets consume charge the limits of every rateLimit in front of the handler', async () => {
     const store = memory().store
     const policy = (name: string) =>
       rateLimit({ store, onStoreError: 'deny', policies: [{ name, limit: 10, windowSeconds: 60 }] })
@@ -146,7 +146,7 @@ describe('rateLimit', () => {
     assert.match(String((await ask(named, as('ann'))).headers['ratelimit']), /^"b";r=9;t=\d+, "a";r=5;t=\d+$/)
   })
 
-  test('charges the announced bytes by bodyBytes', () => {
+  test('can count the announced bytes with bodyBytes', () => {
     const cost = bodyBytes(1000)
     for (const unit of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY])
       assert.throws(() => bodyBytes(unit), /bodyBytes: unit/, String(unit))
@@ -166,7 +166,7 @@ describe('rateLimit', () => {
     }
   })
 
-  test('charges late by consume, before the work, and the response shows what is left', async () => {
+  test('can be charged later by consume, before the work, and the response shows the rest', async () => {
     let done = 0
     const handler = limited(
       [
@@ -188,7 +188,7 @@ describe('rateLimit', () => {
     await assert.rejects(consume(request(), -1), TypeError, 'no refunds')
   })
 
-  test('ends the check at the first limit that rejects, and does not charge later ones', async () => {
+  test('stops at the first limit that rejects a request, and does not charge later limits', async () => {
     const handler = limited([
       { ...three, name: 'burst', limit: 2 },
       { ...three, name: 'day', limit: 100, windowSeconds: 86_400 },
@@ -213,7 +213,7 @@ describe('rateLimit', () => {
     assert.equal((await store.increment('rl:day:p:ann', 0, { ttlMs: 1000 })).value, 2, 'the day counts what passed')
   })
 
-  test('is not evaded by spoofed headers and similar names', async () => {
+  test('cannot be evaded by forged headers and similar names', async () => {
     const handler = limited([three])
     const spoofs = ['10.0.0.1', '1.2.3.4, 5.6.7.8', '::1', ''].map((text) => ({
       'x-forwarded-for': text,
@@ -229,14 +229,14 @@ describe('rateLimit', () => {
       assert.equal((await ask(handler, as(subject))).headers['ratelimit'], '"default";r=2;t=60', 'a counter of its own')
   })
 
-  test('adds its fields to failures of the handler, and declined requests stay declined', async () => {
+  test('adds its headers to errors of the handler, and declined requests stay declined', async () => {
     const failing = limited([three], {}, () => { throw httpError('not_found') })
     const { status, headers } = await ask(failing, as('ann'))
     assert.deepEqual([status, headers['ratelimit']], [404, '"default";r=2;t=60'], 'a 404')
     assert.equal((await ask(limited([three], {}, () => undefined))).status, 0, 'not mine')
   })
 
-  test('follows onStoreError while the store is away', async () => {
+  test('obeys onStoreError while the store is unavailable', async () => {
     const denied = await ask(limited([three], { store: away, onStoreError: 'deny' }), as('ann'))
     assert.deepEqual(
       [denied.status, denied.json['code'], denied.headers['retry-after']],
@@ -267,7 +267,7 @@ describe('rateLimit', () => {
     )
   })
 
-  test('takes one call of the store for a cost of 1, checks a higher cost first, and adds the fields to a free request', async () => {
+  test('makes one call of the store for a cost of 1, checks a higher cost first, and adds the headers to a free request', async () => {
     const { store } = memory()
     const asked: number[] = []
     const counting = only((key, by, options) => {
@@ -355,7 +355,7 @@ describe('several rate limits, with a synchronous or an asynchronous store', () 
       assert.equal(headers['ratelimit'], '"a";r=2;t=60, "c";r=2;t=60, "d";r=2;t=60')
     })
 
-    test(`are not charged late if they do not apply, ${when}`, async () => {
+    test(`are not charged by consume if they do not apply, ${when}`, async () => {
       const charged: [string, number][] = []
       const store = only((key, by, { ttlMs }) => {
         charged.push([key, by])
@@ -385,7 +385,7 @@ describe('several rate limits, with a synchronous or an asynchronous store', () 
     }
   })
 
-  test('pass a request that costs nothing if nothing is left', async () => {
+  test('accept a request with a cost of 0 if no limit is left', async () => {
     const costs = [3, 0, 1]
     const handler = limited([{ ...three, cost: () => costs.shift() ?? 1 }])
     const told = [await ask(handler, as('ann')), await ask(handler, as('ann')), await ask(handler, as('ann'))]
@@ -394,7 +394,7 @@ describe('several rate limits, with a synchronous or an asynchronous store', () 
 })
 
 describe('rateLimit: bounds', () => {
-  test('charges started units, and one without a length, by bodyBytes', () => {
+  test('counts each started unit, and one unit for a body without a length, with bodyBytes', () => {
     const cost = (length: string | undefined, unit?: number): number =>
       bodyBytes(unit)(request({ headers: length === undefined ? {} : { 'content-length': length } }))
     assert.deepEqual(['0', '1', '1024', '1025', undefined, 'x'].map((length) => cost(length)), [1, 1, 1, 2, 1, 1])
@@ -414,11 +414,11 @@ describe('clientAddress: bounds', () => {
   const seen = (forwarded: string, trustedProxies: string[], peerAddress = '10.0.0.1') =>
     clientAddress({ trustedProxies })(request({ peerAddress, headers: { 'x-forwarded-for': forwarded } }))
 
-  test('reads at most sixteen hops', () => {
+  test('reads at most sixteen addresses', () => {
     const hops = (count: number): string => `1.2.3.4${', 10.0.0.2'.repeat(count)}`
     assert.deepEqual([seen(hops(15), ['10.0.0.0/8']), seen(hops(16), ['10.0.0.0/8'])], ['1.2.3.4', '10.0.0.2'])
   })
-  test('trusts only the given address if it is a single one', () => {
+  test('trusts only the given address if trustedProxies is a single address', () => {
     assert.deepEqual(
       [seen('1.2.3.4', ['10.0.0.1']), seen('1.2.3.4', ['10.0.0.0']), seen('1.2.3.4', ['11.0.0.1'])],
       ['1.2.3.4', '10.0.0.1', '10.0.0.1'],
@@ -428,10 +428,10 @@ describe('clientAddress: bounds', () => {
       ['1.2.3.4', '2001:db8::/64'],
     )
   })
-  test('counts a peer without an address in the network, as on a Unix socket, by its own name', () => {
+  test('counts a peer without a network address, such as on a Unix socket, under its own name', () => {
     assert.equal(clientAddress({})(request({ peerAddress: 'unix:' })), 'unix:')
   })
-  test('reads the last of several field lines as the newest', () => {
+  test('takes the last of several header lines as the newest', () => {
     const headers = { 'x-forwarded-for': ['6.6.6.6', '10.0.0.3'] }
     assert.equal(
       clientAddress({ trustedProxies: ['10.0.0.0/8'] })(request({ peerAddress: '10.0.0.1', headers })),
@@ -483,7 +483,7 @@ describe('clientAddress', () => {
       )
     })
   }
-  test('accepts a prefix that is no whole byte, and a field that never ends', () => {
+  test('accepts a prefix that is not a whole number of bytes, and a header without end', () => {
     assert.equal(
       clientAddress({ ipv6Prefix: 60 })(request({ peerAddress: '2001:db8:1:2f::1' })),
       '2001:db8:1:20::/60',

@@ -53,7 +53,7 @@ describe('timeouts', () => {
     assert.equal(closed, false, 'a source that never began has nothing to close')
   })
 
-  test('close the unread body of a response that comes too late', async (t) => {
+  test('close the unread body of a response that is too late', async (t) => {
     awake(t)
     let told = false
     const source = {
@@ -81,7 +81,7 @@ describe('timeouts', () => {
     assert.equal(told, true)
   })
 
-  test('respond with 503 and not with 408 to a late run that has read its body, at once or in pieces', async (t) => {
+  test('respond with 503 and not with 408 if the handler is late after it has read its body, as a whole or in chunks', async (t) => {
     awake(t)
     const sent = body(async () => new Uint8Array(1), async function * () { yield new Uint8Array(1) })
     for (const read of [
@@ -98,7 +98,7 @@ describe('timeouts', () => {
     }
   })
 
-  test('release a body whose reader stops, but not one that ends, and keep a parsed body available', async () => {
+  test('release a body whose reader stops, but not a body that ends, and keep a parsed body available', async () => {
     let returned = 0
     const pieces = { [Symbol.asyncIterator]: () => {
       let left = 2
@@ -133,7 +133,7 @@ describe('timeouts', () => {
     assert.equal((await ask(handler)).json['code'], 'run_timeout', 'the answer')
   })
 
-  test('respond with 408 if a body does not arrive, read at once or in pieces', async (t) => {
+  test('respond with 408 if a body does not arrive, read as a whole or in chunks', async (t) => {
     awake(t)
     const slow = body(() => never)
     assert.deepEqual(
@@ -182,7 +182,7 @@ describe('timeouts', () => {
     )
   })
 
-  test('pass on pieces that come in time as a whole', async () => {
+  test('pass on all chunks of a body that arrives in time', async () => {
     const echo: Handler = async (request) => {
       const pieces: Uint8Array[] = []
       for await (const piece of request.body.stream()) pieces.push(piece)
@@ -192,7 +192,7 @@ describe('timeouts', () => {
     assert.equal((await ask(compose(timeouts({ readMs: 1000 }), echo), { body: quick })).json, 'one two')
   })
 
-  test('do not abort a response whose head is in time', async (t) => {
+  test('do not abort a response whose headers are in time', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     let inner: AbortSignal | undefined
     let closed = false
@@ -208,7 +208,7 @@ describe('timeouts', () => {
     assert.deepEqual(got, ['x'])
   })
 
-  test('do not change a response in time, including failures', async () => {
+  test('do not change a response or an error that is in time', async () => {
     assert.equal((await ask(compose(timeouts({ runMs: 1000, readMs: 1000 }), ok))).status, 200, 'direct')
     assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => json(201, {})))).status, 201, 'later')
     assert.equal(
@@ -232,7 +232,7 @@ describe('timeouts', () => {
 })
 
 describe('limitConcurrency', () => {
-  test('gives one caller at most maxPerCaller slots and waiting places, and none of the others', async () => {
+  test('gives one caller at most maxPerCaller running and waiting requests, and other callers keep their places', async () => {
     const waiting: (() => void)[] = []
     const limited = compose(
       limitConcurrency({
@@ -312,7 +312,7 @@ describe('limitConcurrency', () => {
     }
   })
 
-  test('keeps no timer of a running request', async (t) => {
+  test('has no timer for a running request', async (t) => {
     const cleared = t.mock.method(globalThis, 'clearTimeout')
     const waiting: (() => void)[] = []
     const limited = compose(
@@ -343,7 +343,7 @@ describe('limitConcurrency', () => {
   }
   const tick = () => new Promise((resolve) => { setImmediate(resolve) })
 
-  test('SPEC 7.503: runs maxConcurrent requests, lets maxWaiting wait in order, and responds to others with 503 at once', async () => {
+  test('SPEC 7.503: runs maxConcurrent requests, lets maxQueued requests wait in order, and responds to others with 503 at once', async () => {
     const { open, handler } = gate()
     const limited = compose(limitConcurrency({ maxConcurrent: 2, maxQueued: 2, maxWaitMs: 60_000 }), handler)
     const asked = Array.from({ length: 4 }, () => ask(limited))
@@ -410,12 +410,12 @@ describe('limitConcurrency', () => {
     assert.equal((await second).status, 200)
   })
 
-  test('releases the slot of a request that ends at once', async () => {
+  test('frees the place of a request that ends at once', async () => {
     const limited = compose(limitConcurrency({ maxConcurrent: 1 }), ok)
     for (let time = 0; time < 3; time++) assert.equal((await ask(limited)).status, 200, String(time))
   })
 
-  test('releases the slot after a failure, thrown or rejected', async () => {
+  test('frees the place after an error, thrown or rejected', async () => {
     for (const failing of [() => { throw new Error('x') }, () => Promise.reject(new Error('x'))]) {
       const limited = compose(limitConcurrency({ maxConcurrent: 1 }), failing)
       for (let time = 0; time < 3; time++) assert.equal((await ask(limited)).status, 500, 'its own failure')
@@ -432,7 +432,7 @@ describe('limitConcurrency', () => {
 
 describe('requestId', () => {
   const shows: Handler = (request) => json(200, { id: requestIdOf(request) })
-  test('sets an id, even on failures, and uses a sent id only if it is trusted', async () => {
+  test('sets an id, even on errors, and uses the id of the request only if it is trusted', async () => {
     const [first, second] = [await ask(compose(requestId(), shows)), await ask(compose(requestId(), shows))]
     assert.match(String(first.json['id']), /^[\w-]{22}$/, 'an id')
     assert.equal(first.headers['x-request-id'], first.json['id'], 'the same in the field')

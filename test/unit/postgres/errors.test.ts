@@ -8,7 +8,7 @@ function error(code: string, more: object = {}): Error {
 }
 
 describe('errors of PostgreSQL and its clients', () => {
-  test('include no code of Node, even if it has five letters', () => {
+  test('are not errors of Node, even if the code of Node has five letters', () => {
     for (const code of ['EPIPE', 'ECONNRESET']) {
       assert.equal(faultOf(error(code)).hasReplied, false, code)
       assert.deepEqual([isBroken(error(code)), isLostConnection(error(code))], [true, true], code)
@@ -19,7 +19,7 @@ describe('errors of PostgreSQL and its clients', () => {
     }
   })
 
-  test('include a wrong number of parameters, which is no lost connection, unlike the same code of PgBouncer', () => {
+  test('include a wrong number of parameters, which is not a lost connection, although PgBouncer uses the same code for one', () => {
     assert.equal(isConnectionError(error('08P01', { severity: 'ERROR' })), false)
     assert.equal(isConnectionError(error('08P01', { severity: 'FEHLER' })), false)
     assert.equal(isConnectionError(error('08P01', { severity: 'FATAL' })), true)

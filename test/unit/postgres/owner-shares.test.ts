@@ -20,7 +20,7 @@ function shares() {
 }
 
 describe('checks of the shares of owners', () => {
-  test('come once for each sixteenth of the entries, however many owners write in turns', () => {
+  test('come once for each sixteenth of the entries, even if many owners write in turn', () => {
     const { count, checked } = shares()
     for (let round = 0; round < 10; round++) {
       for (let n = 0; n < 12_000; n++) count(`owner ${String(n)}`, 0)

@@ -39,7 +39,7 @@ async function nothing(): Promise<AsyncIterable<Uint8Array>> {
 }
 
 describe('the parts of a report', () => {
-  test('continue at the list that was saved, whatever an earlier run has written behind it', async () => {
+  test('continue after the saved list, even if an earlier run has written parts behind it', async () => {
     const blobs = new MemoryBlobs()
     const first = reportOf(blobs, 1)
     await addParts(first, 'one', 'two')
@@ -52,7 +52,7 @@ describe('the parts of a report', () => {
     assert.equal(await textOf(blobs, third.list), 'one\ntwo\nthr\u00e9\u00e9\nfour\n')
   })
 
-  test('stay as they are in a newer run when an earlier one writes late', async () => {
+  test('stay unchanged in a newer run when an earlier run writes late', async () => {
     const blobs = new MemoryBlobs()
     const late = reportOf(blobs, 1)
     await addParts(late, 'one')
@@ -74,7 +74,7 @@ describe('the parts of a report', () => {
     assert.equal(blobs.usage().blobs, 1)
   })
 
-  test('are lost together if one cannot be written, and deleted once the list is saved', async () => {
+  test('are lost together if one part cannot be written, and deleted once the list is saved', async () => {
     const blobs = new MemoryBlobs()
     const report = reportOf(blobs, 1)
     await addParts(report, 'one')
@@ -86,7 +86,7 @@ describe('the parts of a report', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('are read from any byte', async () => {
+  test('can be read from any byte', async () => {
     const blobs = new MemoryBlobs()
     const report = reportOf(blobs, 1)
     await addParts(report, 'one', 'two', 'three')
@@ -95,7 +95,7 @@ describe('the parts of a report', () => {
       assert.equal(await textOf(blobs, report.list, start), text.slice(start))
   })
 
-  test('end the reading with gone if one has expired', async () => {
+  test('end the reading with the error gone if one part has expired', async () => {
     const blobs = new MemoryBlobs()
     const report = reportOf(blobs, 1)
     await addParts(report, 'one')
@@ -103,7 +103,7 @@ describe('the parts of a report', () => {
     await assert.rejects(textOf(blobs, report.list), { code: 'gone' })
   })
 
-  test('are renewed, all and no others', async () => {
+  test('are renewed, and no other parts', async () => {
     const blobs = new MemoryBlobs()
     const report = reportOf(blobs, 1)
     await addParts(report, 'one', 'two')
@@ -117,7 +117,7 @@ describe('the parts of a report', () => {
     assert.deepEqual(renewed, ['body/1/0 5000', 'body/1/1 5000'])
   })
 
-  test('have ranges of writers, with the bytes of each', () => {
+  test('have ranges of writers, with the number of bytes of each', () => {
     let list: PartList = []
     for (const [writer, part, bytes] of [
       [1, 0, 5],
@@ -133,7 +133,7 @@ describe('the parts of a report', () => {
 })
 
 describe('the tail of a run', () => {
-  test('is found behind the list, if no later run has parts in the list', async () => {
+  test('is found behind the list, unless a later run has parts in the list', async () => {
     const blobs = new MemoryBlobs()
     await blobs.put('body/2/3', await nothing(), { ttlMs: 60_000 })
     await blobs.put('body/2/4', await nothing(), { ttlMs: 60_000 })

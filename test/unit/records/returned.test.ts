@@ -347,7 +347,7 @@ describe('a method of a collection returns', () => {
       [500, true],
     )
   })
-  test('something else than the result of the work of a transaction, and the record is shown all the same', async () => {
+  test('another value than the work of its transaction, and the response still has the record', async () => {
     const inside = { get: () => ({ id: 7 }), update: () => ({ id: 7 }) }
     const transaction = async (work: (inside: never) => Promise<never>) => {
       await work(inside as never)
@@ -359,7 +359,7 @@ describe('a method of a collection returns', () => {
     })
     assert.equal((await ask(handler, 'PATCH', '/7', { body: {}, headers: { 'if-match': '*' } })).status, 200)
   })
-  test('from a transaction without running its work, which gets a 500', async () => {
+  test('from a transaction that does not run its work, which gets a 500', async () => {
     const repository = { get: () => ({ id: 7 }), delete: () => true, transaction: async () => undefined as never }
     const handler = collection({ repository, schema })
     assert.equal((await ask(handler, 'DELETE', '/7', { headers: { 'if-match': '*' } })).status, 500)
@@ -382,7 +382,7 @@ describe('list of a collection returns', () => {
     const items = [{ value: 'red', count: 5 }, { status: 'open', count: 2 }, { message: 'late', count: 1 }]
     assert.equal(await page({ items }), 200)
   })
-  test('records of a log of failures, which make a page', async () => {
+  test('records of a log of failures, which make a page although they look like failed outcomes', async () => {
     assert.equal(
       await page({
         items: [

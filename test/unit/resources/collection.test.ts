@@ -130,7 +130,7 @@ describe('one record of a collection', () => {
     )
     assert.equal((await go('POST', '/v1/notes', '{"title":"x","__proto__":1}')).json.code, 'unsafe_key')
   })
-  test('SPEC 7.409: gets a 409 if it is a duplicate', async () => {
+  test('SPEC 7.409: is rejected with a 409 if it is a duplicate', async () => {
     const { status, json } = await setUp().go('POST', '/v1/notes', { title: 'A' })
     assert.deepEqual([status, json.code, json.details[0].pointer], [409, 'conflict', '/title'])
   })
@@ -182,7 +182,7 @@ describe('one record of a collection', () => {
     assert.equal((await go('PATCH', '/v1/notes/b', { title: 'x' })).status, 404)
     assert.equal((await go('PATCH', '/v1/notes/a', {})).status, 200)
   })
-  test('SPEC 4.1.DELETE: is deleted with 204, and then gets a 404', async () => {
+  test('SPEC 4.1.DELETE: is deleted with 204, and a later request gets a 404', async () => {
     const { go } = setUp()
     const gone = await go('DELETE', '/v1/notes/a')
     assert.deepEqual([gone.status, gone.text], [204, ''])
@@ -202,7 +202,7 @@ describe('one record of a collection', () => {
 })
 
 describe('a patch without its own schema', () => {
-  test('is validated by its result', async () => {
+  test('is validated with its result', async () => {
     const notes = new Notes()
     const handler = collection<Note, Draft, Partial<Draft>>({ repository: notes, schema })
     const go = (body: unknown) => ask(handler, 'PATCH', '/a', { body })
@@ -288,7 +288,7 @@ describe('a conditional request to a collection', () => {
       assert.equal(notes.log.includes('begin'), name === 'with')
     })
   }
-  test('gets a 412 if another client changes the item between read and write, and a transaction keeps that change', async () => {
+  test('gets a 412 if another client changes the record between read and write, and a transaction keeps the change of that client', async () => {
     const { go, notes, tag } = setUp({}, new SafeNotes())
     notes.meanwhile = () => {
       notes.all.set('n', { id: 'n', title: 'theirs' })
@@ -301,7 +301,7 @@ describe('a conditional request to a collection', () => {
     }
     assert.equal((await go('PUT', '/v1/notes/a', { title: 'mine' }, { 'if-match': etag })).status, 412)
   })
-  test('gets a 428 if conditions are required and missing', async () => {
+  test('gets a 428 if preconditions are required and missing', async () => {
     const { go, tag, notes } = setUp({ requirePreconditions: true })
     for (const method of ['PUT', 'PATCH', 'DELETE']) {
       const { status, json } = await go(method, '/v1/notes/a', { title: 'x' })
@@ -330,7 +330,7 @@ describe('the methods of a repository', () => {
     assert.equal((await ask(reading.list, 'GET', '/notes')).status, 0)
     assert.equal((await ask(reading.item, 'GET', '/notes/a', { params: { id: 'a' } })).status, 200)
   })
-  test('accept ids of another type', async () => {
+  test('can have ids of another type', async () => {
     const handler = collection<{ nr: number }, object, object, number>({
       repository: { get: (id) => ({ nr: id }), create: () => ({ nr: 7 }), delete: () => false },
       schema: jsonSchema<object>({ type: 'object' }),
@@ -341,7 +341,7 @@ describe('the methods of a repository', () => {
     assert.equal((await ask(handler, 'GET', '/x')).status, 404)
     assert.equal((await ask(handler, 'POST', '/', { body: {} })).headers['location'], '/7')
   })
-  test('have their faults masked, and onError receives them', async () => {
+  test('throw errors that are masked, and onError receives them', async () => {
     const before = faults.length
     const wrong = collection({
       repository: {
@@ -373,7 +373,7 @@ describe('the methods of a repository', () => {
     ])
       assert.throws(() => collection(options as never), TypeError)
   })
-  test('do not get bodies that are too large', async () => {
+  test('do not receive bodies that are too large', async () => {
     assert.equal((await setUp({ maxBodyBytes: 20 }).go('POST', '/v1/notes', { title: 'x'.repeat(30) })).status, 413)
   })
   test('describe the operations at the paths of the collection', () => {

@@ -39,7 +39,7 @@ describe('a page of a collection', () => {
     const { items: _, ...rest } = answer.json
     assert.deepEqual(rest, { start: 0, batch_size: 100, total: 1200, next: '/v1/things?start=100&batch_size=100' })
   })
-  test('SPEC 4.2: is selected by batch_size and start, is cut at the maximum, and is empty past the end', async () => {
+  test('SPEC 4.2: is selected by batch_size and start, is limited to the maximum, and is empty past the end', async () => {
     assert.deepEqual(ids(await get(counted, '?batch_size=5&start=3')), [3, 7, 5])
     const most = await get(counted, '?batch_size=99999999999999999999')
     assert.deepEqual([...ids(most), most.json.batch_size], [0, 999, 1000, 1000])
@@ -48,7 +48,7 @@ describe('a page of a collection', () => {
       assert.deepEqual([past.status, past.json.items, past.json.total, past.json.next], [200, [], 1200, undefined])
     }
   })
-  test('SPEC 7.400: gets a 400 for a value that is not digits, or is repeated', async () => {
+  test('SPEC 7.400: gets a 400 for a repeated parameter, or a value other than digits', async () => {
     for (const search of [
       'batch_size=0', 'batch_size=', 'batch_size=-1', 'batch_size=1.5', 'batch_size=1e3',
       'batch_size=0x10', 'batch_size=%201', 'start=-1', 'start=a', 'start=', 'start=1&start=1',
@@ -59,7 +59,7 @@ describe('a page of a collection', () => {
     }
     assert.equal((await get(counted, '?batch_size=007&other=x&other=y')).json.batch_size, 7)
   })
-  test('has a Link to the other pages, with the rest of the query', async () => {
+  test('has a Link to the other pages, with the other query parameters', async () => {
     const links = async (handler: typeof counted, search: string) =>
       Object.fromEntries(
         [...String((await get(handler, search)).headers['link']).matchAll(/<\/v1\/things\?([^>]*)>; rel="(\w+)"/g)].map(
@@ -80,7 +80,7 @@ describe('a page of a collection', () => {
     assert.deepEqual(Object.keys(await links(uncounted, '?start=50')), ['first', 'prev'])
     assert.deepEqual(Object.keys(await links(list({ repository: source(0) }), '')), ['first', 'last'])
   })
-  test('has a next page, so that a reader gets each record once, whatever the sizes', async () => {
+  test('has a next page, so that a reader gets each record once, for any page sizes', async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(60), fc.integer({ min: 1, max: 20 }), fc.boolean(), async (count, size, counts) => {
         const handler = list({ repository: source(count, counts) })
@@ -122,7 +122,7 @@ describe('a page of a collection', () => {
     assert.equal((await get(counted, '', { headers: { 'if-match': '"other"' } })).status, 412)
     assert.notEqual((await get(counted, '?start=1')).headers['etag'], etag)
   })
-  test('gets the same head for HEAD, and other methods are declined', async () => {
+  test('has the same headers for HEAD, and other methods are declined', async () => {
     assert.deepEqual((await ask(counted, 'HEAD', '/things')).headers['content-type'], 'application/json')
     assert.equal((await ask(counted, 'POST', '/things')).status, 0)
   })
@@ -136,7 +136,7 @@ describe('the Link of a page stays within the limits of client parsers', () => {
     assert.ok(link === undefined || (typeof link === 'string' && link.length <= 4096))
     return link === undefined ? [] : String(link).split(', ').map((each) => /rel="(\w+)"/.exec(each)?.[1])
   }
-  test('with all links for a short query, next alone for a longer query, and none for a very long one', async () => {
+  test('with all links for a short query, only next for a longer query, and none for a very long query', async () => {
     assert.deepEqual(await linked(10), ['first', 'prev', 'next', 'last'])
     assert.deepEqual(await linked(900), ['first', 'prev', 'next', 'last'])
     assert.deepEqual(await linked(1100), ['next'])
@@ -160,7 +160,7 @@ describe('the Link of a page stays within the limits of client parsers', () => {
 })
 
 describe('a Range over items', () => {
-  test('SPEC 4.2: gets a 206 with the part for items=0-24', async () => {
+  test('SPEC 4.2: gets a 206 with the requested part for items=0-24', async () => {
     const answer = await get(counted, '', range('items=0-24'))
     assert.deepEqual(
       [answer.status, answer.headers['content-range'], ...ids(answer)],
@@ -191,13 +191,13 @@ describe('a Range over items', () => {
       'items */0',
     )
   })
-  test('works for a repository without a count', async () => {
+  test('can be used with a repository without a count', async () => {
     assert.equal((await get(uncounted, '', range('items=50-70'))).headers['content-range'], 'items 50-59/*')
     const past = await get(uncounted, '', range('items=60-'))
     assert.deepEqual([past.status, past.headers['content-range']], [416, undefined])
     assert.equal((await get(uncounted, '', range('items=-5'))).status, 200)
   })
-  test('gets a part with the ETag of the 200 that has its records (RFC 9110 section 15.3.7)', async () => {
+  test('gets a part with the ETag of the 200 with the same records (RFC 9110 section 15.3.7)', async () => {
     const tag = async (search: string, asked?: Asked) => String((await get(counted, search, asked)).headers['etag'])
     const first = await tag('')
     for (const text of ['items=0-24', 'items=7-7', 'items=0-99', 'items=99-99'])
@@ -253,7 +253,7 @@ describe('a Range over items', () => {
       assert.deepEqual(ids(await get(counted, search, { headers })), [0, 99, 100], JSON.stringify([search, headers]))
     assert.equal((await ask(counted, 'HEAD', '/things', range('items=0-1'))).status, 200)
   })
-  test('gets the same part of the whole for any range', async () => {
+  test('gets the part of the whole list that the range names, for any range', async () => {
     const handler = list({ repository: source(30), batchSize: 5, maxBatchSize: 10 })
     await fc.assert(fc.asyncProperty(fc.nat(40), fc.nat(40), async (a, b) => {
       const [first, last] = [Math.min(a, b), Math.max(a, b)]
@@ -303,7 +303,7 @@ describe('a page with a cursor', () => {
   })
 })
 
-test('a repository that returns more than requested, or no page, is at fault', async () => {
+test('a repository that returns more records than requested, or no page, gets a masked 500', async () => {
   for (const page of [{ items: things(101) }, undefined, { items: 'x' }]) {
     assert.equal((await get(list({ repository: { list: () => page as never } }), '')).status, 500)
   }

@@ -46,6 +46,6 @@ test('methods of the IANA registry and those of Node may have routes', () => {
   router({ 'PROPFIND|QUERY|M-SEARCH|PURGE /x': handler })
 })
 
-test('the registry contains every method that the parser of Node accepts', () => {
+test('the registry contains every method that Node\'s parser accepts', () => {
   for (const method of METHODS) router({ [`${method} /x`]: handler })
 })

@@ -46,7 +46,7 @@ describe('resource', () => {
     )
     assert.equal((await ask(resource({ GET: page, OPTIONS: say('own') }), 'OPTIONS', '/')).text, 'own')
   })
-  test('lists the same in OPTIONS of a router for its path', async () => {
+  test('lists the same methods in OPTIONS of a router for its path', async () => {
     const { headers } = await ask(router({ 'GET /x': page, 'PATCH /x': patch, '/y': thing }), 'OPTIONS', '/x')
     assert.deepEqual(headers, {
       'allow': 'GET, HEAD, PATCH, OPTIONS',
@@ -109,7 +109,7 @@ describe('cors', () => {
       ],
     )
   })
-  test('allows only the named methods and fields', async () => {
+  test('allows only the methods and headers of its options', async () => {
     const { headers } = await ask(
       behind({ origins: [app], methods: ['GET'], headers: ['x-b'] }),
       'OPTIONS',
@@ -118,7 +118,7 @@ describe('cors', () => {
     )
     assert.deepEqual([headers['access-control-allow-methods'], headers['access-control-allow-headers']], ['GET', 'x-b'])
   })
-  test('does not echo a malformed list of names', async () => {
+  test('does not repeat a malformed list of names', async () => {
     for (const asked of ['a b', 'x\r\ny', 'x,'.repeat(2000)]) {
       const { headers } = await ask(
         behind({ origins: '*' }),
@@ -129,7 +129,7 @@ describe('cors', () => {
       assert.equal(headers['access-control-allow-headers'], undefined, asked)
     }
   })
-  test('names the origin that may read a response, and the readable fields', async () => {
+  test('names the origin that may read a response, and the headers that it may read', async () => {
     const { headers } = await ask(behind({ origins: [app], credentials: true }), 'GET', '/', from(app))
     assert.deepEqual(
       [headers['access-control-allow-origin'], headers['access-control-allow-credentials'], headers['vary']],
@@ -145,7 +145,7 @@ describe('cors', () => {
       ['*', 'Accept', 'X-A'],
     )
   })
-  test('gives other origins only Vary', async () => {
+  test('adds only Vary for other origins', async () => {
     const strict = behind({ origins: [app] })
     for (const origin of [
       'https://evil.example.com',
@@ -167,14 +167,14 @@ describe('cors', () => {
     }
     assert.equal((await ask(strict, 'GET', '/')).headers['vary'], 'Accept, Origin')
   })
-  test('may be decided by a function', async () => {
+  test('can decide by a function', async () => {
     const decided = behind({ origins: (origin, { path }) => origin.endsWith('.example.com') && path === '/a' })
     assert.deepEqual(
       [allow(await ask(decided, 'GET', '/a', from(app))), allow(await ask(decided, 'GET', '/b', from(app)))],
       [app, undefined],
     )
   })
-  test('rejects an overlong origin, so that a response never repeats it', async () => {
+  test('rejects an overlong origin, which no response repeats', async () => {
     const any = behind({ origins: () => true })
     assert.equal(allow(await ask(any, 'GET', '/', from(`https://${'a'.repeat(500)}.example`))), undefined)
     assert.equal(
@@ -182,7 +182,7 @@ describe('cors', () => {
       `https://${'a'.repeat(253)}:65535`,
     )
   })
-  test('adds its fields to failures', async () => {
+  test('adds its headers to errors', async () => {
     for (const handler of [() => { throw httpError('conflict') }, async () => { throw httpError('conflict') }]) {
       const { status, headers } = await ask(behind({ origins: [app] }, handler), 'POST', '/', from(app))
       assert.deepEqual([status, headers['access-control-allow-origin']], [409, app])
@@ -190,7 +190,7 @@ describe('cors', () => {
     const missing = await ask(behind({ origins: '*' }, router({ 'GET /x': page })), 'OPTIONS', '/y', preflight())
     assert.equal(missing.status, 0)
   })
-  test('needs no credentials for a preflight, and rate limits apply to it', async () => {
+  test('requires no credentials for a preflight, and rate limits apply to it', async () => {
     const people = authenticate({ schemes: [bearer({ verify: () => undefined })] })
     const open = compose<unknown>(
       cors({ origins: [app] }),

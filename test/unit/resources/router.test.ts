@@ -178,7 +178,7 @@ describe('a router matches', () => {
     )
   })
 
-  test('requests whose handler gets all their properties, lazily', () => {
+  test('requests whose handler gets all their properties when it reads them', () => {
     let got: HttpRequest<string> | undefined
     const handler = router<string>({ 'GET /x/{id}': (request) => { got = request; return undefined } })
     const request = new FakeRequest('GET', '/m/x/1', '/m')
@@ -238,7 +238,7 @@ describe('a router with methods', () => {
     assert.deepEqual(refused(api, 'HEAD', '/start-job').headers, { allow: 'POST, OPTIONS' })
   })
 
-  test('has only the methods of a literal path, even if a parameter would match', () => {
+  test('has only the methods of a literal path, even if a path with a parameter also matches', () => {
     assert.deepEqual(refused(api, 'DELETE', '/job-status/latest'), {
       status: 405,
       code: 'method_not_allowed',
@@ -335,7 +335,7 @@ describe('the operations of a router', () => {
     )
   })
 
-  test('leave out, for a handler of any method, methods that have their own handler', () => {
+  test('leave out methods that have their own handler, for a handler of any method', () => {
     const any = described(named('any'), [operation('GET'), operation('PUT')])
     const own = described(named('own'), [operation('GET', { summary: 'own' })])
     const both = router<string>({ '/x': any, 'GET /x': own })
@@ -351,7 +351,7 @@ describe('the operations of a router', () => {
   })
 })
 
-test('a router agrees with a plain reading of the rules, for random routes and paths', () => {
+test('a router agrees with a simple implementation of the rules, for random routes and paths', () => {
   const literal = fc.oneof(
     fc.constantFrom('a', 'b', 'a:b', 'a+', '(a)', '$', "!'(),;=@", '~', '-', 'a.b', '%2F', 'constructor'),
     fc

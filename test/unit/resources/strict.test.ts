@@ -31,7 +31,7 @@ const repository = () => {
 }
 
 describe('strictQuery', () => {
-  test('rejects unknown and repeated parameters, and lists the known ones', async () => {
+  test('rejects unknown and repeated parameters, and lists the known parameters', async () => {
     const handler = strictQuery(list({ repository: repository() }))
     for (const method of ['GET', 'HEAD']) {
       assert.equal((await ask(handler, method, '/notes')).status, 200)
@@ -49,7 +49,7 @@ describe('strictQuery', () => {
     assert.ok((await ask(handler, 'GET', `/notes?${'x'.repeat(5000)}=2`)).text.length < 300)
   })
 
-  test('accepts parameters that others read, and lists if the description allows them', async () => {
+  test('accepts parameters that others read, and repeated parameters if the description allows a list', async () => {
     const described = describeHandler(
       () => ({ status: 200, headers: {} }),
       [
@@ -101,7 +101,7 @@ describe('properties that a schema does not know', () => {
   })
   const params = { id: 'a' }
 
-  test('are rejected by a closed schema, which does not see the id of the path', async () => {
+  test('are rejected by a closed schema, which does not get the id of the path', async () => {
     const notes = repository()
     const { item, list: many } = collection({ repository: notes, schema: closed, changeSchema: change })
     for (const method of ['PUT', 'PATCH']) {
@@ -118,7 +118,7 @@ describe('properties that a schema does not know', () => {
     assert.equal((await ask(many, 'POST', '/', { body: { id: 'a', title: 'x' } })).status, 400)
   })
 
-  test('are rejected in a merge patch, even if the schema drops them silently', async () => {
+  test('are rejected in a merge patch, even if the schema drops them without an error', async () => {
     const notes = repository()
     const { item } = collection({
       repository: notes,

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { Blocks } from '../../../src/runtime/text.js'
 
 describe('Blocks', () => {
-  test('return the bytes of any pieces, copied or kept, from any place', () => {
+  test('return the bytes of any chunks, copied or kept, from any position', () => {
     const size = fc.oneof(
       fc.integer({ min: 0, max: 20 }),
       fc.constantFrom(16_383, 16_384, 40_000, 65_535, 65_536, 65_537, 150_000),

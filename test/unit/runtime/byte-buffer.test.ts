@@ -9,7 +9,7 @@ import { Gathered } from '../../../src/runtime/text.js'
 import { NodeBody } from '../../../adapters/node/body.js'
 import { fakeRequest } from '../kit/request.js'
 
-test('a byte buffer has the added bytes, however they were cut', () => {
+test('a byte buffer has the added bytes, for any division into chunks', () => {
   fc.assert(fc.property(fc.array(fc.uint8Array({ maxLength: 9000 }), { maxLength: 8 }), (pieces) => {
     const gathered = new Gathered()
     for (const piece of pieces) {

@@ -10,7 +10,7 @@ test('KeyCounts counts each key separately', () => {
   assert.deepEqual(['a', 'b', undefined, 'c'].map((key) => counts.get(key)), [1, 0, 0, 0])
 })
 
-test('KeyCounts keeps at most 64 keys whose count is 0', () => {
+test('KeyCounts keeps at most 64 keys with a count of 0', () => {
   const counts = new KeyCounts<number>()
   const keys = Array.from({ length: 10_000 }, (_, key) => key)
   for (const key of keys) counts.add(key)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Memo } from '../../../src/runtime/collections.js'
 
-test('a memoised text that is used again survives a flood of others, and the flood is bounded', () => {
+test('a memoised text that is used again stays through a flood of other texts, and the size is limited', () => {
   const made: string[] = []
   const memo = new Memo((text) => {
     made.push(text)
@@ -17,7 +17,7 @@ test('a memoised text that is used again survives a flood of others, and the flo
   assert.equal(made.filter((text) => text === 'often').length, 1)
 })
 
-test('the size of a memo counts the texts of both generations', () => {
+test('the size of a memo includes the texts of both generations', () => {
   const memo = new Memo((text) => ({ text }))
   const sizes = Array.from({ length: 300 }, (_, at) => {
     memo.get(`text ${at}`)

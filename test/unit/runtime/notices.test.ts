@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { Notices } from '../../../src/runtime/notices.js'
 
 describe('Notices', () => {
-  test('sends the first notice at once and the following ones together, each once', async () => {
+  test('sends the first notice at once and the following notices together, each once', async () => {
     const sent: (readonly string[])[] = []
     const notices = new Notices(async (names) => { sent.push(names) })
     for (const name of ['a', 'b', 'c', 'b']) notices.add(name)
@@ -27,7 +27,7 @@ describe('Notices', () => {
     assert.deepEqual(sent, [['b']])
   })
 
-  test('sends at most 500 names in a message, and lets at most 10,000 wait', async () => {
+  test('sends at most 500 names in a message, and keeps at most 10,000 waiting names', async () => {
     const sizes: number[] = []
     const notices = new Notices(async ({ length }) => { sizes.push(length) })
     for (let n = 0; n < 11_000; n++) notices.add(String(n))

@@ -52,7 +52,7 @@ describe('the name of an option', () => {
     })
   }
 
-  test('is rejected with the existing names if it is unknown, whatever its value', () => {
+  test('is rejected with the existing names if it is unknown, with any value', () => {
     for (const [name, value] of [['blobs', 1], ['toString', 1], ['constructor', 1], ['unset', undefined]] as const) {
       assert.throws(check({ owner: 1, [name]: value }), {
         name: 'TypeError',
@@ -80,7 +80,7 @@ describe('the name of an option', () => {
     }
   })
 
-  test('never throws if it is known, always throws if not, and similar ones are suggested', () => {
+  test('never throws if it is known, and always throws if it is unknown, with suggestions of similar names', () => {
     fc.assert(
       fc.property(fc.subarray(names), (given) => {
         check(Object.fromEntries(given.map((name) => [name, 1])))()

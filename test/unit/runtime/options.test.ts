@@ -26,14 +26,14 @@ const TABLE = {
 
 const read = (options: object) => readOptions('make', options as Settings, TABLE)
 
-test('parsed options have their defaults, which their type knows', () => {
+test('parsed options have their defaults, and their type includes the defaults', () => {
   const { retentionMs, remove, places } = read({ prefix: 'a', places: Infinity })
   const sum: number = retentionMs + 1
   const choice: 'cancel' | 'forget' = remove
   assert.deepEqual([sum, choice, places], [5001, 'cancel', Infinity])
 })
 
-test('each value that its option does not expect throws a TypeError that says what it must be', () => {
+test('an option with an unexpected value throws a TypeError that says what it must be', () => {
   const cases: [object, RegExp][] = [
     [{}, /^TypeError: make: the option prefix is missing; it must be a string that is not empty$/],
     [{ prefix: '' }, /prefix must be a string that is not empty, not ""$/],

@@ -55,7 +55,7 @@ describe('paced writes', () => {
     await paced.close()
   })
 
-  test('are made without a pause by a flush, which ends once it is done', async () => {
+  test('are made at once by a flush, which ends when they are done', async () => {
     const { writes, paced, end } = setUp(HOUR)
     paced.request()
     paced.request()
@@ -67,7 +67,7 @@ describe('paced writes', () => {
     await paced.close()
   })
 
-  test('end with close, which waits for the one in progress', async () => {
+  test('end with close, which waits for the write in progress', async () => {
     const { writes, paced, end } = setUp(0)
     paced.request()
     paced.request(true)

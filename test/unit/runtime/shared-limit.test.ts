@@ -19,7 +19,7 @@ function line(limit: SharedLimit) {
 const settled = () => new Promise(setImmediate)
 
 describe('a limit shared by all callers', () => {
-  test('admits what fits, in the order of the requests, and more than all of it to a single one', async () => {
+  test('admits requests that fit, in their order, and admits more than the whole limit for a single request', async () => {
     const limit = new SharedLimit(10, Infinity)
     const all = limit.open('one')
     assert.equal(all.tryAcquire(50), undefined)
@@ -35,7 +35,7 @@ describe('a limit shared by all callers', () => {
     assert.equal(limit.open('one').tryAcquire(8), undefined)
   })
 
-  test('lets no request pass a waiting one, and admits the next if the waiting one gives up', async () => {
+  test('lets no request pass a waiting request, and admits the next if the waiting request gives up', async () => {
     const limit = new SharedLimit(10, Infinity)
     assert.equal(limit.open('one').tryAcquire(5), undefined)
     const stop = new AbortController()
@@ -55,7 +55,7 @@ describe('a limit shared by all callers', () => {
 })
 
 describe('one caller of a shared limit', () => {
-  test('gets a quarter, or more if it has nothing else, and then waits without delaying others', async () => {
+  test('gets a quarter, or more if it has no other request, and then waits without delaying other callers', async () => {
     const limit = new SharedLimit(100)
     const { entered, wait } = line(limit)
     const first = wait('greedy', 30, 'first')
@@ -69,7 +69,7 @@ describe('one caller of a shared limit', () => {
     assert.deepEqual(entered, ['first', 'other', 'greedy 0', 'greedy 1'])
   })
 
-  test('takes turns with other waiting callers, however many requests it has in line', async () => {
+  test('takes turns with other waiting callers, however many of its requests wait', async () => {
     const limit = new SharedLimit(1)
     const { entered, wait } = line(limit)
     const shares = [
@@ -87,7 +87,7 @@ describe('one caller of a shared limit', () => {
     assert.deepEqual(entered, ['a', 'b', 'x', 'c', 'y'])
   })
 
-  test('gets the reason why it gets no more', () => {
+  test('gets the reason why it gets no place', () => {
     const limit = new SharedLimit(100)
     const one = limit.open('one')
     one.add(25)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { Turns } from '../../../src/runtime/timers.js'
 
-test('a turn ends after 10 ms, and the next one starts after other work', async () => {
+test('a turn ends after 10 ms, and the next turn starts after other work', async () => {
   let now = 1000
   const clock = mock.method(performance, 'now', () => now)
   try {

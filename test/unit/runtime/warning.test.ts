@@ -30,7 +30,7 @@ describe('the report of a failure without an onError', () => {
     assert.match(await heard(() => { warn(new Error('x', { cause: 'a text' })) }), /\n\[cause\] a text$/)
   })
 
-  test('shows a rejection in one line without a stack, with its cause', async () => {
+  test('shows a rejection in one line without a stack, but with its cause', async () => {
     assert.equal(
       await heard(() => {
         warn(httpError('queue_full'))
@@ -66,7 +66,7 @@ describe('the report of a failure without an onError', () => {
 describe('a client that has disconnected', () => {
   const gone = (reason?: unknown) => Object.assign(fakeRequest(), { signal: AbortSignal.abort(reason) })
 
-  test('causes no report of what fails with the reason of its request, bare or wrapped', async () => {
+  test('causes no report of an error with the reason of its request, direct or as a cause', async () => {
     const request = gone()
     const seen: unknown[] = []
     const wrapped = new Error('stopped', { cause: request.signal.reason })

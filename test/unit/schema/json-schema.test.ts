@@ -17,7 +17,7 @@ function details(schema: object, value: unknown, options?: JsonSchemaOptions) {
 }
 
 describe('jsonSchema: values', () => {
-  test('a valid value is returned unchanged, in a plain result', () => {
+  test('a valid value is returned unchanged, in a plain result object', () => {
     const value = { name: 'Ada', email: 'ada@example.org' }
     assert.deepEqual(validate(user, value), { value })
   })
@@ -32,7 +32,7 @@ describe('jsonSchema: values', () => {
     assert.deepEqual(details({ type: 'integer' }, '1'), [{ pointer: '', message: 'must be integer' }])
   })
 
-  test('useDefaults fills the value that is checked', () => {
+  test('useDefaults fills missing properties of the value that is checked', () => {
     const schema = jsonSchema(
       { type: 'object', properties: { n: { type: 'integer', default: 1 } } },
       { useDefaults: true },
@@ -42,7 +42,7 @@ describe('jsonSchema: values', () => {
     assert.deepEqual(value, { n: 1 })
   })
 
-  test('a missing and an extra key have their own pointers', () => {
+  test('a missing key and an extra key have their own pointers', () => {
     assert.deepEqual(validate(user, { name: 1, 'a/b~c': true }), {
       details: [
         { pointer: '/email', message: 'is required' },
@@ -112,7 +112,7 @@ describe('jsonSchema: values', () => {
 })
 
 describe('jsonSchema: hostile values', () => {
-  test('a small value lists 20 errors, and not one more', () => {
+  test('a small value lists at most 20 errors', () => {
     const schema = jsonSchema({ items: { type: 'string' } })
     const value = Array.from({ length: 500 }, () => 1)
     const found = schema['~standard'].validate(value)
@@ -128,7 +128,7 @@ describe('jsonSchema: hostile values', () => {
     assert.deepEqual(found, [{ pointer: '/0', message: 'must be string' }])
   })
 
-  test('a value nested deeper than the stack is rejected, and does not crash', () => {
+  test('a value that is nested deeper than the stack is rejected without a crash', () => {
     const tree = { type: 'object', properties: { child: { $ref: '#' } } }
     let value: object = {}
     for (let depth = 0; depth < 200_000; depth++) value = { child: value }

@@ -24,13 +24,13 @@ describe('JSON pointers', () => {
     assert.equal(toPointer(undefined), '')
   })
 
-  test('lead back to the path for every path', () => {
+  test('lead back to the path, for every path', () => {
     fc.assert(fc.property(fc.array(awkward, { maxLength: 10 }), (path) => {
       assert.deepEqual(fromPointer(toPointer(path)), path)
     }))
   })
 
-  test('have at most 512 characters, and each leads to a parent of the path', () => {
+  test('have at most 512 characters, and lead to a parent of the path if they are cut', () => {
     const step: fc.Arbitrary<PathStep> = fc.oneof(
       fc.string({ maxLength: 900 }),
       fc.constant('~'.repeat(300)),
@@ -47,7 +47,7 @@ describe('JSON pointers', () => {
     }))
   })
 
-  test('lead to a wrong value of ajv, whatever the keys', () => {
+  test('lead to an invalid value that ajv found, with any keys', () => {
     const tree = jsonSchema({
       $defs: { node: { anyOf: [{ type: 'object', additionalProperties: { $ref: '#/$defs/node' } }, { const: 1 }] } },
       $ref: '#/$defs/node',

@@ -26,7 +26,7 @@ function looksAt(value: unknown): { value: unknown, readonly looks: () => number
 }
 
 describe('uniqueItems', () => {
-  test('reads each object once, and not once for each other object', () => {
+  test('reads each object once, and not again for each other object', () => {
     for (const count of [100, 1000, 10_000]) {
       const { value, looks } = looksAt(Array.from({ length: count }, (_, a) => ({ a, b: [{ c: a }] })))
       assert.equal(issuesOf(unique, value), undefined)
@@ -100,7 +100,7 @@ describe('uniqueItems', () => {
     })
   }
 
-  test('judges as ajv does, and names two items that are equal', () => {
+  test('finds equal items as ajv does, and names two equal items', () => {
     const json = fc.letrec((tie) => ({
       value: fc.oneof({ depthSize: 'small' },
         fc.constantFrom(0, -0, 1, 1e21, '', '0', '1', 'a', '"', ',', null, true, false),

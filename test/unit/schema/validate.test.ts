@@ -54,7 +54,7 @@ describe('validate', () => {
       assert.deepEqual(result.value, { email: 'a@b', at: [{ 'a/b': 1 }], n: 7 })
     })
 
-    test(`${name}: turns issues into pointers`, () => {
+    test(`${name}: turns issues into details with pointers`, () => {
       const result = validate(schema, { at: [{ 'a/b': 1 }, { 'a/b': 'x' }], n: '7' })
       assert.ok(!(result instanceof Promise) && 'details' in result)
       assert.deepEqual(result.details.map((detail) => detail.pointer), ['/email', '/at/1/a~1b'])
@@ -130,7 +130,7 @@ describe('validate', () => {
 })
 
 describe('schemas', () => {
-  test('are objects and functions with ~standard, and nothing else', () => {
+  test('are objects and functions with ~standard, and no other values', () => {
     const callable = Object.assign(() => 1, standard((value) => ({ value })))
     for (const good of [zod, valibot, jsonSchema({}), callable]) assert.equal(isSchema(good), true)
     for (const bad of [undefined, null, 1, {}, { '~standard': null }, { '~standard': {} }, { type: 'string' }])
@@ -141,7 +141,7 @@ describe('schemas', () => {
     )
   })
 
-  test('give their JSON Schema back if the library tells it', () => {
+  test('return their JSON Schema if the library can create one', () => {
     const source = { $schema: 'https://json-schema.org/draft/2020-12/schema', type: 'object', required: ['a'] }
     assert.deepEqual(toJsonSchema(jsonSchema(source)), { type: 'object', required: ['a'] })
     assert.deepEqual(toJsonSchema(z.object({ a: z.string() })), {

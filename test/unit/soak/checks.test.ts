@@ -45,7 +45,7 @@ describe('the check of fences', () => {
     assert.deepEqual(found(checkFences([begin(), begin({ lease: 'b', run: 2, at: 30 }), late])), [WRONG])
   })
 
-  test('finds a late write of a run whose number was used again', () => {
+  test('finds a late write of a run whose number has been used again', () => {
     const other = [begin({ lease: 'b', at: 30 }), write({ lease: 'b', at: 31 })]
     assert.deepEqual(found(checkFences([begin(), ...other, write({ at: 35 })])), [WRONG])
   })
@@ -55,7 +55,7 @@ describe('the check of fences', () => {
     assert.deepEqual(checkFences([begin(), begin({ lease: 'b', run: 2, at: 30 }), late]), [])
   })
 
-  test('does not blame the next run if a worker hears late of its own run', () => {
+  test('does not report the next run if a worker hears late of its own run', () => {
     const next = [begin({ lease: 'b', run: 2, at: 30 }), write({ lease: 'b', at: 50 })]
     assert.deepEqual(checkFences([...next, begin({ at: 40 })]), [])
   })
@@ -81,7 +81,7 @@ describe('the check of begins', () => {
     assert.deepEqual(checkBegins([...saved, lost, next('two')]), [])
   })
 
-  test('accepts a run that starts from a checkpoint whose process has died during the save', () => {
+  test('accepts a run that starts from a checkpoint whose process died during the save', () => {
     assert.deepEqual(checkBegins([...saved, next('untold')]), [])
   })
 
@@ -117,25 +117,25 @@ describe('the check of limits of running work', () => {
     assert.deepEqual(check([...run('one', [10, 20]), ...run('two', [20, 30])], { maxRunning: 1 }), [])
   })
 
-  test('counts a run whose lease was lost until its last successful write', () => {
+  test('counts a run whose lease was lost until the last successful write of the run', () => {
     const frozen = [begin(), write({ at: 15 }), write({ at: 90, outcome: 'refused' })]
     assert.deepEqual(check([...frozen, ...run('next', [50, 60])], { maxRunning: 1 }), [])
     assert.equal(check([...frozen, ...run('next', [12, 20])], { maxRunning: 1 }).length, 1)
   })
 
-  test('counts a run that comes back after its lease until the end of the lease', () => {
+  test('counts a run that resumes after its lease until the end of the lease', () => {
     const frozen = [begin(), write({ at: 1500 })]
     assert.deepEqual(check([...frozen, ...run('next', [1100, 1200])], { maxRunning: 1 }), [])
     assert.equal(check([...frozen, ...run('next', [900, 1200])], { maxRunning: 1 }).length, 1)
   })
 
-  test('counts the lease of a run from its begin, although its worker got it later', () => {
+  test('counts the lease of a run from its begin, even if its worker received the run later', () => {
     const late = [begin({ at: 800, startedMs: 10 }), write({ at: 1500 })]
     const prompt = run('prompt', [5, 6])
     assert.deepEqual(check([...prompt, ...late, ...run('next', [1100, 1200])], { maxRunning: 1 }), [])
   })
 
-  test('finds more runs of an owner than maxRunningPerOwner, in the pool and of a name', () => {
+  test('finds more runs of an owner than maxRunningPerOwner, in a pool and for a definition', () => {
     const two = [...run('one', [10, 30]), ...run('two', [20, 30])]
     assert.deepEqual(check(two, { maxRunningPerOwner: 2 }), [])
     assert.deepEqual(check(two, { maxRunningPerOwner: 1 }), ['more than maxRunningPerOwner run'])
@@ -168,7 +168,7 @@ describe('the check of turns', () => {
   ))
   const newcomer = (firstMs: number): Begin => begin({ task: 'new', owner: 'new', createdMs: 9, firstMs })
 
-  test('accepts a new owner who waits for one turn and the places', () => {
+  test('accepts a new owner who waits for one turn and for the taken places', () => {
     assert.deepEqual(checkTurns([...tasksOf('heavy', 9), newcomer(13)], 'limited', 2), [])
   })
 
@@ -201,18 +201,18 @@ describe('the check of business keys', () => {
     assert.deepEqual(found(checkKeys([second, { task: 'a', key: 'k', createdMs: 10 }])), [TWO])
   })
 
-  test('accepts a run with the last replacement', () => {
+  test('accepts a run with the input of the last replacement', () => {
     const replaced = submission({ n: 2, outcome: 'replaced', version: 2 })
     assert.deepEqual(checkInputs([submission(), replaced, begin({ n: 2, version: 3 })]), [])
   })
 
-  test('finds a run with an input that was replaced', () => {
+  test('finds a run with an input that had been replaced', () => {
     const replaced = submission({ n: 2, outcome: 'replaced', version: 2 })
     const wrong = found(checkInputs([submission(), replaced, begin({ n: 1, version: 3 })]))
     assert.deepEqual(wrong, ['a run has an input that was replaced'])
   })
 
-  test('finds a run with an input of unknown outcome if another one was the last replacement', () => {
+  test('finds a run with an input of unknown outcome if another input was the last replacement', () => {
     const unknown = submission({ n: 3, outcome: 'unknown', task: undefined, version: undefined })
     const replaced = submission({ n: 2, outcome: 'replaced', version: 2 })
     assert.deepEqual(checkInputs([replaced, unknown, begin({ n: 3, version: 4 })]), [])

@@ -72,7 +72,7 @@ const processes = fc.array(
 )
 
 describe('changes of several processes', () => {
-  test('take effect once each, whatever replies are lost, calls are sent twice and writers collide', async () => {
+  test('take effect once each, even if replies are lost, calls are sent twice and writers conflict', async () => {
     await fc.assert(fc.asyncProperty(processes, async (all) => {
       const store = new MemoryStore()
       const names = await Promise.all(all.map(async (faults, at) => {
@@ -87,7 +87,7 @@ describe('changes of several processes', () => {
     }), { numRuns: 300 })
   })
 
-  test('delete the entry with its last token, whatever replies are lost', async () => {
+  test('delete the entry when its last token is removed, even if replies are lost', async () => {
     await fc.assert(fc.asyncProperty(processes, async (all) => {
       const store = new MemoryStore()
       await open(store).create(all.map((_, at) => String(at)))
@@ -103,7 +103,7 @@ describe('changes of several processes', () => {
     }), { numRuns: 200 })
   })
 
-  test('write an entry again that was evicted, without a token twice', async () => {
+  test('write an evicted entry again, without adding a token twice', async () => {
     await fc.assert(fc.asyncProperty(processes, async (all) => {
       const store = new MemoryStore()
       let isOver = false
@@ -124,7 +124,7 @@ describe('changes of several processes', () => {
     }), { numRuns: 100 })
   })
 
-  test('let one of several writers have an entry that must not exist yet', async () => {
+  test('let one of several writers create an entry that must not exist yet', async () => {
     await fc.assert(fc.asyncProperty(processes, async (all) => {
       const store = new MemoryStore()
       const claims = await Promise.all(all.map(async (faults, at) => {
@@ -161,7 +161,7 @@ describe('one change', () => {
     assert.deepEqual(spy.calls, [`get ${KEY}`])
   })
 
-  test('has deleted an entry that is gone, even if its client has sent the call twice', async () => {
+  test('counts as a deletion if the entry no longer exists, even if its client has sent the call twice', async () => {
     const store = new MemoryStore()
     const record = open(faulty(store, ['none', 'none', 'resent']))
     await record.change(() => ['a'])
@@ -225,7 +225,7 @@ describe('the lifetime of an entry', () => {
     assert.equal(await other.read(), undefined)
   })
 
-  test('does not bring back an entry that has expired: the update sees that it is gone', async () => {
+  test('does not restore an entry that has expired: the update gets no value', async () => {
     const { clock, record } = timed(() => ({ ttlMs: 1000 }))
     await record.create(['a'])
     clock.now = 1000

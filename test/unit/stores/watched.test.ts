@@ -27,7 +27,7 @@ function withoutRereads(t: TestContext): void {
 }
 
 describe('waiting for a value', () => {
-  test('ends with the change that is accepted, and leaves no watch', async (t) => {
+  test('ends with the accepted change, and leaves no watch', async (t) => {
     withoutRereads(t)
     const { store, record, set } = setUp()
     const signal = new AbortController().signal
@@ -50,7 +50,7 @@ describe('waiting for a value', () => {
     assert.equal(await within(waiting), 2)
   })
 
-  test('ends with what is read last when its time is over, or its signal aborts', async (t) => {
+  test('returns the last value when its time is over or its signal aborts', async (t) => {
     withoutRereads(t)
     const { store, record, set } = setUp()
     await set(1)
@@ -75,7 +75,7 @@ describe('waiting for a value', () => {
 })
 
 describe('a watch', () => {
-  test('makes one read at a time, and one more for all notices during it', async (t) => {
+  test('makes one read at a time, and one more read for all notices during a read', async (t) => {
     withoutRereads(t)
     const gates = [deferred(), deferred()]
     let reads = 0
@@ -122,7 +122,7 @@ describe('a watch', () => {
     assert.deepEqual(seen.map((reading) => 'value' in reading && reading.value), [false, 1])
   })
 
-  test('reads and tells nothing once it is closed, even if it was opened only then', async () => {
+  test('reads and reports nothing once it is closed, even if it was opened only then', async () => {
     const opening = deferred<() => void>()
     let [reads, ended] = [0, 0]
     const watch = new Watch({ read: () => ++reads, watch: () => opening.promise }, () => {

@@ -49,7 +49,7 @@ const rejects = (code: string, status: number) => (error: unknown): boolean => (
 )
 
 describe('streamJson reads', () => {
-  test('an array below properties', async () => {
+  test('an array below other properties', async () => {
     const body = JSON.stringify({ meta: { of: [1] }, data: { users: [{ id: 1 }, { id: 2, tags: ['a'] }, { id: 3 }] } })
     const { written, result } = await post(streamJson(USERS), { body })
     assert.deepEqual(written, [{ id: 1 }, { id: 2, tags: ['a'] }, { id: 3 }])
@@ -64,7 +64,7 @@ describe('streamJson reads', () => {
     assert.deepEqual(written, [{ age: 3, id: 'ann' }, { age: 4, id: 'bob' }])
   })
 
-  test('documents one after the other, without what a filter ignores', async () => {
+  test('documents one after the other, without values that a filter ignores', async () => {
     const source = streamJson(() => [
       parser.asStream({ jsonStreaming: true }), ignore.asStream({ filter: /\bsecret\b/ }), streamValues.asStream(),
     ])
@@ -72,7 +72,7 @@ describe('streamJson reads', () => {
     assert.deepEqual(written, [{ id: 1 }, { id: 2 }, { id: 3 }])
   })
 
-  test('a coded body, and records that are not objects', async () => {
+  test('a compressed body, and records that are not objects', async () => {
     const body = gzipSync(JSON.stringify({ data: { users: [{ id: 1 }, 2, { id: 3 }] } }))
     const { written, result } = await post(streamJson(USERS), {
       body,
@@ -170,7 +170,7 @@ describe('a value of streamJson that a record cannot keep', () => {
     }
     assert.equal(await codeOf('{"a":[{"__proto__":{"admin":true}}]}'), 'line_unsafe_key')
   })
-  test('is a malformed body if it is not UTF-8, however it arrives in pieces', async () => {
+  test('is a malformed body if it is not UTF-8, for any division into chunks', async () => {
     for (const bytes of [
       [0x22, 0xff, 0x22],
       [0x22, 0xc3, 0x22],

@@ -14,7 +14,7 @@ describe('the object that createTasks returns', () => {
     assert.equal(coreOf(tasks).settings.maxInputBytes, 1_048_576)
   })
 
-  test('does not fit the endpoints of another copy of the package', async () => {
+  test('does not work with the endpoints of another copy of the package', async () => {
     const copy = '../../../src/tasks/tasks.js?copy'
     const other = await import(copy) as typeof import('../../../src/tasks/tasks.js')
     const tasks = createTasks({ ...memory(), definitions: [report] })
@@ -23,7 +23,7 @@ describe('the object that createTasks returns', () => {
     })
   })
 
-  test('is required by endpoints, which throw for anything else', () => {
+  test('is required by endpoints, which throw for any other value', () => {
     for (const wrong of [undefined, null, {}, { definitions: [report] }, 'tasks', 1]) {
       assert.throws(() => taskEndpoints(wrong as never, options), {
         name: 'TypeError', message: 'taskEndpoints: pass what createTasks returned, then options',

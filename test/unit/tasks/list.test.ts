@@ -29,7 +29,7 @@ const isInvalidCursor = {
 }
 
 describe('tasks.list', () => {
-  test('shows an owner their own tasks, an anonymous client those without an owner, and the application all', async (t) => {
+  test('shows an owner their own tasks, an anonymous client the tasks without an owner, and the application all tasks', async (t) => {
     const { tasks, submit } = setUp(t)
     const [ann, bob, nobody] = [await submit('ann'), await submit('bob'), await submit(undefined)]
     const own = await tasks.submit(report, {})
@@ -45,7 +45,7 @@ describe('tasks.list', () => {
     assert.equal('next' in all, false)
   })
 
-  test('ends a page of tasks with long results early, and reads few more than it shows', async (t) => {
+  test('ends a page of tasks with long results early, and reads few more tasks than the page has', async (t) => {
     const long = defineTask({ name: 'long', run: () => ({ text: 'x'.repeat(100_000) }) })
     const { engine, ...rest } = memory()
     let read = 0
@@ -76,7 +76,7 @@ describe('tasks.list', () => {
     assert.deepEqual(new Set(seen.map(({ taskId }) => taskId)), ids)
   })
 
-  test('filters by status, definition and time, and shows what `get` shows', async (t) => {
+  test('filters by status, definition and time, and has the same properties as `get`', async (t) => {
     const { tasks, submit } = setUp(t)
     const good = await submit('ann')
     const bad = await submit('ann', { fails: true })

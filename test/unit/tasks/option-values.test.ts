@@ -24,7 +24,7 @@ describe('external resources', () => {
     })
   }
 
-  test('are rejected by submit if a name is not text, empty or too long', async (t) => {
+  test('are rejected by submit if a name is not text, is empty or is too long', async (t) => {
     for (const [name, isValid] of [
       ['a'.repeat(1024), true],
       ['a'.repeat(1025), false],
@@ -45,7 +45,7 @@ describe('external resources', () => {
   })
 })
 
-test('a context of 64 KiB as JSON is stored with a task, and more is a TypeError, whatever the size of the input', async (t) => {
+test('a context of 64 KiB as JSON is stored with a task, and a larger one throws a TypeError, for any size of the input', async (t) => {
   const task = defineTask({
     name: 'x',
     run: (_: { text?: string }, { context }: { context: { text: string } }) => ({ size: context.text.length }),

@@ -38,7 +38,7 @@ describe('tasks.ownedBy', () => {
     assert.equal(await tasks.ownedBy('ann').delete(ids.ann), true)
   })
 
-  test('is not needed to see the tasks of all owners', async (t) => {
+  test('is not needed for calls that see the tasks of all owners', async (t) => {
     const { tasks } = use(t)
     const { taskId: id } = await tasks.submit(echo, 1, { owner: 'ann' })
     assert.equal((await tasks.get(id))?.taskId, id)
@@ -79,7 +79,7 @@ describe('an invalid owner is rejected', () => {
     assert.deepEqual(spy.writes, [])
   })
 
-  test('if get, wait and cancel would ignore it', async (t) => {
+  test('if get, wait and cancel would otherwise ignore it', async (t) => {
     const { tasks } = use(t)
     const { taskId: id } = await tasks.submit(echo, 1, { owner: 'ann' })
     for (const owner of [undefined, null, 'bob', 'ann']) {
@@ -90,7 +90,7 @@ describe('an invalid owner is rejected', () => {
   })
 })
 
-test("maxPerOwner counts each owner, all anonymous clients of ownedBy together, and none of the application's own tasks", async (t) => {
+test('maxPerOwner counts each owner, all anonymous clients of ownedBy together, and no tasks of the application', async (t) => {
   const { tasks } = use(t)
   for (const owner of ['ann', 'bob', undefined]) {
     await tasks.ownedBy(owner).submit(few, 1)

@@ -41,7 +41,7 @@ describe('the limits of running work', () => {
     'maxRunningPerOwner of a definition': { maxRunningPerOwner: 1 },
     'maxRunningPerOwner of the default pool': { pools: { default: { maxRunningPerOwner: 1 } } },
   })) {
-    test(`hold the tasks of one owner by ${title}, and those of others begin`, async (t) => {
+    test(`make the tasks of one owner wait by ${title}, and the tasks of other owners begin`, async (t) => {
       const { submit, end, ran } = setUp(t, settings)
       for (const [input, owner] of [[1, 'ann'], [2, 'ann'], [3, 'bob']] as const) await submit(input, owner)
       await reached(ran, [1, 3])
@@ -70,7 +70,7 @@ describe('the limits of running work', () => {
     })
   }
 
-  test('apply maxRunning and startsPer of a pool to what begins in it', async (t) => {
+  test('apply maxRunning and startsPer of a pool to the runs that begin in it', async (t) => {
     const { submit, ran, end } = setUp(t, { pools: { default: { maxRunning: 2, startsPer: { count: 2, ms: 50 } } } })
     for (const n of [1, 2, 3]) await submit(n, `owner-${n}`)
     await reached(ran, [1, 2])
@@ -91,7 +91,7 @@ describe('the limits of running work', () => {
 })
 
 describe('a paused pool', () => {
-  test('begins nothing, is shown as paused in pools and health, and begins its tasks after resume', async (t) => {
+  test('begins no run, is shown as paused in pools and health, and begins its tasks after resume', async (t) => {
     const { tasks, submit, ran } = setUp(t)
     await submit(1, 'ann')
     await reached(ran, [1])
@@ -109,7 +109,7 @@ describe('a paused pool', () => {
     assert.deepEqual((await tasks.health()).pausedPools, [])
   })
 
-  test('lets synchronous requests wait', async (t) => {
+  test('makes synchronous requests wait', async (t) => {
     const { tasks, work, ran, end } = setUp(t)
     const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
     await tasks.pause('default')
@@ -121,13 +121,13 @@ describe('a paused pool', () => {
     assert.equal((await response).status, 200)
   })
 
-  test('must have a name of pools', async (t) => {
+  test('must be one of pools', async (t) => {
     const { tasks } = setUp(t)
     await assert.rejects(tasks.pause('heavy'), /tasks\.pause.*default.*heavy/)
     await assert.rejects(tasks.resume(undefined as never), TypeError)
   })
 
-  test('is paused and resumed only by operators', async (t) => {
+  test('can be paused and resumed only by operators', async (t) => {
     const { tasks } = setUp(t)
     const { pause, pools } = operatorEndpoints(tasks, {
       statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.user?.name === 'root',
@@ -168,7 +168,7 @@ describe('a business key', () => {
     assert.equal((await submit(4)).created, true)
   })
 
-  test('gives a task that has not begun the last input with replace', async (t) => {
+  test('gives a task that has not begun the last input, with ifExists: \'replace\'', async (t) => {
     const { tasks, work, ran } = setUp(t)
     const submit = submits(tasks, work)
     const options = { ifExists: 'replace', delayMs: 30 }
@@ -181,7 +181,7 @@ describe('a business key', () => {
     await reached(ran, [2])
   })
 
-  test('must be a text of 1 to 512 characters, with one of two values of ifExists', async (t) => {
+  test('must be a text of 1 to 512 characters, and ifExists has two values', async (t) => {
     const { tasks, work } = setUp(t)
     const submit = submits(tasks, work)
     for (const unique of ['', 'x'.repeat(513), 5, null]) {

@@ -46,7 +46,7 @@ describe('submit', () => {
     assert.deepEqual((await ended(tasks, id)).result, { message: 'done', input: { list: [1] } })
   })
 
-  test('starts nothing for an id given twice, even when its task has ended', async (t) => {
+  test('starts nothing for an id that is used twice, even if the first task has ended', async (t) => {
     let runs = 0
     const gate = deferred()
     const slow = defineTask({ name: 'slow', run: async () => { runs++; await gate.promise } })
@@ -90,7 +90,7 @@ describe('submit', () => {
   })
 
   for (const fault of ['before', 'after'] as const) {
-    test(`takes back nothing that another submit was promised if it fails ${fault} its write`, async (t) => {
+    test(`takes back no id or key that another submit got, if it fails ${fault} its write`, async (t) => {
       const { tasks, engine, spy } = use(t, { definitions: [echo], concurrency: 1, worker: false })
       const second = deferred<boolean>()
       let first = true
@@ -248,7 +248,7 @@ describe('a run may', () => {
     })
   }
 
-  test('never settle, which is a task_timeout that aborts the signal and frees the slot', async (t) => {
+  test('never settle, which is a task_timeout that aborts the signal and frees the place', async (t) => {
     const signals: AbortSignal[] = []
     const stuck = defineTask({
       name: 'stuck',
@@ -268,7 +268,7 @@ describe('a run may', () => {
     assert.equal((await ended(tasks, next.taskId)).status, 'completed')
   })
 
-  test('return a value that is not JSON, and onError receives the task while clients see no detail', async (t) => {
+  test('return a value that is not JSON, and onError receives the task while clients see no details', async (t) => {
     for (const [what, message] of [
       [1n, /^The result of odd is not JSON: .*BigInt/],
       [circle, /^The result of odd is not JSON: .*circular/],
@@ -343,7 +343,7 @@ describe('a run may', () => {
     assert.equal((await ended(tasks, (await tasks.submit(polite, 1)).taskId)).error?.code, 'task_timeout')
   })
 
-  test('finish after a cancel, which stays, and nothing is reported', async (t) => {
+  test('finish after a cancel, and the task stays cancelled without a report', async (t) => {
     const started = deferred()
     const gate = deferred()
     const late = defineTask({
@@ -404,7 +404,7 @@ describe('a run may', () => {
     assert.deepEqual(seen, ['{"list":[1]}', '{"list":[1]}'])
   })
 
-  test('fail without an onError, which is a warning with the task, its name, the attempt and the causes', async (t) => {
+  test('fail without an onError, which causes a warning with the task, its name, the attempt and the causes', async (t) => {
     const broken = defineTask({ name: 'broken', run: () => { throw new Error('x', { cause: new Error('deeper') }) } })
     const tasks = createTasks({ ...memory(), definitions: [broken] })
     t.after(() => tasks.close())
@@ -434,7 +434,7 @@ describe('a run may', () => {
 })
 
 describe('the attempts of a task', () => {
-  test('retry a failure, and the status is processing in between', async (t) => {
+  test('retry a failure, and the status is processing between two attempts', async (t) => {
     const attempts: [number, boolean][] = []
     const flaky = defineTask({
       name: 'flaky',
@@ -453,7 +453,7 @@ describe('the attempts of a task', () => {
     assert.equal(heard.length, 2)
   })
 
-  test('leave the job queued in between, where it can be cancelled', async (t) => {
+  test('leave the job queued between two attempts, where it can be cancelled', async (t) => {
     let runs = 0
     const flaky = defineTask({
       name: 'flaky',
@@ -502,7 +502,7 @@ describe('the attempts of a task', () => {
 })
 
 describe('the progress of a task', () => {
-  test('takes a few writes for 10,000 reports, the last one wins, and values that are not numbers are dropped', async (t) => {
+  test('takes a few writes for 10,000 reports, of which the last one is stored, and values that are not numbers are dropped', async (t) => {
     const chatty = defineTask({
       name: 'chatty',
       run: (_, { progress }) => {
@@ -579,7 +579,7 @@ describe('a store that fails for a while', () => {
     }
   })
 
-  test('does not lose a task between two attempts, whichever reply is lost', async (t) => {
+  test('loses no task between two attempts, even if a reply is lost', async (t) => {
     for (const durable of [true, false]) {
       for (let nth = 1; nth <= 2; nth++) {
         let runs = 0
@@ -716,7 +716,7 @@ describe('get, delete and wait', () => {
     assert.equal(await tasks.get(b), undefined)
   })
 
-  test('wait ends with the task, its time, its signal, or its record', async (t) => {
+  test('wait ends with the task, its time limit, its signal, or the deletion of the task', async (t) => {
     const begun = deferred()
     const gate = deferred()
     const slow = defineTask({ name: 'slow', run: async () => { begun.resolve(); await gate.promise } })
@@ -782,7 +782,7 @@ describe('close and health', () => {
     assert.deepEqual(heard, [])
   })
 
-  test('health reports a store that is away, and never rejects', async (t) => {
+  test('health reports a store that is unavailable, and never rejects', async (t) => {
     const { tasks, spy } = use(t, { definitions: [echo] })
     spy.fault = () => 'before'
     assert.equal((await tasks.health()).ok, false)

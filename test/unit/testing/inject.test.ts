@@ -108,7 +108,7 @@ describe('inject: the response', () => {
     assert.deepEqual([await answer.text(), await answer.json()], ['{"a":1}', { a: 1 }])
   })
 
-  test('is a 404 if the handler declines, with the fields of policies', async () => {
+  test('is a 404 if the handler declines, with the headers of policies', async () => {
     const answer = await inject(compose(requestId(), () => undefined), { path: '/' })
     assert.equal(answer.status, 404)
     assert.equal(typeof answer.headers['x-request-id'], 'string')

@@ -102,7 +102,7 @@ describe('testClock', () => {
     await tasks.close()
   })
 
-  test('does not let close wait for delayed work, because the clock stands still', async () => {
+  test('does not let close wait for delayed work, because the clock does not move', async () => {
     const { clock, runs, work, tasks } = setUp(0)
     await tasks.submit(work, {}, { delayMs: 600_000 })
     await within(tasks.close({ drainMs: 900_000 }))

@@ -94,7 +94,7 @@ describe('a request while the last bytes of an upload are being stored', () => {
     assert.equal(site.seen.length, 1)
   })
 
-  test('sends the bytes again whose Content-Digest was not compared', async () => {
+  test('sends the bytes again if their Content-Digest was not compared', async () => {
     const headers = { 'content-digest': digestHeader(bytes) }
     const { site, path, last, other } = await meanwhile(({ head }, at) => head(at), headers)
     assert.equal(last.status, 409)
@@ -160,7 +160,7 @@ describe('an upload with all its bytes', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('has no final response of the handler yet, as a HEAD says without a length', async () => {
+  test('has no final response of the handler yet, and a HEAD shows this by a response without a length', async () => {
     let runs = 0
     const { head, patch, path } = await orphaned(() => {
       if (++runs === 1) throw httpError('queue_full', { headers: { 'retry-after': '1' } })
@@ -172,7 +172,7 @@ describe('an upload with all its bytes', () => {
     assert.equal((await patch(path, 43, undefined, true)).status, 200)
   })
 
-  test('gets the 500 of a handler that fails by a HEAD, and the error is reported', async () => {
+  test('gets the 500 of a handler that fails after a HEAD, and the error is reported', async () => {
     const { head, path, errors } = await orphaned(() => { throw new Error('broken') })
     assert.equal((await head(path)).status, 500)
     assert.equal(errors.length, 1)
@@ -204,7 +204,7 @@ describe('an upload with all its bytes', () => {
 describe('the response to an upload is evicted', () => {
   const answerKey = (path: string): string => path.replace('/uploads/', 'upload-answer:')
 
-  test('its handler does not run again, even if its process froze right after it had stored the response', async () => {
+  test('its handler does not run again, even if its process froze after it had stored the response', async () => {
     const [store, blobs, freezing] = [new MemoryStore(), new MemoryBlobs(), new Spy()]
     let isFrozen = false
     class Freezing extends SpyStore {

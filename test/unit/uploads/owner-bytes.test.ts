@@ -35,7 +35,7 @@ describe('maxBytesPerOwner of uploads', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('frees the bytes of a deleted and of a finished upload', async () => {
+  test('frees the bytes of a deleted upload and of a finished upload', async () => {
     const { create, send, patch } = setUp({ maxBytesPerOwner: 1000 })
     const first = await create({ ...ANN, 'upload-length': '1000' })
     assert.equal((await send('DELETE', first, ANN)).status, 204)
@@ -62,7 +62,7 @@ describe('maxBytesPerOwner of uploads', () => {
     await create({ ...BOB, 'upload-length': '1000' })
   })
 
-  test('gives back what was reserved for a part and did not arrive', async () => {
+  test('releases the reserved bytes of a part that did not arrive', async () => {
     const { create, patch } = setUp({ maxBytesPerOwner: 1000 })
     const path = await create(ANN)
     assert.equal((await patch(path, 0, pieces(1, 100), false, ANN)).status, 204)

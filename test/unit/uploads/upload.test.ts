@@ -28,7 +28,7 @@ describe('the creation of an upload', () => {
     assert.equal(answer.headers['cache-control'], 'no-store')
   })
 
-  test('in one request gets the response of the handler', async () => {
+  test('gets the response of the handler if one request has all bytes', async () => {
     const { send, seen, blobs } = setUp()
     const answer = await send('POST', '/files?a=1', {
       'upload-complete': '?1', 'content-type': 'text/plain', 'x-name': 'fox', 'authorization': 'Basic eDp5',
@@ -48,7 +48,7 @@ describe('the creation of an upload', () => {
     assert.equal(blobs.usage().blobs, 0, 'the parts are deleted')
   })
 
-  test('does not happen without Upload-Complete, and the handler gets the request unchanged', async () => {
+  test('needs Upload-Complete, without which the handler gets the request unchanged', async () => {
     const { send, seen, blobs } = setUp()
     const answer = await send('POST', '/files', {}, bytes)
     assert.deepEqual(await answer.json(), { size: 43, sha256: sha256(text) })
@@ -117,7 +117,7 @@ describe('the creation of an upload', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('gets a 429 above maxPerOwner unfinished uploads, and a finished one no longer counts', async () => {
+  test('gets a 429 above maxPerOwner unfinished uploads, and a finished upload no longer counts', async () => {
     const { send, create, patch } = setUp({ maxPerOwner: 2 })
     const first = await create()
     await create()
@@ -168,7 +168,7 @@ describe('appending to an upload', () => {
     assert.deepEqual(await (await patch(path, 43, undefined, true)).json(), { size: 43, sha256: sha256(text) })
   })
 
-  test('gets a 409 with the right offset for a wrong one, as the problem of the draft', async () => {
+  test('gets a 409 with the right offset for a wrong offset, as the problem of the draft', async () => {
     const { create, patch, send } = setUp()
     const path = await create()
     await patch(path, 0, bytes.subarray(0, 10))
@@ -206,7 +206,7 @@ describe('appending to an upload', () => {
     assert.equal((await patch(path, 43, undefined, true)).status, 200)
   })
 
-  test('splits a large part, and each piece counts once it is stored', async () => {
+  test('splits a large part, and each piece counts after it is stored', async () => {
     const { create, patch, head, blobs } = setUp({ partBytes: 10 })
     const path = await create()
     const chunks = Array.from({ length: 5 }, (_, at) => bytes.subarray(at * 8, at * 8 + 8))
@@ -266,7 +266,7 @@ describe('the lengths and limits of an upload', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('get a 413 beyond maxBodyBytes, for any announcement and while the bytes come', async () => {
+  test('get a 413 beyond maxBodyBytes, for any announced length and while the bytes arrive', async () => {
     const { send, create, patch, head } = setUp({ maxBodyBytes: 20 })
     assert.equal((await send('POST', '/files', { 'upload-complete': '?0', 'upload-length': '21' })).status, 413)
     assert.equal((await send('POST', '/files', { 'upload-complete': '?1' }, bytes)).status, 413)
@@ -316,7 +316,7 @@ describe('the lengths and limits of an upload', () => {
 })
 
 describe('the digests of an upload', () => {
-  test('get a 400 for a wrong Content-Digest, and none of its bytes count, however large it is', async () => {
+  test('get a 400 for a wrong Content-Digest, and none of the bytes of the request count, however many they are', async () => {
     const { create, patch, head, blobs } = setUp({ partBytes: 4 })
     const path = await create()
     const good = { 'content-digest': digestHeader(bytes.subarray(0, 20)) }
@@ -423,7 +423,7 @@ describe('the response to an upload', () => {
     assert.equal(runs, 2)
   })
 
-  test('is kept in the same way for an upload in one request, and has the path of the upload', async () => {
+  test('is kept for an upload in one request too, and has the path of the upload', async () => {
     let runs = 0
     const { send, patch } = setUp({}, () => {
       if (++runs === 1) throw httpError('queue_full', { headers: { 'retry-after': '1' } })
@@ -437,7 +437,7 @@ describe('the response to an upload', () => {
 })
 
 describe('the access to an upload', () => {
-  test('gets the same bytes for foreign, unknown, malformed and dropped ids', async () => {
+  test('gets the same bytes for ids that are unknown, malformed, dropped or of another owner', async () => {
     const { create, send, head, patch } = setUp()
     const path = await create({ 'x-user': 'ann' })
     const gone = await create({ 'x-user': 'bob' })

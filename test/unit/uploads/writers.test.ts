@@ -72,7 +72,7 @@ describe('two requests that append to one upload', () => {
     assert.deepEqual(await answer.json(), { size: 43, sha256: sha256(text) })
   })
 
-  test('follow each other: a newer PATCH at the right offset continues where the older one was ended', async () => {
+  test('follow each other: a newer PATCH at the right offset continues where the older PATCH was ended', async () => {
     const { create, patch, send } = setUp()
     const path = await create()
     const feed = new Feed()
@@ -101,7 +101,7 @@ describe('two requests that append to one upload', () => {
     assert.equal(blobs.usage().blobs, 0)
   })
 
-  test('notice each other by reading again if their process gets no notices', async () => {
+  test('notice each other by a read if their process gets no notices', async () => {
     const store = new MemoryStore()
     const blobs = new MemoryBlobs()
     const other = setUp({ store: deaf(store), blobs })
@@ -116,7 +116,7 @@ describe('two requests that append to one upload', () => {
     assert.equal((await older).status, 409)
   })
 
-  test('do not mix their bytes, because a frozen writer is fenced when it thaws', async () => {
+  test('do not mix their bytes, because a frozen writer is rejected when it continues', async () => {
     const store = new MemoryStore()
     const blobs = new MemoryBlobs()
     let thaw = (): void => undefined
@@ -146,7 +146,7 @@ describe('two requests that append to one upload', () => {
     assert.equal(blobs.usage().blobs, 0, 'the part of the older request is deleted')
   })
 
-  test('count the bytes of exactly one if there are many', async () => {
+  test('count the bytes of exactly one request if there are many', async () => {
     const { create, patch, head, seen } = setUp()
     const path = await create()
     const bodies = Array.from({ length: 8 }, (_, at) => Buffer.alloc(5000, String(at)))

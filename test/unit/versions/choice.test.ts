@@ -228,7 +228,7 @@ const ROWS: readonly Row[] = [
 ]
 
 describe(`${ROWS.length} requests and their versions`, () => {
-  test('are enough, and each request occurs once', () => {
+  test('contain enough requests, each once', () => {
     assert.ok(ROWS.length >= 120, `${ROWS.length} rows`)
     assert.equal(
       new Set(ROWS.map(([handler, at, accept]) => `${handler} ${at} ${accept}`)).size,

@@ -92,7 +92,7 @@ describe('the description of versions', () => {
     assert.deepEqual(names({ successor: '/v2' }), ['Deprecation', 'Link'])
   })
 
-  test('contains nothing twice', () => {
+  test('contains no entry twice', () => {
     assert.equal(responsesWith(byQuery())['400']?.description.match(/version_unsupported/g)?.length, 1)
     assert.ok(!('401' in responsesWith(byQuery())))
   })

@@ -61,7 +61,7 @@ describe('the deprecation of a version', () => {
     assert.ok(!('link' in headers), 'no field for links where there are none')
   })
 
-  test('has its fields on failures, beside their own', async () => {
+  test('has its headers on errors, beside their own', async () => {
     const broken: Handler = ({ path }) => {
       if (path.endsWith('plain')) throw new Error('x')
       if (path.endsWith('boom'))
@@ -89,7 +89,7 @@ describe('the deprecation of a version', () => {
     assert.deepEqual(body, { error: 'mine', code: 'mine', details: [{ pointer: '/a', message: 'b' }], more: 1 }, 'body')
   })
 
-  test('does not change a response that a handler reuses, whose own fields stay', async () => {
+  test('does not change a response that a handler uses again, whose own headers stay', async () => {
     const same = Object.freeze({
       status: 200,
       headers: Object.freeze({ link: '</x>; rel="x"', sunset: 'Tue, 01 Jan 2030 00:00:00 GMT', vary: 'Prefer' }),
@@ -106,7 +106,7 @@ describe('the deprecation of a version', () => {
     }
   })
 
-  test('RFC 8594: has the earlier one of two ends, of the resource and of the version', async () => {
+  test('RFC 8594: has the earlier of two sunsets, of the resource and of the version', async () => {
     const own = (sunset: string): Handler => () => ({ status: 200, headers: { sunset } })
     const sent = async (sunset: string, options: { deprecated: string, sunset?: string }) => {
       const { headers } = await ask(compose(deprecated(options), own(sunset)))
@@ -121,7 +121,7 @@ describe('the deprecation of a version', () => {
     assert.deepEqual(await sent(task, { deprecated: '2026-01-01T00:00:00.900Z' }), ['@1767225600', task])
   })
 
-  test('leaves the response unchanged after the sunset, or makes it a 410 if the option says so', async () => {
+  test('leaves the response unchanged after the sunset, or makes it a 410 with afterSunset: \'gone\'', async () => {
     const gone = { '1': { handler: shows('1'), deprecated: PAST, sunset: SUNSET, successor: '/v2' }, '2': shows('2') }
     assert.equal((await ask(versions(gone, { select }), { path: '/v1' })).status, 200, 'served on')
     const answer = await ask(versions(gone, { select, afterSunset: 'gone' }), { path: '/v1' })
@@ -143,7 +143,7 @@ describe('the deprecation of a version', () => {
     assert.equal((await ask(handler, { path: '/v1' })).status, 410)
   })
 
-  test('leaves a declined request declined', async () => {
+  test('passes a declined request on', async () => {
     assert.equal(
       (await ask(versions({ '1': { handler: () => undefined, deprecated: PAST } }, { select }))).status,
       0,
@@ -199,7 +199,7 @@ test('a diagnostics channel reports who uses which version', async () => {
   ], 'one for each request that got a version')
 })
 
-test('a version-neutral handler answers in every version and in none', async () => {
+test('a version-neutral handler responds in every version and without a version', async () => {
   const handler = versionNeutral(
     ({ path, mountPath, headers }) =>
       json(200, { local: path.slice(mountPath.length), accept: headers['accept'] ?? null }),
@@ -251,7 +251,7 @@ test('each Location leads to a version-neutral status resource', async (t) => {
   }
 })
 
-test('a versioned handler is synchronous if its handler is', () => {
+test('a versioned handler is synchronous if the handler of the version is synchronous', () => {
   const request = asked({ path: '/v1' })
   assert.ok(!(versions({ '1': shows('1') }, { select })(request) instanceof Promise), 'no promise')
 })

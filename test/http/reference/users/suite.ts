@@ -52,7 +52,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal(await users.get(ann.id, call), undefined)
     assert.ok((await users.create({ email }, call)).id > ann.id, 'an id came back, or its email did not become free')
   })
-  test('get a rejection for an email that another user has, in any case', async () => {
+  test('get a rejection for an email of another user, in upper and lower case', async () => {
     const users = await open()
     const [one, two] = [mail('One'), mail('Two')]
     const first = await users.create({ email: one }, call)
@@ -64,7 +64,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal(await users.get(876_543, call), undefined)
     assert.equal((await users.update(first.id, { email: one.toUpperCase() }, call))?.email, one.toUpperCase())
   })
-  test('get ids that skip chosen ids', async () => {
+  test('get generated ids that skip the chosen ids', async () => {
     const users = await open()
     const { id } = await users.create({ email: mail('before') }, call)
     assert.equal((await users.replace(id + 1, { email: mail('chosen') }, call)).created, true)
@@ -125,7 +125,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal((await users.get(two.id, call))?.email, b)
     assert.deepEqual(await users.updateMany([], call), [])
   })
-  test('are written by a transaction that resolves, even after rejections in it', async () => {
+  test('are written by a transaction that resolves, even if it had rejected items', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     const { one, two } = await users.transaction(async (inside) => {
@@ -174,7 +174,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     const emails = new Set((await everybody(users)).map(({ email }) => email))
     assert.deepEqual([emails.has(a), emails.has(b)], [true, false])
   })
-  test('keep all concurrent writes of transactions, and one of them gets a contested email', async () => {
+  test('keep all writes of concurrent transactions, and one transaction gets an email that several want', async () => {
     const users = await open()
     const [email, other] = [mail('both'), mail('other')]
     const tries = await Promise.allSettled([
@@ -210,7 +210,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal((await users.get(old.id, call))?.role, 'admin')
     assert.equal((await users.get(id, call))?.role, 'editor')
   })
-  test('are not written by a call that was aborted before', async () => {
+  test('are not written by a call whose signal was aborted before', async () => {
     const users = await open()
     const gone = { signal: AbortSignal.abort(), context: undefined }
     await assert.rejects(

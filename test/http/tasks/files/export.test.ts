@@ -94,7 +94,7 @@ describe('an export in parts', () => {
     await assertComplete(site, path)
   })
 
-  test('skips the records of finished parts if the source does not begin after them', async (t) => {
+  test('skips the records of finished parts if the source begins at the first record', async (t) => {
     const starts: number[] = []
     const { task, ids } = failing([25, 45], {
       records: (_, { attempt }) => {
@@ -197,7 +197,7 @@ describe('an export in parts', () => {
     await assertComplete(site, path)
   })
 
-  test('starts over and reports it if its options have changed', async (t) => {
+  test('starts over if its options have changed, and reports this to onError', async (t) => {
     const old = failing([45], { attempts: 1, partRecords: 20 })
     const { task, from } = failing([], { attempts: 1 })
     let now = old.task
@@ -221,7 +221,7 @@ describe('an export in parts', () => {
     await eventually(async () => await site.engine.blobCount() === 10)
   })
 
-  test('keeps its parts even after an error that no attempt can correct', async (t) => {
+  test('keeps its parts even after an error that ends all attempts', async (t) => {
     let isMended = false
     const { task, from, ids } = failing([], {
       async* records(_, context) {

@@ -116,7 +116,7 @@ describe('a download with a signed URL', () => {
     assert.deepEqual(front.requests, ['get'])
   })
 
-  test('has its bytes from longhaul if the option is absent', async (t) => {
+  test('is sent by longhaul if the option is absent', async (t) => {
     const { ask, blobs } = await start(t, { isSigned: false })
     assert.equal(blobs.link, undefined)
     const whole = await ask()
@@ -144,7 +144,7 @@ describe('a download with a signed URL', () => {
     assert.deepEqual(front.requests, ['get'])
   })
 
-  test('comes from the storage for one range, and otherwise from longhaul', async (t) => {
+  test('comes from the storage for a single range, and otherwise from longhaul', async (t) => {
     const { ask, call, url, front } = await start(t)
     const etag = (await ask({}, 'HEAD')).headers.get('etag') ?? ''
     for (const condition of [{}, { 'if-range': etag }] as Record<string, string>[]) {
@@ -170,7 +170,7 @@ describe('a download with a signed URL', () => {
     assert.equal(front.requests.length, 2)
   })
 
-  test('is for the owner only, and its URL may outlive the task and its file', async (t) => {
+  test('is only for the owner, and its URL may outlive the task and its file', async (t) => {
     let signed = 0
     const { ask, tasks, path } = await start(t, {
       getSignedUrl: (...args) => {
@@ -236,7 +236,7 @@ describe('a download with a signed URL', () => {
     for (const { headers } of seen) assert.deepEqual([headers.authorization, headers['x-user']], [undefined, undefined])
   })
 
-  test('fails at the client if the storage has sent other bytes', async (t) => {
+  test('fails at the client if the storage sends other bytes', async (t) => {
     const { origin, path, file, front } = await start(t)
     front.handle = async ({ res }) => {
       const etag =
@@ -251,7 +251,7 @@ describe('a download with a signed URL', () => {
     }
   })
 
-  test('is redirected for content, unless it is compressed or was replaced', async (t) => {
+  test('is redirected for content, unless the content is compressed or was replaced', async (t) => {
     const blobs = open(t)
     const text = 'text '.repeat(1000)
     await blobs.put('notes', pattern(0), LATER)
@@ -288,7 +288,7 @@ describe('a download with a signed URL', () => {
     await response.arrayBuffer()
   })
 
-  test('is signed with the clock of the server, and a failed or slow signature is a StoreUnavailableError', async (t) => {
+  test('is signed with the clock of the server, and a failed or slow signature causes a StoreUnavailableError', async (t) => {
     const front = await S3Front.to(port)
     t.after(front.close)
     front.handle = ({ forward }) => forward({ headers: inFuture(3_600_000) })

@@ -112,7 +112,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       assert.equal(await (await call('GET', files[0].url, { 'x-user': 'ann' })).text(), CSV)
     })
 
-    test('come with a synchronous response, whose Location names their task', async (t) => {
+    test('are written for a synchronous response too, whose Location names their task', async (t) => {
       const { call, status } = await site(t, [report])
       const answer = await call('POST', '/v1/work', { 'x-user': 'ann' }, { task: 'report' })
       assert.deepEqual(
@@ -122,7 +122,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       assert.equal(await (await call('GET', files?.[0]?.url ?? '', { 'x-user': 'ann' })).text(), CSV)
     })
 
-    test('get a 404 if their task is unknown, foreign, unfinished or failed', async (t) => {
+    test('get a 404 if their task is unknown, of another owner, unfinished or failed', async (t) => {
       const gate = deferred()
       const slow = defineTask({
         name: 'slow', files: true, run: async (_, { files }) => {
@@ -212,7 +212,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       await eventually(async () => await engine.blobCount() === 0, 20_000)
     })
 
-    test('are replaced by those of a second attempt', async (t) => {
+    test('are replaced by the files of a second attempt', async (t) => {
       const twice = defineTask({
         name: 'twice', files: true, attempts: 2, backoff: { type: 'fixed', delayMs: 10 },
         run: async (_, { files, attempt }) => {
@@ -245,7 +245,7 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       await eventually(async () => await engine.blobCount() === 1)
     })
 
-    test('are readable for their own owner only, in all pairs of owners', async (t) => {
+    test('are readable only for their owner, for each pair of owners', async (t) => {
       const { ran, call } = await site(t, [report])
       const owners = ['ann', 'Ann', 'ann ', 'bob', '']
       const unknown = JSON.stringify(await (await call('GET', '/v1/tasks/unknown/files/totals.csv')).json())

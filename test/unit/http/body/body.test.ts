@@ -21,7 +21,7 @@ function refused(fake: Fake, options: ReadJsonOptions = { maxBodyBytes: 1000 }):
 }
 
 describe('readJson', () => {
-  test('measures a body that the application has parsed if Content-Length does not tell its size', async () => {
+  test('measures a body that the application has parsed if Content-Length does not state its size', async () => {
     const value = { list: Array.from({ length: 5000 }, () => ({})), text: 'x'.repeat(40_000) }
     for (const headers of [
       JSON_HEADERS,
@@ -124,7 +124,7 @@ describe('readJson', () => {
     assert.equal((await refused({ parsed: { value: undefined } })).code, 'missing_body')
   })
 
-  test('responds with 415 and the accepted types to others and malformed ones, before reading', async () => {
+  test('responds with 415 and the accepted types to other and malformed types, before the body is read', async () => {
     for (const type of [
       'text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', 'text/json', 'json',
       '', 'application/json; charset=latin1', 'a/b, application/json',
@@ -141,7 +141,7 @@ describe('readJson', () => {
     assert.equal((await refused({ headers: { 'content-type': 'text/plain' }, parsed: { value: {} } })).status, 415)
   })
 
-  test('accepts the types that a handler names', async () => {
+  test('accepts the types that the option of a handler names', async () => {
     const options = { maxBodyBytes: 100, mediaTypes: ['application/merge-patch+json', 'application/x-thing'] }
     assert.deepEqual(
       await readJson(fakeRequest({ headers: { 'content-type': 'application/x-thing' }, body: '1' }), options),
@@ -154,7 +154,7 @@ describe('readJson', () => {
     )
   })
 
-  test('responds with 415 and the accepted coding to a content coding, unless the application has decoded the body', async () => {
+  test('responds with 415 and the accepted codings to a content coding, unless the application has decompressed the body', async () => {
     const error = await refused({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, body: '1' })
     assert.deepEqual(
       [error.status, error.code, error.headers],
@@ -236,7 +236,7 @@ describe('readBytes', () => {
     )
   })
 
-  test('uses bytes and text that the application left', async () => {
+  test('uses bytes and text that the application has read', async () => {
     assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: 'é' } }), { maxBodyBytes: 2 }), Buffer.from('é'))
     assert.deepEqual(
       await readBytes(fakeRequest({ parsed: { value: Uint8Array.of(1, 2) } }), { maxBodyBytes: 2 }),

@@ -55,12 +55,12 @@ describe('a value that does not fit the schema is written as JSON.stringify writ
       )
     })
   }
-  test('a bigint and a circular value throw', () => {
+  test('such as a bigint and a circular value, which throw', () => {
     const circular: Record<string, unknown> = {}
     circular['n'] = circular
     for (const value of [{ n: 1n }, circular]) assert.throws(() => compileJson(record)(value), TypeError)
   })
-  test('with a record, an array, text or null where the schema has something else', () => {
+  test('such as a record, an array, text or null where the schema has something else', () => {
     for (const value of [null, 'x', 7, [], [{ n: 1 }], true])
       assert.equal(compileJson(record)(value), JSON.stringify(value))
   })
@@ -85,7 +85,7 @@ describe('properties that the schema does not name are left out', () => {
       assert.deepEqual(left(record, value), { n: 1 })
     }
   })
-  test('below arrays, references, alternatives and parts', () => {
+  test('in arrays, references, alternatives and allOf', () => {
     const item = { type: 'object', properties: { id: integer } }
     const schema = {
       $defs: { item, 'a/b': item },
@@ -154,7 +154,7 @@ describe('properties that the schema does not name are left out', () => {
       { id: 1, user: { name: 'x' }, list: [{ any: 1 }] },
     )
   })
-  test('although the names of Object.prototype are read from the record only', () => {
+  test('although names of Object.prototype are read only from the record', () => {
     const schema = JSON.parse(
       '{"type":"object","properties":{"constructor":{},"toString":{},"__proto__":{},"n":{}}}',
     ) as Schema
@@ -207,12 +207,12 @@ describe('a schema of closed objects, arrays and leaves of one type', () => {
       '{"a":"x"}',
     )
   })
-  test('does not take an array without its prototype for an object', () => {
+  test('does not treat an array without its prototype as an object', () => {
     for (const prototype of [null, Object.prototype]) {
       assert.equal(compileJson(closed('0'))(Object.setPrototypeOf(['x'], prototype)), '["x"]')
     }
   })
-  test('may be deep, or repeat one part a million times', () => {
+  test('may be deep, or contain one part a million times', () => {
     let schema: Schema = string
     let value: unknown = 'x'
     for (let depth = 0; depth < 300; depth++)
@@ -231,7 +231,7 @@ describe('a schema of closed objects, arrays and leaves of one type', () => {
   })
 })
 
-test('a schema that is not an object, or lacks a part, is rejected at construction', () => {
+test('a schema that is not an object, or has a missing part, is rejected at construction', () => {
   for (const schema of [
     null,
     true,
@@ -244,7 +244,7 @@ test('a schema that is not an object, or lacks a part, is rejected at constructi
   }
 })
 
-test('random values and schemas give the text of JSON.stringify of the named properties, or both throw', () => {
+test('random values and schemas give the JSON.stringify text of the named properties, or both sides throw', () => {
   const names = ['a', 'b', 'c', '__proto__x', 'to"quote', '']
   const leaf = fc.constantFrom<Schema>(
     integer,

@@ -18,14 +18,14 @@ function request(subject: string, body: string | Uint8Array, headers = {}): Http
 
 const textOf = (bytes: number): string => `"${'x'.repeat(bytes - 2)}"`
 
-test('a small body is not counted, by its length or if the application has parsed it', async () => {
+test('a small body is not counted if its length is known or the application has parsed it', async () => {
   const small = request('one', '{}', { 'content-length': '2' })
   assert.equal(await countingBody(small, async (own, counted) => own === small && counted === undefined), true)
   const parsed = fakeRequest({ parsed: { value: {} } })
   assert.equal(await countingBody(parsed, async (own, counted) => own === parsed && counted === undefined), true)
 })
 
-test('a caller waits while its bytes of parsed JSON are in use, and another caller does not', async () => {
+test('a caller waits while its bytes of parsed JSON are in use, and other callers do not wait', async () => {
   const first = new CountedBody(request('greedy', textOf(MIB)))
   await first.waitToParse(LARGE, request('greedy', ''))
   let isDone = false
@@ -63,7 +63,7 @@ test('a waiting request gives up if its client disconnects', async () => {
   first.release()
 })
 
-test('a counted body is read again, and counts once', async () => {
+test('a counted body can be read again, and counts once', async () => {
   const quarter = heapShare(2, 512) / 4
   // Two copies of this body exceed the part of one caller.
   const body = Buffer.alloc(Math.ceil(quarter * 0.6), ' ')

@@ -18,7 +18,7 @@ async function* pieces(size: number, wait?: Promise<unknown>): AsyncGenerator<Ui
   await wait
 }
 
-test('stored bytes are read back from any offset, however they arrived', async () => {
+test('stored bytes are read from any offset, for any division into chunks', async () => {
   const all = Buffer.from(Array.from({ length: 200_000 }, (_, at) => at % 251))
   const body = new CountedBytes(by('one'))
   async function* source(): AsyncGenerator<Uint8Array> {
@@ -35,7 +35,7 @@ test('stored bytes are read back from any offset, however they arrived', async (
 })
 
 describe('if all bodies together are too large', () => {
-  test('the body that was silent for longest is dropped, and the other is read', async () => {
+  test('the body that was idle for longest is dropped, and the other body is read', async () => {
     const silent = new CountedBytes(by('one'))
     const reading = silent.read(pieces(HALF, new Promise(() => undefined)), Infinity)
     while (silent.size < HALF - 1) await new Promise(setImmediate)
@@ -46,7 +46,7 @@ describe('if all bodies together are too large', () => {
     other.release()
   })
 
-  test('bodies that have arrived stay, and a new one is dropped', async () => {
+  test('bodies that have arrived completely stay, and a new body is dropped', async () => {
     const there = new CountedBytes(by('one'))
     assert.equal(await there.read(pieces(HALF), Infinity), true)
     const other = new CountedBytes(by('other'))
@@ -56,7 +56,7 @@ describe('if all bodies together are too large', () => {
     other.release()
   })
 
-  test('a body that is dropped while a piece arrives is never read without its start', async () => {
+  test('a body that is dropped while a chunk arrives is never read without its first bytes', async () => {
     const there = new CountedBytes(by('one'))
     let send = (_: unknown): void => undefined
     const wait = new Promise((resolve) => { send = resolve })
@@ -77,7 +77,7 @@ describe('if all bodies together are too large', () => {
 })
 
 describe('the bodies of one caller', () => {
-  test("may take a quarter, above which only this caller's bodies are dropped, with a 429", async () => {
+  test('may take a quarter, above which only bodies of this caller are dropped, with a 429', async () => {
     const silent = new CountedBytes(by('other'))
     const waiting = silent.read(pieces(1000, new Promise(() => undefined)), Infinity)
     waiting.catch(() => undefined)

@@ -60,7 +60,7 @@ describe('decoding a body', () => {
         )
       }
     })
-    test(`fails for ${coding} with bytes after its end, in the same piece or another`, async () => {
+    test(`fails for ${coding} with bytes after its end, in the same chunk or in another`, async () => {
       for (const junk of [Buffer.from('junk, a line of it'), Buffer.alloc(30)]) {
         await assert.rejects(
           read(decodeBytes(parts(Buffer.concat([coded, junk])), coding, wide)),
@@ -78,7 +78,7 @@ describe('decoding a body', () => {
   }
 
   for (const coding of ['deflate', 'br']) {
-    test(`fails for ${coding} with another member after the first`, async () => {
+    test(`fails for ${coding} with a second member`, async () => {
       const encode = ENCODERS[coding] as Encode
       const [one, more] = [encode(Buffer.from('one ')), encode(Buffer.from('two '))]
       await assert.rejects(
@@ -101,7 +101,7 @@ describe('decoding a body', () => {
       }
     })
   }
-  test('fails as an error of the application for another coding', async () => {
+  test('fails as an error of the application for an unknown coding', async () => {
     for (const coding of ['compress', 'zstd'].filter((name) => !(name in ENCODERS))) {
       await assert.rejects(read(decodeBytes(parts(Buffer.from(TEXT)), coding, wide)), {
         name: 'TypeError',
@@ -148,7 +148,7 @@ describe('the decoder of a body', () => {
       failsWith('body_too_large'),
     )
   })
-  test('limits the ratio above 1 MiB, and stops inflating there', async () => {
+  test('limits the ratio above 1 MiB, and stops decompressing there', async () => {
     let got = 0
     await assert.rejects(async () => {
       for await (const piece of decodeBytes(parts(bomb), 'gzip', wide)) got += piece.byteLength
@@ -158,7 +158,7 @@ describe('the decoder of a body', () => {
     for await (const piece of decodeBytes(parts(bomb), 'gzip', { ...wide, maxRatio: 2000 })) got += piece.byteLength
     assert.equal(got, 64 << 20)
   })
-  test('counts the ratio from the first byte above 1 MiB on, and allows exactly the limit', async () => {
+  test('counts the ratio from the first byte above 1 MiB on, and accepts exactly the limit', async () => {
     const zeros = (bytes: number): AsyncGenerator<Uint8Array> => parts(zlib.gzipSync(Buffer.alloc(bytes)))
     assert.equal((await read(decodeBytes(zeros(1 << 20), 'gzip', wide))).length, 1 << 20)
     await assert.rejects(read(decodeBytes(zeros((1 << 20) + 1), 'gzip', wide)), failsWith('body_too_large'))
@@ -167,7 +167,7 @@ describe('the decoder of a body', () => {
       2 << 20,
     )
   })
-  test('closes the source when its reader stops, even within a piece', async () => {
+  test('closes the source when its reader stops, even within a chunk', async () => {
     let closed = false
     async function* source(): AsyncGenerator<Uint8Array> {
       try {
@@ -193,7 +193,7 @@ describe('the decoder of a body', () => {
 })
 
 describe('the coding of a request body', () => {
-  test('is known in any case and as x-gzip, and others get a 415 that lists the accepted ones', () => {
+  test('is recognised in any case and as x-gzip, and other codings get a 415 that lists the accepted ones', () => {
     assert.equal(requestCoding({}), 'identity')
     assert.equal(requestCoding({ 'content-encoding': 'Identity' }), 'identity')
     assert.equal(requestCoding({ 'content-encoding': 'X-GZip' }), 'gzip')

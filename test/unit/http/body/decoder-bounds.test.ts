@@ -27,7 +27,7 @@ const brotli = (lgwin: number): Buffer => zlib.brotliCompressSync(PLAIN, {
 })
 
 describe('a decoder with a window', () => {
-  test('reads brotli from 1 KiB to 4 MiB, and gives a larger window a 415 with the limit', async () => {
+  test('reads brotli windows from 1 KiB to 4 MiB, and gives a larger window a 415 with the limit', async () => {
     for (let lgwin = 10; lgwin <= 24; lgwin++) {
       const read = sizeOf(decodeBytes(only(brotli(lgwin)), 'br', wide))
       if (lgwin <= 22) assert.equal(await read, 5 * MIB, String(lgwin))
@@ -52,7 +52,7 @@ describe('a decoder with a window', () => {
   })
 
   // The frames are made by hand, so this runs where Node has no zstd, which refuses the coding by itself.
-  test('reads zstd up to 8 MiB, and gives a larger window a 415', async () => {
+  test('reads zstd windows up to 8 MiB, and gives a larger window a 415', async () => {
     /** A frame with a window, or of a single segment, with one block of a byte that is repeated. */
     const frame = (descriptor: number, header: readonly number[]): Uint8Array => (
       Uint8Array.of(0x28, 0xb5, 0x2f, 0xfd, descriptor, ...header, 0x0b, 0, 0, 0x61)
@@ -89,7 +89,7 @@ describe('open decoders', () => {
     }
   }
 
-  test('are limited for each caller with a 429 and all together with a 503, and a closed one makes room', async () => {
+  test('are limited for each caller with a 429 and for all callers with a 503, and a closed decoder frees its place', async () => {
     const bytes = brotli(22)
     const opened: (() => Promise<unknown>)[] = []
     const counts: number[] = []
@@ -131,7 +131,7 @@ describe('open decoders', () => {
     for (const outcome of full) if (outcome.status === 'fulfilled') await outcome.value()
   })
 
-  test('leave nothing behind when they end, fail or are closed', async () => {
+  test('leave nothing open when they end, fail or are closed', async () => {
     const request = {
       ...fakeRequest({ headers: { 'content-encoding': 'br' }, body: brotli(22) }),
       context: { principal: { subject: 'steady' } },

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { isTooDeep, MAX_JSON_DEPTH, SHALLOW_UNITS, shallowUnits } from '../../../../src/http/body/json.js'
 
 describe('shallowUnits', () => {
-  test('is slightly below the shortest text of each kind that is nested too deeply', () => {
+  test('is slightly below the shortest too deeply nested text of each kind', () => {
     const levels = MAX_JSON_DEPTH + 1
     for (let lists = 0; lists <= levels; lists++) {
       // The innermost one is an object, which is the shortest that it can be.
@@ -18,7 +18,7 @@ describe('shallowUnits', () => {
     }
   })
 
-  test('never reports a text that is too deep as shallow (property)', () => {
+  test('never reports a text that is nested too deeply as shallow (property)', () => {
     const level = fc.constantFrom(
       ['[', ']'],
       ['{"":', '}'],

@@ -13,7 +13,7 @@ test('the measured size of a value equals that of its JSON without white space',
   }
 })
 
-test('a value is measured only up to the limit, and may have parts that JSON cannot represent', () => {
+test('a value is measured only up to the limit, and may contain values that JSON cannot represent', () => {
   let reads = 0
   const list = Array.from({ length: 1000 }, () =>
     Object.defineProperty({}, 'a', { enumerable: true, get: () => ++reads }),

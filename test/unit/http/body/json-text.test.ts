@@ -125,7 +125,7 @@ describe('jsonFault', () => {
     fc.assert(fc.property(VALUE, (text) => { assert.equal(jsonFault(text), undefined, text) }))
   })
 
-  test('agrees with the engine on validity, and on the position if the engine names one', () => {
+  test('agrees with the engine on validity, and on the position if the engine states one', () => {
     const mutated = fc.tuple(VALUE, fc.nat(), fc.nat(3), PIECE).map(([text, at, drop, piece]) => {
       const cut = at % (text.length + 1)
       return text.slice(0, cut) + piece + text.slice(cut + drop)
@@ -139,7 +139,7 @@ describe('jsonFault', () => {
     }), { numRuns: 10_000 })
   })
 
-  test('reads a million open brackets, and a megabyte of anything, in one pass', () => {
+  test('reads a million open brackets, and a megabyte of any text, in one pass', () => {
     for (const unit of ['[', '{"a":', '"', '\\', '[[1],', '1', ' ', '\n', '"\\u00e9', 'tru']) {
       const text = unit.repeat(Math.ceil(1_000_000 / unit.length))
       const before = process.cpuUsage()
@@ -164,7 +164,7 @@ describe('parseJson', () => {
     assert.equal(error.cause, undefined)
   })
 
-  test('never quotes the text in its message', () => {
+  test('never quotes the text in a message', () => {
     fc.assert(fc.property(fc.string({ unit: fc.constantFrom('Q', 'Z', 'QZ', '"', '{', 'at position 9') }), (text) => {
       let value: unknown
       try {
@@ -178,7 +178,7 @@ describe('parseJson', () => {
     }))
   })
 
-  test('rejects keys that could change a prototype, wherever and however they are written', () => {
+  test('rejects keys that could change a prototype, in any object and any notation', () => {
     for (const text of [
       '{"__proto__":{"admin":true}}', '[{"a":{"__proto__":1}}]', '{"\\u005f_proto__":1}',
       '{"constructor":{"prototype":{}}}', '{"a":{"constructor" : {"prototype":1}}}',
@@ -262,7 +262,7 @@ describe('mayHoldUnsafeKey', () => {
     return (mask >> at) % 2 === 0 ? char : `\\u${(mask >> (at + 3)) % 2 === 0 ? hex : hex.toUpperCase()}`
   }).join('')
 
-  test('finds every text with a rejected key, whichever letters of it are escaped (property)', () => {
+  test('finds every text with a rejected key, with any of its letters escaped (property)', () => {
     const key = fc
       .tuple(fc.constantFrom('__proto__', 'constructor', 'prototype', 'type'), fc.nat(0xffff))
       .map(([name, mask]) => written(name, mask))
@@ -283,7 +283,7 @@ describe('mayHoldUnsafeKey', () => {
     assert.ok(unsafe > 300)
   })
 
-  test('is not triggered by common words and escapes', () => {
+  test('ignores common words and escapes', () => {
     for (const text of [
       '{"protocol":"https","type":"constructor"}', '"J\\u00fcrgen \\u0031\\u000a\\u2014"',
       '{"proto":1}',

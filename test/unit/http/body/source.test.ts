@@ -21,7 +21,7 @@ function bodyOf(next: () => Promise<IteratorResult<Chunk>>) {
 const END: IteratorResult<Chunk> = { done: true, value: undefined }
 
 describe('a body source', () => {
-  test('is closed once, however often close is called', () => {
+  test('is closed once, even if close is called several times', () => {
     const { told, body } = bodyOf(async () => END)
     const source = new Source(body)
     source.close()
@@ -51,7 +51,7 @@ describe('a body source', () => {
     assert.equal(told.closed, 1)
   })
 
-  test('causes no unhandled rejection if it fails late, without a reader', async () => {
+  test('causes no unhandled rejection if it fails later without a reader', async () => {
     const { promise, reject } = deferred<IteratorResult<Chunk>>()
     const source = new OutgoingBody(bodyOf(() => promise).body, {})
     assert.equal(await source.begin(), false)
@@ -68,7 +68,7 @@ describe('the first chunk of an outgoing body', () => {
     assert.equal(await source.next(), 'a')
   })
 
-  test('rejects the wait if it fails in time', async () => {
+  test('rejects the wait if the source fails in time', async () => {
     const source = new OutgoingBody(bodyOf(async () => { throw new Error('gone') }).body, {})
     await assert.rejects(source.begin(), /gone/)
   })
@@ -78,7 +78,7 @@ describe('the first chunk of an outgoing body', () => {
     assert.equal(await source.begin(), false)
   })
 
-  test('may be late: the wait ends after its time, and the chunk can still be awaited', async () => {
+  test('may be late: the wait ends after its time, and the chunk can still be awaited afterwards', async () => {
     mock.timers.enable({ apis: ['setTimeout'] })
     try {
       const { promise, resolve } = deferred<IteratorResult<Chunk>>()
@@ -108,7 +108,7 @@ describe('an outgoing body', () => {
     (async function* () { yield* chunks as Chunk[] })(), { 'content-length': '3' },
   )
 
-  test('passes chunks on that are not empty, up to the promised length', async () => {
+  test('passes on chunks that are not empty, up to the promised length', async () => {
     const source = chunksOf('', 'é', new Uint8Array(0), Uint8Array.of(1))
     assert.equal(await source.begin(), true)
     assert.deepEqual(
@@ -129,7 +129,7 @@ describe('an outgoing body', () => {
     await assert.rejects(source.next(), /2 bytes long, and its Content-Length is 3/)
   })
 
-  test('rejects a chunk that is no bytes', async () => {
+  test('rejects a chunk that is not bytes', async () => {
     await assert.rejects(chunksOf(7).begin(), { name: 'TypeError', message: /not number/ })
   })
 })

@@ -53,7 +53,7 @@ describe('ZstdFrames', () => {
     }
   })
 
-  test('reads up to the end of a frame, and knows its window', () => {
+  test('reads up to the end of a frame, and returns the size of its window', () => {
     const windows: Record<string, number> = {}
     for (const [name, frame] of Object.entries(FRAMES)) {
       const frames = new ZstdFrames()

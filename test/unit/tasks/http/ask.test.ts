@@ -118,7 +118,7 @@ describe('A run that asks', () => {
     )
   })
 
-  test('runs again once it is answered, with its checkpoint, in the same attempt', async (t) => {
+  test('runs again once the question is answered, with its checkpoint, in the same attempt', async (t) => {
     const seen: unknown[] = []
     const { asked, send, tasks, reaches } = setUp(t, async ({ ask, checkpoint, attempt, lastAttempt, workId }) => {
       seen.push([checkpoint.value, attempt, lastAttempt, workId])
@@ -136,7 +136,7 @@ describe('A run that asks', () => {
     assert.deepEqual(first.slice(0, 3), [undefined, 1, false])
   })
 
-  test('executes nothing behind the question, although it catches errors', async (t) => {
+  test('executes nothing after the question, even if it catches errors', async (t) => {
     const passed: string[] = []
     let aborted: unknown
     const { asked } = setUp(t, async ({ ask, signal }) => {
@@ -174,7 +174,7 @@ describe('A run that asks', () => {
     assert.equal((await tasks.get(id))?.result, 'true 3')
   })
 
-  test('asks one question after the other, each once', async (t) => {
+  test('asks one question after another, each once', async (t) => {
     const { asked, send, tasks, reaches } = setUp(t, async ({ ask }) => {
       const first = await ask('approve', { message: 'Send the first?' })
       const second = await ask('second', { message: 'Send the second?', schema: 'approve' })
@@ -274,7 +274,7 @@ describe('A run that asks', () => {
 })
 
 describe('An answer', () => {
-  test('is rejected with its fault and the place of it, and changes nothing', async (t) => {
+  test('is rejected with the error and its place, and changes nothing', async (t) => {
     const { asked, send, engine } = setUp(t, approve)
     const id = await asked()
     const before = await engine.read(id)
@@ -306,7 +306,7 @@ describe('An answer', () => {
     gate.resolve()
   })
 
-  test('gets the 404 of an unknown task, if the task belongs to somebody else', async (t) => {
+  test('gets the 404 of an unknown task if the task belongs to another owner', async (t) => {
     const { asked, send } = setUp(t, approve)
     const id = await asked()
     const others = await send('POST', `/tasks/${id}/input`, answer, { 'x-user': 'bob' })
@@ -323,7 +323,7 @@ describe('An answer', () => {
     assert.deepEqual([status, json.code], [409, 'task_already_final'])
   })
 
-  test('is checked, although the application gives it', async (t) => {
+  test('is validated, even if the application gives it', async (t) => {
     const { asked, tasks, reaches } = setUp(t, approve)
     const id = await asked()
     await assert.rejects(tasks.answer(id, { approve: 1 }), { code: 'invalid_input' })
@@ -349,7 +349,7 @@ describe('An answer', () => {
 })
 
 describe('The endpoint of answers', () => {
-  test('says which methods it has', async (t) => {
+  test('lists its methods in OPTIONS and in a 405', async (t) => {
     const { send } = setUp(t, approve)
     const options = await send('OPTIONS', '/tasks/a/input')
     assert.deepEqual([options.status, options.headers['allow']], [200, 'POST, OPTIONS'])
@@ -388,7 +388,7 @@ describe('A request that waits', () => {
     assert.deepEqual([status, Object.keys(json.inputs ?? {})], [202, ['approve']])
   })
 
-  test('ends a long poll when the task asks, and waits for a change if it knows the question', async (t) => {
+  test('ends a long poll when the task asks, and waits for a change if the client has the question', async (t) => {
     const { send, mail, tasks } = setUp(t, approve)
     const { taskId } = await tasks.submit(mail, 1, { owner: 'ann' })
     const { json, headers } = await send('GET', `/tasks/${taskId}`, undefined, { prefer: 'wait=20' })

@@ -129,7 +129,7 @@ const aRequest = fc.oneof(
 )
 
 describe('requests of one owner', () => {
-  test('never show, change or list a task of another owner, by any verb, header, cursor or filter', async () => {
+  test('never show, change or list a task of another owner, by any method, header, cursor or filter', async () => {
     const unknown = await (await inject(site, { path: '/tasks/unknown', ...as('ann') })).text()
     await fc.assert(fc.asyncProperty(anOwner, aRequest, async (who, asked) => {
       if ('admin' in asked) {

@@ -49,7 +49,7 @@ describe('tasks.wait', () => {
     ])
   })
 
-  test('keeps the process alive no longer than it waits', async (t) => {
+  test('does not keep the process alive after the end of its wait', async (t) => {
     const { tasks, close } = bench({ definitions: [never] })
     t.after(close)
     const { taskId: id } = await tasks.submit(never, 1)

@@ -92,7 +92,7 @@ for (const kind of ['bulk', 'ndjson'] as const) {
       })
     }
 
-    test('get a 422 if their bodies differ, or the task fails with its code', async (t) => {
+    test('get a 422 if their bodies differ, or the task fails with the same code', async (t) => {
       const { tasks, written, send, settled } = open(t, kind, { engine: 5, store: 5 })
       const more = kind === 'bulk' ? ' ' : '{"n":3}\n'
       const answers = await Promise.all([send(), send({ prefer: 'respond-async' }, more)])

@@ -37,7 +37,7 @@ interface Body { items: Record<string, unknown>[], next?: string }
 const idsOf = ({ items }: Body): unknown[] => items.map(({ taskId, id }) => taskId ?? id)
 
 describe('endpoints.list', () => {
-  test("shows the owner's tasks as their status resources do, the newest first", async (t) => {
+  test("shows the owner's tasks with the bodies of their status resources, the newest first", async (t) => {
     const { get, done } = setUp(t)
     const ids = [await done('ann'), await done('ann', { fails: true })]
     await done('bob')
@@ -82,7 +82,7 @@ describe('endpoints.list', () => {
     assert.deepEqual(new Set(seen), new Set(ids))
   })
 
-  test('takes filters in the words of the format, and `processing` includes waiting tasks', async (t) => {
+  test('takes filters with the words of the format, and `processing` includes waiting tasks', async (t) => {
     const { tasks, get, done } = setUp(t)
     const good = await done('ann')
     const bad = await done('ann', { fails: true })
@@ -105,7 +105,7 @@ describe('endpoints.list', () => {
     assert.equal((await found(`from=${ago}`)).size, 5, 'a plus sign that is not percent-encoded')
   })
 
-  test('shows waiting tasks separately in the job format, and a format may have its own words', async (t) => {
+  test('shows waiting tasks separately in the job format, and a format can have other words', async (t) => {
     const { tasks, endpoints } = setUp(t, { format: jobFormat })
     const statuses = { NotStarted: ['scheduled', 'queued'], Running: ['processing'] } as const
     const custom = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, format: { ...taskFormat, statuses } })
@@ -233,7 +233,7 @@ describe('endpoints.list', () => {
     assert.deepEqual([anonymous.status, (await anonymous.json<{ code: string }>()).code], [401, 'unauthorized'])
   })
 
-  test('ends a page before it is too large for memory, and the next page continues there', async (t) => {
+  test('ends a page before it is too large for memory, and the next page continues after it', async (t) => {
     const { get, done } = setUp(t)
     const ids: string[] = []
     for (let n = 0; n < 7; n++) ids.push(await done('ann', { text: 'x'.repeat(900_000) }))
@@ -283,7 +283,7 @@ describe('endpoints.list', () => {
     assert.equal(await linkOf(5000), 'undefined')
   })
 
-  test('requires owners when it is used, and not before', (t) => {
+  test('throws without owners when it is used, and not at construction', (t) => {
     const { tasks: listed } = setUp(t)
     const shared = taskEndpoints(listed, { statusPath: '/tasks/{id}', owner: 'anyone' })
     assert.throws(() => shared.list, { name: 'TypeError', message: /no list with owner: 'anyone'/ })

@@ -32,7 +32,7 @@ for (const kind of KINDS) {
       assert.equal(await sized(kind, 1000, { user: 'bob' }), '202')
     })
 
-    test('gives a body that is larger by itself a 413 and leaves nothing, with and without a length', async (t) => {
+    test('gives a body that is larger than the limit a 413 and leaves nothing, with and without Content-Length', async (t) => {
       const { sized, send, blobs } = inMemory(t)
       assert.equal(await sized(kind, 1001), '413 body_too_large')
       assert.equal((await send(kind, piecesOf(kind, 1001, 100), { user: 'ann' })).status, 413)
@@ -121,7 +121,7 @@ for (const kind of KINDS) {
       assert.equal(await sized(kind, 1000, { peerAddress: '192.0.2.2' }), '202')
     })
 
-    test('does not count a body whose task is not accepted, nor a repetition', async (t) => {
+    test('does not count a body whose task is not accepted, nor a repeated body', async (t) => {
       const { store } = memory()
       const spy = new Spy()
       const { sized, blobs } = inMemory(t, { store: new SpyStore(store, spy), maxPerOwner: 1 })
@@ -136,7 +136,7 @@ for (const kind of KINDS) {
       assert.equal(blobs.usage().blobs, 1)
     })
 
-    test('counts an upload in the handler once, in the same list as the bodies', async (t) => {
+    test('counts an upload in its handler once, together with the other bodies', async (t) => {
       const { store, blobs, handlers, sized } = inMemory(t)
       const { create, patch, send } = setUpUploads({ store, blobs, maxBytesPerOwner: 1000 }, handlers[kind])
       const ann = { 'x-user': 'ann' }

@@ -68,14 +68,14 @@ function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, 
 }
 
 describe('a rejected upload leaves nothing in the blobs', () => {
-  test('if it is found to be too large part way, with a 413', async (t) => {
+  test('if it turns out to be too large, with a 413', async (t) => {
     const { send, blobs } = setUp(t)
     const large = new ReadableStream({ pull: (controller) => { controller.enqueue(Buffer.alloc(100_000, '1')) } })
     assert.deepEqual(await send({}, large), { status: 413, code: 'body_too_large' })
     assert.deepEqual(blobs.usage(), { blobs: 0, bytes: 0 })
   })
 
-  test('if it is cut short by the client', async (t) => {
+  test('if the connection of its client breaks', async (t) => {
     const { send, blobs } = setUp(t)
     let pieces = 0
     const cut = new ReadableStream({ pull: (controller) => {
@@ -126,14 +126,14 @@ describe('a rejected upload leaves nothing in the blobs', () => {
     assert.equal(count(), 0)
   })
 
-  test('if the store fails before it gets the task, with a 503', async (t) => {
+  test('if the store fails before it stores the task, with a 503', async (t) => {
     const { send, count, spy } = setUp(t)
     spy.fault = (call) => (call.startsWith('get idempotency') || call.startsWith('readByKey') ? 'after' : undefined)
     assert.equal((await send({ 'idempotency-key': '"a"' })).status, 503)
     assert.equal(count(), 0)
   })
 
-  test('if the code of the application fails or rejects: its context, its callback URL', async (t) => {
+  test('if the context function or the callback function of the application throws or rejects', async (t) => {
     for (const endpoints of [
       {
         context: () => {

@@ -64,7 +64,7 @@ describe('a status handler that is mounted where no Location leads', () => {
     )
   })
 
-  test('causes a warning at the construction of a router that contains it', async () => {
+  test('causes a warning at the construction of a router that contains the handler', async () => {
     router({ 'POST /reports': endpoints.submit(report), 'GET|HEAD|DELETE /jobs/{id}': endpoints.status })
     assert.deepEqual(await warned(), [
       'router: the handler of "GET|HEAD|DELETE /jobs/{id}" is for /tasks/{id}, so links to it lead nowhere. ' +
@@ -90,13 +90,13 @@ describe('a status handler causes no warning', () => {
     assert.deepEqual(await warned(), [])
   })
 
-  test('for a slash at the end and other case, which routers of frameworks ignore', async () => {
+  test('for a slash at the end and other letter case, which routers of frameworks ignore', async () => {
     const id = (await location()).slice('/tasks/'.length)
     for (const path of [`/tasks/${id}/`, `/Tasks/${id}`]) await inject(endpoints.status, { path, params: { id } })
     assert.deepEqual(await warned(), [])
   })
 
-  test('for requests that the application sends through and that no Location names', async () => {
+  test('for requests of the application to paths that no Location names', async () => {
     await location()
     for (const path of ['/', '/users/1', '/api/tasks/unknown']) await inject(endpoints.status, { path })
     assert.deepEqual(await warned(), [])

@@ -79,7 +79,7 @@ describe('external resources of a task', () => {
     assert.deepEqual(released, ['file of waits', 'file of runs'])
   })
 
-  test('are released if the task never runs, because the engine was full', async () => {
+  test('are released if the task is not created, because the engine was full', async () => {
     const { definition, released } = kept(() => new Promise(() => undefined))
     const { tasks, close } = bench({ definitions: [definition], concurrency: 1, maxUnfinished: 2 })
     await tasks.submit(definition, { name: 'runs' })
@@ -128,7 +128,7 @@ describe('external resources of a task', () => {
     assert.deepEqual(released, ['file of a'])
   })
 
-  test('belong, after a lost response, to the task that a retry finds, and the retry keeps no others', async (t) => {
+  test('belong to the task that a retry finds after a lost response, and the retry keeps no others', async (t) => {
     const blobs = new Set<string>()
     const ran: string[] = []
     const work = defineTask({
@@ -156,7 +156,7 @@ describe('external resources of a task', () => {
     assert.equal((await tasks.submit(work, { name: 'first' }, { id: 'two' })).created, true)
   })
 
-  test('may fail to be released, which changes nothing', async () => {
+  test('are released without an effect on the task if the release fails', async () => {
     const definition = defineTask({
       name: 'kept',
       run: (_: Input) => ({ message: 'done' }),

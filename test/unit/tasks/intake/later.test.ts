@@ -48,7 +48,7 @@ test('startAt is a Date of any realm', async (t) => {
   }
 })
 
-test('a delayed task whose time has come shows no start time, and is polled like a new one', async (t) => {
+test('a delayed task whose start has come shows no start time, and is polled like a new task', async (t) => {
   const gate = deferred()
   const work = defineTask({ name: 'work', run: () => gate.promise })
   const { tasks, close } = bench({ definitions: [work] })
@@ -64,7 +64,7 @@ test('a delayed task whose time has come shows no start time, and is polled like
   gate.resolve()
 })
 
-test('a status counts the attempts, which explains progress that falls back (15.19)', async (t) => {
+test('a status shows the number of attempts, which explains a lower progress (15.19)', async (t) => {
   const gate = deferred()
   const work = defineTask({
     name: 'work',

@@ -21,7 +21,7 @@ function limited(maxPerOwner: number, run: () => unknown = () => undefined) {
 }
 
 describe('maxPerOwner', () => {
-  test('accepts its number of 20 concurrent submissions, and others get a 429', async (t) => {
+  test('accepts as many of 20 concurrent submissions as its value, and the others get a 429', async (t) => {
     const { gate, work } = limited(3)
     const { tasks, close } = bench({ definitions: [work] })
     t.after(close)
@@ -54,7 +54,7 @@ describe('maxPerOwner', () => {
     })
   }
 
-  test('counts no task that is cancelled, and none whose write failed', async (t) => {
+  test('counts neither cancelled tasks nor tasks whose write failed', async (t) => {
     const { gate, work } = limited(1)
     const { tasks, close, spy } = bench({ definitions: [work] })
     t.after(close)

@@ -120,7 +120,7 @@ describe('the default of maxPerOwner', () => {
     await fill(web, 'ann', 50)
   })
 
-  test('gives the one place to one of many waiting requests', async (t) => {
+  test('gives the last place to one of many waiting requests', async (t) => {
     const parts = memory()
     const web = site(t, parts, false)
     const ids = await fill(web, 'ann')
@@ -129,7 +129,7 @@ describe('the default of maxPerOwner', () => {
     assert.equal(flood.filter(({ status }) => status === 202).length, 1)
   })
 
-  test('lets a retry of an accepted request pass at the limit, and counts a retried task', async (t) => {
+  test('accepts a retry of an accepted request at the limit, and counts a retried task', async (t) => {
     const here = site(t)
     const failed = await here.post('ann', { 'x-kind': 'fails' })
     await eventually(async () => (await here.tasks.get(failed.id))?.status === 'failed')

@@ -21,13 +21,13 @@ const end = (status: 'completed' | 'failed' | 'cancelled', attempt: number) => (
 const waits = (attempt: number) => ({ status: 'queued' as const, attempt, finishedAt: undefined })
 
 describe('the history of runs', () => {
-  test('is absent while the task itself shows the only run', () => {
+  test('is missing while the task itself shows the only run', () => {
     for (const state of ['completed', 'failed', 'cancelled'] as const) {
       assert.equal(historyAfter(processing(1), end(state, 1), state === 'failed' ? error : undefined), undefined)
     }
   })
 
-  test('has each run that has a successor, with its times and its error', () => {
+  test('has each run that is followed by another run, with its times and its error', () => {
     const { endedAt, ...rest } = historyAfter(processing(1), waits(1), error)?.[0] ?? {}
     assert.deepEqual(rest, { attempt: 1, startedAt: new Date(CREATED + 1).toISOString(), error })
     assert.ok(Math.abs(Date.parse(endedAt ?? '') - Date.now()) < 60_000)
@@ -43,7 +43,7 @@ describe('the history of runs', () => {
     assert.deepEqual([numbers(cancelled), cancelled?.[1]?.error?.code], [[1, 2], 'task_cancelled'])
   })
 
-  test('says that a run was interrupted if the task runs again without its end', () => {
+  test('says that a run was interrupted if the task runs again although the run has no end', () => {
     const attempts = historyAfter(processing(1), { status: 'processing', attempt: 2, finishedAt: undefined }, undefined)
     assert.deepEqual(attempts?.map((each) => [each.attempt, each.error?.code]), [[1, 'task_interrupted']])
   })
@@ -63,7 +63,7 @@ describe('the history of a task that is retried', () => {
     ...processing(attempt), status: 'failed', finishedAt: CREATED + 9, details: { attempts, error },
   })
 
-  test('has the run that failed once, and continues to count', () => {
+  test('contains the failed run once, and continues to count', () => {
     const first = historyOfFinal(failed(1))
     assert.deepEqual([numbers(first), first?.[0]?.endedAt], [[1], new Date(CREATED + 9).toISOString()])
     const second = historyAfter(processing(2, first), end('failed', 2), error)
@@ -76,7 +76,7 @@ describe('the history of a task that is retried', () => {
     assert.deepEqual(run?.error, { code: 'task_cancelled', message: 'The task was cancelled.' })
   })
 
-  test('is absent if the task was cancelled before its first run', () => {
+  test('is missing if the task was cancelled before its first run', () => {
     assert.equal(historyOfFinal({ ...failed(0), status: 'cancelled', details: {} }), undefined)
   })
 })

@@ -8,7 +8,7 @@ import { HandEngine } from '../../kit/hand-engine.js'
 import { bench, Spy, SpyStore } from '../../kit/tasks.js'
 import { deferred } from '../../../kit/wait.js'
 
-test('the outcome of a run is kept while the store is away for minutes, and the task does not fail', async (t) => {
+test('the outcome of a run is kept while the store is unavailable for minutes, and the task does not fail', async (t) => {
   const gate = deferred()
   const begun = deferred()
   let runs = 0
@@ -45,7 +45,7 @@ test('the outcome of a run is kept while the store is away for minutes, and the 
 })
 
 for (const shared of [true, false]) {
-  test(`a full engine lets a run ${shared ? 'wait, because others can make room' : 'end without a wait in memory'}`, async (t) => {
+  test(`a full engine lets a run ${shared ? 'wait, because other processes can make space' : 'end without a wait in memory'}`, async (t) => {
     const gate = deferred()
     const begun = deferred()
     const work = defineTask({

@@ -106,7 +106,7 @@ describe('Subscriptions', () => {
     await within(all)
   })
 
-  test('wakes a subscriber at a change, its time, its signal and its close, and leaves nothing behind', async (t) => {
+  test('wakes a subscriber at a change, at its time limit, its abort and its close, and leaves nothing open', async (t) => {
     const { inner, subscriptions, write } = await setUp(t)
     const real = setInterval
     // It does not wake by reading again at intervals.
@@ -255,7 +255,7 @@ describe('the event streams of a task', () => {
     assert.equal(made.subscriptions.size, 0)
   })
 
-  test('skip for a slow reader what has changed again meanwhile', async (t) => {
+  test('skip versions that have changed again while a reader is slow', async (t) => {
     const made = await setUp(t)
     const { next, events } = open(made, task)
     await next()

@@ -24,7 +24,7 @@ function listen<Event>(t: TestContext, name: string): Event[] {
 const quick = { type: 'fixed', delayMs: 1 } as const
 
 describe('longhaul:task', () => {
-  test('publishes each step of a task, and nothing else', async (t) => {
+  test('publishes each step of a task, and no other events', async (t) => {
     const heard = listen<TaskEvent>(t, 'longhaul:task')
     const work = defineTask({
       name: 'work', attempts: 3, backoff: quick,
@@ -74,7 +74,7 @@ describe('longhaul:task', () => {
     )
   })
 
-  test('publishes how a task failed, and that it was cancelled', async (t) => {
+  test('publishes how a task failed, and that a task was cancelled', async (t) => {
     const heard = listen<TaskEvent>(t, 'longhaul:task')
     const bad = defineTask({ name: 'bad', run: () => { throw new Error('secret') } })
     const tasks = createTasks({ ...memory(), definitions: [bad], onError: () => undefined })
@@ -110,6 +110,7 @@ test('longhaul:callback publishes the outcome and the duration of each attempt, 
         outcome: 'retry',
         taskId: one,
         owner: 'ann',
+        tenant: undefined,
         host: `127.0.0.1:${String(port)}`,
         attempt: 1,
         status: 500,
@@ -119,6 +120,7 @@ test('longhaul:callback publishes the outcome and the duration of each attempt, 
         outcome: 'delivered',
         taskId: one,
         owner: 'ann',
+        tenant: undefined,
         host: `127.0.0.1:${String(port)}`,
         attempt: 2,
         status: 204,
@@ -128,6 +130,7 @@ test('longhaul:callback publishes the outcome and the duration of each attempt, 
         outcome: 'failed',
         taskId: other,
         owner: undefined,
+        tenant: undefined,
         host: `127.0.0.1:${String(port)}`,
         attempt: 1,
         status: 410,

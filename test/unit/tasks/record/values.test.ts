@@ -41,7 +41,7 @@ const stored: StoredTask = {
 }
 
 describe('the text of a task', () => {
-  test('SPEC 2.5: shows processing for queued, and result only when there is one', () => {
+  test('SPEC 2.5: shows processing for queued, and result only if the task has one', () => {
     assert.deepEqual(JSON.parse(taskText(stored)), {
       taskId: 'a1',
       status: 'processing',
@@ -112,7 +112,7 @@ describe('the result of a task', () => {
     assert.throws(() => toResultText({ n: 1n }), TypeError)
   })
 
-  test('is rejected if it contains a Map, a Set or a promise, with the place', () => {
+  test('is rejected if it contains a Map, a Set or a promise, with the pointer to it', () => {
     const cases: [unknown, RegExp][] = [
       [
         new Map([[1, 2]]),
@@ -141,7 +141,7 @@ describe('the result of a task', () => {
 
 describe('the failure of a task', () => {
   const hostile = new Proxy({}, { has() { throw new Error('no') }, get() { throw new Error('no') } })
-  test('is masked for unknown errors, and shown for an HttpError', () => {
+  test('is masked for unknown errors, and visible for an HttpError', () => {
     for (const thrown of [
       new Error('secret'),
       'secret',
@@ -161,7 +161,7 @@ describe('the failure of a task', () => {
     })
   })
 
-  test('is permanent if it is marked, or if it is an HttpError that blames the request', () => {
+  test('is permanent if it is marked as permanent, or if it is an HttpError that blames the request', () => {
     assert.equal(isPermanent(new Error('x')), false)
     assert.equal(isPermanent(permanent(new Error('x'))), true)
     const frozen = permanent(Object.freeze(new HttpError(503, 'upstream', { message: 'm' })))
@@ -197,7 +197,7 @@ describe('the id of a task', () => {
     assert.ok(Math.abs(ones / (5000 * 128) - 0.5) < 0.01, 'they look random')
   })
 
-  test('cannot be text that cannot be part of a key', () => {
+  test('must be text that can be a part of a key', () => {
     for (const id of ['', '.', '..', '.a', 'a b', 'a/b', 'a%2F', 'é', 'a\n', 'a\0', 'a:b', 'x'.repeat(129)])
       assert.equal(isTaskId(id), false, JSON.stringify(id))
     for (const id of ['a', '-', 'a.b', 'x'.repeat(128)]) assert.equal(isTaskId(id), true)
@@ -259,7 +259,7 @@ describe('the Idempotency-Key of a task', () => {
 })
 
 describe('the status path of a task', () => {
-  test('leads back to its id, below a mount path', () => {
+  test('contains the id, below a mount path', () => {
     const path = new StatusPath('/api/status/{id}')
     assert.equal(path.of('/v1', 'x'), '/v1/api/status/x')
     assert.equal(path.idIn('/v1', '/v1/api/status/x'), 'x')
@@ -327,7 +327,7 @@ describe('defineTask', () => {
   })
 })
 
-test('the body and the entity tag of a response agree, even if the start of the task comes in between', (t) => {
+test('the body and the entity tag of a response agree, even if the start of the task comes between them', (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: 999 })
   const task = { ...stored, status: 'queued', attempt: 0, startAt: 1000 } as StoredTask
   assert.match(etagOf(task), /-scheduled"$/)

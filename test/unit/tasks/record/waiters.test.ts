@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { Waiters } from '../../../../src/tasks/record/subscriptions.js'
 
 describe('Waiters', () => {
-  test('gives out its slots, and gives none to a client that has disconnected or after close', () => {
+  test('gives its places to requests, and none to a client that has disconnected or after close', () => {
     const waiters = new Waiters(2)
     const client = new AbortController()
     const [a, b] = [waiters.tryAcquire(client.signal, 'ann'), waiters.tryAcquire(new AbortController().signal, 'ben')]
@@ -21,14 +21,14 @@ describe('Waiters', () => {
     assert.equal(waiters.size, 0)
   })
 
-  test('leaves no listener on the client of a released slot', () => {
+  test('leaves no listener on the client of a released place', () => {
     const waiters = new Waiters(10)
     const { signal } = new AbortController()
     for (let n = 0; n < 10; n++) waiters.tryAcquire(signal, 'ann')?.release()
     assert.equal(getEventListeners(signal, 'abort').length, 0)
   })
 
-  test('gives one owner maxPerOwner slots, and none of the others', () => {
+  test('gives one owner maxPerOwner places, and other owners keep theirs', () => {
     const waiters = new Waiters(100, 3)
     const enter = (who: string) => waiters.tryAcquire(new AbortController().signal, who)
     const mine = [enter('ann'), enter('ann'), enter('ann')]

@@ -34,7 +34,7 @@ describe('A run that asks', () => {
     return { tasks, work, renewed, engine }
   }
 
-  test('keeps its external resource as long as the task waits', async (t) => {
+  test('keeps its external resource while the task waits', async (t) => {
     const { tasks, work, renewed, engine } = withFile(t, true)
     const { taskId } = await tasks.submit(work, {})
     await eventually(async () => (await tasks.get(taskId))?.status === 'input_required')
@@ -49,7 +49,7 @@ describe('A run that asks', () => {
     assert.equal(end?.status === 'failed' && end.error.code, 'gone')
   })
 
-  test('has asked, although the reply of the engine is lost', async (t) => {
+  test('has asked even if the reply of the engine is lost', async (t) => {
     let runs = 0
     const work = defineTask({
       name: 'work', asks, run: async (_input: object, { ask, progress }) => {
@@ -74,7 +74,7 @@ describe('A run that asks', () => {
   })
 })
 
-test('testContext returns the given answers, and notes the questions', async () => {
+test('testContext returns the given answers, and records the questions', async () => {
   const work = defineTask({ name: 'work', asks, run: async (_input: object, { ask }) => ask('go', { message: 'Go?' }) })
   const context = testContext(work, { answers: { go: true } })
   assert.equal(await work.run({}, context), true)

@@ -52,7 +52,7 @@ function hurry(t: TestContext): void {
 }
 
 describe('a replaced run', () => {
-  test('is aborted, writes nothing, and releases nothing that the later run needs', async (t) => {
+  test('is aborted, writes nothing, and releases nothing that a later run needs', async (t) => {
     const { signals, run } = lasting()
     const { hand, released, heard, work, tasks, spy } = setUp(t, run)
     const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
@@ -101,7 +101,7 @@ describe('a replaced run', () => {
     })
   }
 
-  test('is aborted if its task is gone, and does not fail', async (t) => {
+  test('is aborted without an error if its task no longer exists', async (t) => {
     const { signals, run } = lasting()
     const { hand, released, heard, work, tasks } = setUp(t, run)
     const { taskId: id } = await tasks.submit(work, 1)
@@ -128,7 +128,7 @@ describe('a failed run with attempts left', () => {
     })
   }
 
-  test('waits for its next attempt, with its progress, even if the engine is away for a moment', async (t) => {
+  test('waits for its next attempt, with its progress, even if the engine is unavailable for a moment', async (t) => {
     const { hand, heard, spy, work, tasks } = setUp(t, ({ progress }) => {
       progress(1)
       progress(2)
@@ -145,7 +145,7 @@ describe('a failed run with attempts left', () => {
 })
 
 describe('a task whose workers die', () => {
-  test('ends as task_lost after maxCrashes runs in a row, even if the engine is away at first', async (t) => {
+  test('ends as task_lost after maxCrashes runs in a row, even if the engine is unavailable at first', async (t) => {
     const { signals, run } = lasting()
     const { hand, spy, heard, released, work, tasks } = setUp(t, run, { maxCrashes: 2 })
     const { taskId: id } = await tasks.submit(work, 1)
@@ -166,7 +166,7 @@ describe('a task whose workers die', () => {
     )
   })
 
-  test('runs again without the loss of an attempt, as its run shows', async (t) => {
+  test('runs again and loses no attempt, which its next run shows', async (t) => {
     const { signals, run } = lasting()
     const seen: [number, boolean][] = []
     const { hand, work, tasks } = setUp(t, (context) => {
@@ -184,7 +184,7 @@ describe('a task whose workers die', () => {
   })
 })
 
-test('an engine that stays away is reported to onError, and nothing hangs', async (t) => {
+test('an engine that stays unavailable is reported to onError, and close ends', async (t) => {
   hurry(t)
   const { hand, work, tasks, spy, heard } = setUp(t, () => undefined)
   const { taskId: id } = await tasks.submit(work, 1)

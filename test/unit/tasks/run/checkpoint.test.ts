@@ -47,7 +47,7 @@ function saves(t: TestContext, engine: TaskEngine): (string | null)[] {
 }
 
 describe('a checkpoint', () => {
-  test('is read by a later run as an earlier run last saved it, and the task is completed once', async (t) => {
+  test('is read by a later run as the last save stored it, and the task is completed once', async (t) => {
     const seen: unknown[] = []
     const walk = defineTask({
       name: 'walk', attempts: 3, backoff: AT_ONCE, checkpoint: position,
@@ -66,7 +66,7 @@ describe('a checkpoint', () => {
     assert.equal((task.result as { line: number }).line, 21)
   })
 
-  test('costs no call of the engine when unused', async (t) => {
+  test('makes no call of the engine if it is not used', async (t) => {
     const plain = defineTask({
       name: 'plain',
       attempts: 2,
@@ -191,7 +191,7 @@ describe('a checkpoint that no longer fits', () => {
     return { task: await tasks.get(taskId), codes, events: events.map(({ event }) => event) }
   }
 
-  test('is dropped by another version, with an event and with onError, and the task starts over', async (t) => {
+  test('is dropped by another version, with an event and a call of onError, and the task starts over', async (t) => {
     const { task, codes, events } = await secondRun(t, failing('1'), failing('2'))
     assert.equal(task?.status, 'failed', 'the second run found no value, so it saved and threw')
     assert.deepEqual(codes, ['checkpoint_dropped', 'other'])
@@ -245,7 +245,7 @@ describe('the fence of a checkpoint', () => {
     assert.equal((task.result as { from: number }).from, 1)
   })
 
-  test('rejects a late run that saves before the next run does, and keeps what the next run stores', async (t) => {
+  test('rejects a save of a late run before the next run has saved, and keeps later values of the next run', async (t) => {
     const [begun, gate, second] = [deferred(), deferred(), deferred()]
     const errors: unknown[] = []
     const define = defineTask({
@@ -275,7 +275,7 @@ describe('the fence of a checkpoint', () => {
 })
 
 describe('the life of a checkpoint', () => {
-  test('ends with the task, so that a new task under the same id does not see it', async (t) => {
+  test('ends with the task, so that a new task with the same id does not get it', async (t) => {
     const seen: unknown[] = []
     const walk = defineTask({ name: 'walk', checkpoint: position, run: async (_, { checkpoint }) => {
       seen.push(checkpoint.value)
@@ -291,7 +291,7 @@ describe('the life of a checkpoint', () => {
     assert.deepEqual(seen, [undefined, undefined])
   })
 
-  test('lasts as long as the task, so that a retry of a failed task continues from it', async (t) => {
+  test('is as long as that of the task, so that a retry of a failed task continues from it', async (t) => {
     const seen: unknown[] = []
     const walk = defineTask({
       name: 'walk',
@@ -317,7 +317,7 @@ describe('the life of a checkpoint', () => {
   })
 
   for (const fault of ['before', 'after'] as const) {
-    test(`survives an engine that fails ${fault} each third change, which delays a save`, async (t) => {
+    test(`continues if the engine fails ${fault} each third change, which delays a save`, async (t) => {
       const seen: unknown[] = []
       const walk = defineTask({
         name: 'walk',
@@ -339,7 +339,7 @@ describe('the life of a checkpoint', () => {
     })
   }
 
-  test('ends a save with StoreUnavailableError if the store is away while the process closes', async (t) => {
+  test('ends a save with StoreUnavailableError if the store is unavailable while the process closes', async (t) => {
     const failed = deferred<unknown>()
     const saving = deferred()
     const walk = defineTask({ name: 'walk', checkpoint: position, run: async (_, { checkpoint }) => {
@@ -356,7 +356,7 @@ describe('the life of a checkpoint', () => {
 })
 
 describe('a close of a process', () => {
-  test('notifies the run of a durable engine at once, which may save and is given back without an attempt', async (t) => {
+  test('notifies the run of a durable engine at once, which can save and is given back without using an attempt', async (t) => {
     const running = deferred()
     const walk = defineTask({
       name: 'walk',
@@ -390,7 +390,7 @@ describe('a close of a process', () => {
     assert.equal((task.result as { from: number }).from, 42)
   })
 
-  test('lets the runs of an engine in memory end in the drain time', async (t) => {
+  test('lets the runs of an engine in memory finish in the drain time', async (t) => {
     const running = deferred()
     const walk = defineTask({ name: 'walk', checkpoint: position, run: async (_, { signal }) => {
       running.resolve()

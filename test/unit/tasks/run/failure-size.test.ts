@@ -28,7 +28,7 @@ function setUp(t: TestContext) {
   })) }
 }
 
-test('an HttpError with a message of 5 MB makes a record of some KiB, and is visibly cut', async (t) => {
+test('an HttpError with a message of 5 MB makes a record of some KiB, and its message is cut', async (t) => {
   const { tasks, store } = setUp(t)
   const { taskId: id } = await tasks.submit(work, 1)
   const { error, progress } = await ended(tasks, id)
@@ -37,7 +37,7 @@ test('an HttpError with a message of 5 MB makes a record of some KiB, and is vis
   assert.ok(store.usage().bytes < 48_000, `${String(store.usage().bytes)} bytes`)
 })
 
-test('a synchronous response and its copy for retries are cut', async (t) => {
+test('a synchronous response and its stored copy are cut', async (t) => {
   const { store, post } = setUp(t)
   for (const key of ['"one"', '"one"', undefined]) {
     const response = await post(key === undefined ? {} : { 'idempotency-key': key })

@@ -60,7 +60,7 @@ for (const [what, definition, code] of [
       assert.deepEqual([(await web.get(id))?.status, (await web.get(id))?.attempt], ['completed', 1])
     })
 
-    test('fails the task once no process could run it for unknownTaskMs by the clock of the engine, however long it had waited before', async () => {
+    test('fails the task after unknownTaskMs without a process that can run it, by the clock of the engine, even if it had waited before', async () => {
       const { web, engine, old } = setUp(definition)
       const { taskId: id } = await web.submit(any, { month: 1 })
       engine.pass(5 * HOUR)
@@ -74,7 +74,7 @@ for (const [what, definition, code] of [
       assert.deepEqual([task?.status, task?.error?.code], ['failed', code])
     })
 
-    test('counts unknownTaskMs anew after a run', async () => {
+    test('starts unknownTaskMs again after a run', async () => {
       const { web, engine, old, fresh } = setUp(
         definition,
         defineTask({

@@ -42,7 +42,7 @@ const broken = () => {
 }
 
 describe('the history of runs', () => {
-  test('is absent while the task itself shows the only run', async (t) => {
+  test('is missing while the task itself shows the only run', async (t) => {
     for (const run of [() => 1, broken]) {
       const gate = deferred()
       const { hand, submit, shown } = setUp(t, async () => {
@@ -58,7 +58,7 @@ describe('the history of runs', () => {
     }
   })
 
-  test('has each run that has a successor, with its times and its error', async (t) => {
+  test('has each run that is followed by another run, with its times and its error', async (t) => {
     const { hand, submit, shown } = setUp(t, broken)
     await submit()
     await hand.deliver('one')

@@ -31,7 +31,7 @@ describe('a new task with an id that is used again (15.4)', () => {
     assert.deepEqual([inputs, (await tasks.get('5'))?.result], [['old', 'new'], { message: 'new' }])
   })
 
-  test('runs at once after the end and delete of the old task', async (t) => {
+  test('runs at once after the old task has ended and was deleted', async (t) => {
     const work = defineTask({ name: 'work', run: (input) => ({ message: String(input) }) })
     const { tasks, close } = bench({ definitions: [work] })
     t.after(close)

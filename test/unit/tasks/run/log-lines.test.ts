@@ -58,7 +58,7 @@ for (const [name, open] of Object.entries(ENGINES)) {
       await wait({ timeoutMs: 60_000 })
     })
 
-    test('the last lines are kept, of 100 lines, 8 KiB and 1 KiB each', async (t) => {
+    test('keeps the last 100 lines, of 8 KiB together and 1 KiB each', async (t) => {
       let text = (n: number): string => String(n)
       const { submit } = await setUp(t, await open(), ({ log }) => { for (let n = 0; n < 150; n++) log(text(n)) })
       const short = await (await submit()).wait({ timeoutMs: 60_000 })

@@ -75,7 +75,7 @@ describe('onFailed', () => {
     assert.deepEqual(seen, [{ taskId, task: 'order', attempt: 1, error, input, context: { tenant: 'acme' } }])
   })
 
-  test('shows nothing of its task in the failed one', async () => {
+  test('shows no data of its task in the failed task', async () => {
     const { tasks, order, clock } = setUp()
     const { taskId } = await tasks.submit(order, { order: 7 }, { owner: 'ann' })
     await clock.advance(1000)

@@ -87,7 +87,7 @@ for (const [name, open] of Object.entries(ENGINES)) {
       assert.equal(end.failure, undefined)
     })
 
-    test('no response, event, list or callback for clients holds any of it', async (t) => {
+    test('no response, event, list or callback for clients contains any of it', async (t) => {
       const { tasks, sent, submit } = await setUp(t, await open(), failing)
       const id = await submit()
       const texts = [JSON.stringify(await tasks.get(id)), JSON.stringify({ ...await tasks.get(id) })]
@@ -136,7 +136,7 @@ for (const [name, open] of Object.entries(ENGINES)) {
       }
     })
 
-    test('errors and inputs of any size and kind are stored in some KiB', async (t) => {
+    test('errors and inputs of any size and kind take some KiB', async (t) => {
       const long = 'é"\0\u001B\n😀'.repeat(100_000)
       const nested = (depth: number): Error => new Error(long, { cause: depth > 0 ? nested(depth - 1) : undefined })
       const cyclic = new Error('cyclic')
@@ -177,7 +177,7 @@ for (const [name, open] of Object.entries(ENGINES)) {
   })
 }
 
-test('an error that clients see as it is has its stack and cause', async (t) => {
+test('an error that clients see unchanged has its stack and cause', async (t) => {
   const { tasks, submit } = await setUp(t, undefined, () => {
     throw httpError('conflict', { message: 'There is no paper.', cause: new Error('tray 2') })
   })

@@ -15,7 +15,7 @@ const outcome = (stop: Stop, run: Promise<unknown>, timeoutMs: number): Promise<
 )
 
 describe('Stop', () => {
-  test('stops a run that ignores its signal, by time and by its source', async (t) => {
+  test('stops a run that ignores its signal, at its time limit and at an abort of its source', async (t) => {
     const deaf = defineTask({ name: 'deaf', timeoutMs: 50, run: () => new Promise(() => undefined) })
     const { tasks, close } = bench({ definitions: [deaf] })
     t.after(close)
@@ -30,7 +30,7 @@ describe('Stop', () => {
     stop.end()
   })
 
-  test('follows a source that offers onAbort without reading its signal', async () => {
+  test('obeys a source that offers onAbort without reading its signal', async () => {
     let abort: ((reason: unknown) => void) | undefined
     const source = {
       get signal(): AbortSignal {
@@ -45,7 +45,7 @@ describe('Stop', () => {
     assert.deepEqual([stop.aborted, stop.reason, stop.signal.reason], [true, 'gone', 'gone'])
   })
 
-  test('aborts the run when its time is over, and gives up a second later', async () => {
+  test('aborts the run when its time is over, and stops waiting a second later', async () => {
     const stop = new Stop(new AbortController())
     const at = performance.now()
     const aborted = new Promise<number>((resolve) => {
@@ -70,7 +70,7 @@ describe('Stop', () => {
     stop.end()
   })
 
-  test('keeps the first reason, and has none after the end', () => {
+  test('keeps the first reason, and has no reason after the end', () => {
     const stop = new Stop(new AbortController())
     stop.abort('first')
     stop.abort('second')

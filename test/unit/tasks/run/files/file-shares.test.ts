@@ -33,7 +33,7 @@ function setUp(
 }
 
 describe('the data of finished tasks in blobs', () => {
-  test('count as result files: an owner above its share loses its own oldest files, with the blobs', async (t) => {
+  test('count as result files: an owner above its limit loses its own oldest files, with their blobs', async (t) => {
     const parts = memory()
     const report = defineTask({
       name: 'report', files: true,
