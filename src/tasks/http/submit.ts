@@ -70,11 +70,10 @@ export function createSubmit<C>(
   }
   if (definition) core.mustHave(definition)
   const isOptional = 'emptyBody' in options
-  const readBody = { maxBodyBytes }
   const read = async (request: HttpRequest<C>): Promise<SelectedWork> => {
     const json = await (isOptional
       ? readOptionalBody(request, maxBodyBytes, options.emptyBody)
-      : readJsonBody(request, readBody))
+      : readJsonBody(request, { maxBodyBytes }))
     const body = json.value
     if (definition) return { definition, input: body, json, body }
     const selected = await (select as Select<C>)(body, request)
@@ -87,9 +86,9 @@ export function createSubmit<C>(
   const submit = (request: HttpRequest<C>, body?: CountedBody): Promise<HttpResponse> => (
     readAndRespond(settings, readHead(settings, request), source, body)
   )
+  const submitCounted = (request: HttpRequest<C>): Promise<HttpResponse> => countingBody(request, submit)
   const handler: Handler<C> = (request) => (
-    request.method === 'POST'
-      ? acknowledged(request, () => countingBody(request, submit)) : undefined
+    request.method === 'POST' ? acknowledged(request, submitCounted) : undefined
   )
   return describe(handler, withOwner(settings, submitOperations(settings.format, definition, {
     always: mode === 'always', emptyBody: isOptional, startAt: startAt !== undefined,
