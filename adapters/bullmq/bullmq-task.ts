@@ -43,7 +43,7 @@ export interface BullmqTaskOptions<
   /** Name of the job. Default: `name`. */
   readonly jobName?: string
   /** Returns the data of the job. Default: the input. */
-  readonly data?: (input: I, task: Pick<TaskContext, 'taskId' | 'owner' | 'context'>) => unknown
+  readonly data?: (input: I, task: Pick<TaskContext, 'taskId' | 'owner' | 'tenant' | 'context'>) => unknown
   /** Options of the job, such as `attempts`, `backoff` and `priority`. Default: those of the queue. */
   readonly jobOptions?: JobOptionsOf<Q>
   /**

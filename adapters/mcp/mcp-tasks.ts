@@ -1,6 +1,6 @@
 import { isJsonObject } from '../../src/http/body/json.js'
 import { readFailure } from '../../src/http/failure.js'
-import { checkOwnerId } from '../../src/http/requester.js'
+import { checkOwnerId, checkTenantOwner, isTenantOwner } from '../../src/http/requester.js'
 import { func, readOptions, value, whole, type OptionTable } from '../../src/runtime/options.js'
 import { telling, warn } from '../../src/runtime/warning.js'
 import type { TaskProgress } from '../../src/wire/task.js'
@@ -26,7 +26,7 @@ export interface McpTasksOptions {
   /** The tools, made by `mcpTool`. Each definition is one tool. */
   readonly tools: readonly McpTool[]
   /**
-   * The owner of the tasks. A function returns the owner's id: `owner: (authInfo) =>
+   * The owner of the tasks. A function returns the owner's id, or `{ owner, tenant }`: `owner: (authInfo) =>
    * authInfo?.extra?.sub`. `'anyone'`: whoever knows the id of a task (128 random bits) may use it,
    * as for a server on stdio.
    *
@@ -192,9 +192,11 @@ function toMcpError(error: unknown, onError: (error: unknown) => void): McpError
   return new McpError(code, failureText(failure), { code: failure.code })
 }
 
-/** Throws for a request without an owner, and for what is no id. */
-function ownerOf(id: unknown): string {
-  const owner = checkOwnerId('mcpTasks: owner', id)
+/** Returns the owner as it is stored. Throws for a request without an owner, and for what is no id. */
+function ownerOf(given: unknown): string {
+  const owner = isTenantOwner(given)
+    ? checkTenantOwner('mcpTasks: owner', given, false)
+    : checkOwnerId('mcpTasks: owner', given)
   if (owner === undefined) throw new McpError(CODES.invalidParams, 'Authentication is required')
   return owner
 }

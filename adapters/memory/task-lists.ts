@@ -8,6 +8,7 @@ const MAX_UNSORTED = 1024
 
 export interface Listed extends ListPosition {
   readonly owner: string | undefined
+  readonly caller: string | undefined
   readonly name: string
   /** Status in lists; `undefined` for no list. */
   listed: ListedStatus | undefined
@@ -24,10 +25,11 @@ class List<T extends Listed> extends SortedList<T, ListPosition> {
 
 type Lists<T extends Listed> = Map<string, List<T>>
 
-/** Lists of tasks by owner, name, status and time of creation. */
+/** Lists of tasks by owner, tenant, name, status and time of creation. */
 export class TaskLists<T extends Listed> {
   readonly #all: Lists<T> = new Map()
   readonly #byOwner = new Map<string | undefined, Lists<T>>()
+  readonly #byTenant = new Map<string, Lists<T>>()
   /** Keys of lists by name and status, because joining the two for each task would be slow. */
   readonly #keys = new Map<string, Readonly<Record<string, string>>>()
   #unsorted: T[] = []
@@ -50,7 +52,8 @@ export class TaskLists<T extends Listed> {
     { of, statuses, names, from, to, order, limit, after }: TaskQuery, isGone: (task: T) => boolean,
   ): T[] {
     this.#sort()
-    const lists = of === 'all' ? this.#all : this.#byOwner.get(of.owner)
+    const lists = of === 'all' ? this.#all
+      : 'caller' in of ? this.#byTenant.get(of.caller) : this.#byOwner.get(of.owner)
     const isNewest = order === 'newest'
     const start = { createdAt: from ?? -Infinity, id: '' }
     const end = { createdAt: to ?? Infinity, id: '' }
@@ -79,12 +82,12 @@ export class TaskLists<T extends Listed> {
   }
 
   #sortTask(task: T): void {
-    const { sortedAs, listed, owner, name } = task
+    const { sortedAs, listed, owner, caller, name } = task
     task.isUnsorted = false
     if (listed === sortedAs) return
     task.sortedAs = listed
-    let own = this.#byOwner.get(owner)
-    if (own === undefined) this.#byOwner.set(owner, own = new Map<string, List<T>>())
+    const own = listsIn(this.#byOwner, owner)
+    const ofTenant = caller?.startsWith('tenant ') === true ? listsIn(this.#byTenant, caller) : undefined
     let keys = this.#keys.get(name)
     if (keys === undefined) {
       keys = Object.fromEntries(LISTED_STATUSES.map((status) => [status, `${status} ${name}`]))
@@ -92,7 +95,7 @@ export class TaskLists<T extends Listed> {
     }
     const before = sortedAs && keys[sortedAs]
     const after = listed && keys[listed]
-    for (const lists of [this.#all, own]) {
+    for (const lists of ofTenant === undefined ? [this.#all, own] : [this.#all, own, ofTenant]) {
       if (before !== undefined) {
         const list = lists.get(before)
         list?.remove(task)
@@ -105,5 +108,12 @@ export class TaskLists<T extends Listed> {
       }
     }
     if (own.size === 0) this.#byOwner.delete(owner)
+    if (ofTenant?.size === 0) this.#byTenant.delete(caller as string)
   }
+}
+
+function listsIn<K, T extends Listed>(all: Map<K, Lists<T>>, key: K): Lists<T> {
+  let lists = all.get(key)
+  if (lists === undefined) all.set(key, lists = new Map<string, List<T>>())
+  return lists
 }

@@ -49,8 +49,8 @@ export class NodeRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly body: NodeBody
   /** True if the whole response was written, even if the connection has not sent it yet. */
   answered = false
-  /** Subject of the principal that `authenticate` has found. */
-  subject: string | undefined
+  /** Caller that limits count, of the principal that `authenticate` has found. */
+  caller: string | undefined
   private readonly facts: CallFacts<C> | undefined
   private readonly makeContext: (req: HostRequest) => C
   private madeHeaders: RequestHeaders | undefined

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { countedAs, countedAsOwner } from '../../src/http/requester.js'
+import { countedAs } from '../../src/http/requester.js'
 import { heapShare } from '../../src/runtime/shared-limit.js'
 import type { NodeRequest } from './request.js'
 
@@ -73,7 +73,7 @@ export function countUnread(
   call: NodeRequest<unknown>, bytes: number, sent: string | Uint8Array | undefined,
 ): () => void {
   const { socket } = call.req
-  const name = call.subject === undefined ? countedAs(call) : countedAsOwner(call.subject)
+  const name = call.caller ?? countedAs(call)
   const caller = callers.get(name) ?? new Caller()
   callers.set(name, caller)
   const content = { bytes, shared: sharedMemory(sent) }

@@ -30,7 +30,11 @@ export const MIGRATIONS: readonly Migration[] = [
   },
   { number: 2, name: 'limits of running work', statements: runningLimits },
   { number: 3, name: 'tasks that ask', statements: asking },
+  { number: 4, name: 'lists of tenants', statements: tenantLists },
 ]
+
+/** Condition of the index of lists of a tenant, which statements repeat so that PostgreSQL uses it. */
+export const IS_OF_TENANT = "caller LIKE 'tenant %'"
 
 /** Autovacuum after 5 % of the rows were deleted, not after 20 %. */
 const VACUUM = 'autovacuum_vacuum_scale_factor = 0.05'
@@ -199,6 +203,14 @@ function asking(schema: string): readonly string[] {
     `ALTER TABLE ${rows} ADD COLUMN asked_by integer`,
     `DROP INDEX ${schema}.task_rows_callback`,
     `CREATE INDEX task_rows_callback ON ${rows} (callback_at) WHERE callback_at IS NOT NULL`,
+  ]
+}
+
+/** Index of lists of a tenant. It has no other tasks, so these do not pay for it. */
+function tenantLists(schema: string): readonly string[] {
+  return [
+    `CREATE INDEX task_rows_of_tenant ON ${schema}.task_rows (caller, name, status, created_at, id)
+  WHERE ${IS_OF_TENANT}`,
   ]
 }
 

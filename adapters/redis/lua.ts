@@ -16,7 +16,8 @@ import { script, type Script } from './client.js'
  * - cb: ids by the time of the next attempt at the callback.
  * - s:{caller}: ids of final tasks by the time of their end. sb: hash of their bytes by caller.
  *   f:{caller} and fb: the same for tasks with files.
- * - l:{kind}:{name} and l:{kind}:{name}\n{owner}: ids by creation. The kind is the status in lists, and
+ * - l:{kind}:{name}, l:{kind}:{name}\n{owner} and, for a caller that is a tenant, l:{kind}:{name}\r{caller}:
+ *   ids by creation. The kind is the status in lists, and
  *   `queued` for tasks that run: a begin changes no list, except for a task that has waited for an answer,
  *   and run:{pool} tells what runs.
  *
@@ -178,7 +179,8 @@ local FINAL = {completed = true, failed = true, cancelled = true}
 local function list(t, kind)
   local old = t[KIND]
   if old == kind then return end
-  for _, name in ipairs({t[NAME], t[NAME] .. '\\n' .. t[OWNER]}) do
+  local isOfTenant = string.sub(t[CALLER], 1, 7) == 'tenant '
+  for _, name in ipairs({t[NAME], t[NAME] .. '\\n' .. t[OWNER], isOfTenant and t[NAME] .. '\\r' .. t[CALLER] or nil}) do
     if old ~= '' then call('ZREM', base .. 'l:' .. old .. ':' .. name, t[ID]) end
     if kind ~= '' then call('ZADD', base .. 'l:' .. kind .. ':' .. name, t[CREATED], t[ID]) end
   end

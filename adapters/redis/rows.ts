@@ -90,9 +90,10 @@ export function pageArgument(query: TaskQuery): string {
   const { of, statuses = LISTED_STATUSES, names, from, to, order, limit, after, omit = [] } = query
   // Redis returns null for the field '', which no task has.
   const optional = (['details', 'result'] as const).map((name) => omit.includes(name) ? '' : name)
-  const owner = of === 'all' ? undefined : of.owner?.toWellFormed() ?? ''
+  const caller = of === 'all' || !('caller' in of) ? undefined : of.caller.toWellFormed()
+  const owner = of === 'all' || 'caller' in of ? undefined : of.owner?.toWellFormed() ?? ''
   return JSON.stringify({
-    owner, kinds: statuses, names: names?.map((name) => name.toWellFormed()), from, to,
+    owner, caller, kinds: statuses, names: names?.map((name) => name.toWellFormed()), from, to,
     isNewest: order === 'newest', limit,
     // Only the position: a caller may pass a whole task, whose JSON Redis may reject.
     after: after && { createdAt: after.createdAt, id: after.id }, fields: ['m', ...optional],

@@ -147,7 +147,8 @@ export const PROBE = script("return redis.call('SET', KEYS[1], '', 'PX', 60000)"
  */
 export const PAGE = taskScript(`${DELAYS}
 local q = cjson.decode(ARGV[1])
-local isNewest, after, owner = q.isNewest, q.after, q.owner and '\\n' .. q.owner or ''
+local isNewest, after = q.isNewest, q.after
+local whose = q.owner and '\\n' .. q.owner or q.caller and '\\r' .. q.caller or ''
 local first, last = q.from or '-inf', q.to and '(' .. q.to or '+inf'
 if after and not isNewest then first = math.max(q.from or 0, after.createdAt)
 elseif after and after.createdAt < (q.to or math.huge) then last = after.createdAt end
@@ -178,13 +179,13 @@ for _, kind in ipairs(q.kinds) do isWanted[kind] = true end
 for _, name in ipairs(q.names or names) do
   isWanted['n' .. name] = true
   for _, kind in ipairs(q.kinds) do
-    lists[#lists + 1] = {key = base .. 'l:' .. kind .. ':' .. name .. owner, offset = 0}
+    lists[#lists + 1] = {key = base .. 'l:' .. kind .. ':' .. name .. whose, offset = 0}
   end
 end
 
 local function isListed(t)
   return t and t[EXPIRES] > now and isWanted[t[STATUS] == 'queued' and t[KIND] or t[STATUS]]
-    and isWanted['n' .. t[NAME]] and (not q.owner or t[OWNER] == q.owner)
+    and isWanted['n' .. t[NAME]] and (not q.owner or t[OWNER] == q.owner) and (not q.caller or t[CALLER] == q.caller)
     and t[CREATED] >= (q.from or 0) and t[CREATED] < (q.to or math.huge)
 end
 

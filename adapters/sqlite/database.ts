@@ -5,7 +5,7 @@ import {
   faultOf, isBusy, isOfOneCall, withPlainRows, type SqliteChanges, type SqliteDatabase,
   type SqliteStatement, type SqliteValue,
 } from './client.js'
-import { SCHEMA, SCHEMA_VERSION } from './schema.js'
+import { ADDED_INDEXES, SCHEMA, SCHEMA_VERSION } from './schema.js'
 
 /** Time between two attempts to get the lock that another process has, in milliseconds. */
 const AGAIN_MS = 5
@@ -222,6 +222,7 @@ export class Database {
             + `longhaul knows up to ${String(SCHEMA_VERSION)}; update longhaul`,
         )
       }
+      database.exec(ADDED_INDEXES)
     })
     this.isOpen = true
     this.version = this.readVersion()

@@ -81,7 +81,9 @@ function readList(
     values.push(...more)
   }
   if (names) add(`name IN (${names.map(() => '?').join(', ')})`, ...names)
-  if (of !== 'all') add('owner = ?', of.owner ?? '')
+  // The second condition is that of the index.
+  if (of !== 'all' && 'caller' in of) add('caller = ? AND caller GLOB \'tenant *\'', of.caller)
+  else if (of !== 'all') add('owner = ?', of.owner ?? '')
   // After the first page, the position bounds the index. The plus keeps SQLite from another bound.
   if (from !== undefined) add(`${after && !isNewest ? '+' : ''}createdAt >= ?`, from)
   if (to !== undefined) add(`${after && isNewest ? '+' : ''}createdAt < ?`, to)

@@ -83,3 +83,12 @@ CREATE INDEX longhaul_counters_expiry ON longhaul_counters (expiresAt);
 CREATE TABLE longhaul_schema (version INTEGER NOT NULL);
 INSERT INTO longhaul_schema VALUES (${String(SCHEMA_VERSION)});
 `
+
+/**
+ * Indexes that files of earlier releases lack. A process of such a release keeps them up to date, so they
+ * need no later version of the tables.
+ */
+export const ADDED_INDEXES = `
+CREATE INDEX IF NOT EXISTS longhaul_tasks_tenant ON longhaul_tasks (caller, name, listed, createdAt)
+  WHERE status <> 1 AND caller GLOB 'tenant *';
+`

@@ -6,6 +6,8 @@ import { together } from '../wait.js'
 import { HOUR, untilOpened, type EngineContext } from './context.js'
 
 const OWNERS = ['ann', 'bob', undefined]
+/** The caller of each owner's tasks: two of one tenant, and one in no tenant. */
+const CALLERS = ['tenant acme', 'owner bob', 'tenant acme']
 const NAMES = ['report', 'import']
 const pool = 'nobody'
 
@@ -26,7 +28,7 @@ async function mixture(context: EngineContext): Promise<StoredTask[]> {
     const runs = status === 'processing' || status === 'input_required'
     const task = await context.created({
       id: `task-${String((n * 5) % 56).padStart(2, '0')}`,
-      owner: OWNERS[Math.floor(n / 7) % 3],
+      owner: OWNERS[Math.floor(n / 7) % 3], caller: CALLERS[Math.floor(n / 7) % 3],
       name: NAMES[Math.floor(n / 21) % 2] as string,
       pool: runs ? 'default' : pool,
       ...status === 'scheduled' && { start: { delayMs: HOUR } },
@@ -60,10 +62,11 @@ async function pages(
 
 /** Tests of `list`. */
 export const listCases: Cases<EngineContext> = {
-  'the filters select complete tasks by owner, status and name': async (context) => {
+  'the filters select complete tasks by owner, tenant, status and name': async (context) => {
     const { engine } = await context.open()
     const tasks = await mixture(context)
-    const owners = ['all', ...[...OWNERS, 'all', 'nobody'].map((owner) => ({ owner }))] as const
+    const owners = ['all', ...[...OWNERS, 'all', 'nobody'].map((owner) => ({ owner })),
+      { caller: 'tenant acme' }, { caller: 'tenant nobody' }] as const
     const statusSets: (readonly ListedStatus[] | undefined)[] = [
       undefined, ...STATUSES.map((status) => [status]), ['queued', 'scheduled'],
       ['completed', 'failed', 'cancelled'], [...STATUSES],
@@ -72,7 +75,7 @@ export const listCases: Cases<EngineContext> = {
       for (const statuses of statusSets) {
         for (const names of [undefined, ['report'], ['import', 'report'], ['unknown']]) {
           const matching = tasks.filter((task) => (
-            (of === 'all' || of.owner === task.owner) && (!names || names.includes(task.name))
+            (of === 'all' || ('caller' in of ? of.caller === task.caller : of.owner === task.owner)) && (!names || names.includes(task.name))
             && (!statuses || statuses.includes(listedStatus(task)))
           ))
           const query = { of, statuses, names }
@@ -114,6 +117,7 @@ export const listCases: Cases<EngineContext> = {
     const queries: { query: Partial<TaskQuery>, is: (task: StoredTask) => boolean }[] = [
       { query: {}, is: () => true },
       { query: { of: { owner: 'ann' } }, is: ({ owner }) => owner === 'ann' },
+      { query: { of: { caller: 'tenant acme' } }, is: ({ caller }) => caller === 'tenant acme' },
       { query: { statuses: ['failed', 'queued'] }, is: (task) => ['failed', 'queued'].includes(listedStatus(task)) },
       { query: { names: ['import'] }, is: ({ name }) => name === 'import' },
       { query: { from: tasks[9]?.createdAt }, is: ({ createdAt }) => createdAt >= (tasks[9]?.createdAt ?? 0) },
@@ -164,6 +168,20 @@ export const listCases: Cases<EngineContext> = {
     assert.deepEqual(all.map(({ owner }) => owner).sort(), texts.toSorted())
   },
 
+  'tenants and their owners may be any text': async (context) => {
+    const texts = ['a:b', '{x}', 'a b\nc', 'a\rb', 'é', '😀', '*', 'ann ', "'--", '%', 'A', 'a', 'tenant a', 'a tenant a']
+    for (const [n, text] of texts.entries()) {
+      const id = `task-${String(n)}`
+      await context.created({ id, owner: `${text}\u001Fann`, caller: `tenant ${text}`, pool })
+      await context.created({ id: `${id}-none`, owner: text, caller: `owner ${text}`, name: `report\rtenant ${text}`, pool })
+    }
+    for (const [n, text] of texts.entries()) {
+      assert.deepEqual(await context.ids({ of: { caller: `tenant ${text}` } }), [`task-${String(n)}`])
+      assert.deepEqual(await context.ids({ of: { owner: `${text}\u001Fann` } }), [`task-${String(n)}`])
+      assert.deepEqual(await context.ids({ of: { owner: text } }), [`task-${String(n)}-none`])
+    }
+  },
+
   'a scheduled task is queued once its time has come': async (context) => {
     const task = await context.created({ id: 'one', pool, start: { delayMs: context.windowMs } })
     assert.deepEqual(await context.ids({ statuses: ['scheduled'] }), ['one'])
@@ -176,12 +194,17 @@ export const listCases: Cases<EngineContext> = {
   'every process lists a created, changed or deleted task correctly at once': async (context) => {
     const other = (await context.open()).engine
     for (let n = 0; n < 10; n++) {
-      const task = await context.created({ id: 'one', owner: 'ann', pool, details: { n } })
-      assert.deepEqual(await context.listed({ of: { owner: 'ann' } }, other), [task])
+      const task = await context.created({
+        id: 'one', owner: 'ann', caller: 'tenant acme', pool, details: { n },
+      })
+      for (const of of [{ owner: 'ann' }, { caller: 'tenant acme' }]) {
+        assert.deepEqual(await context.listed({ of }, other), [task])
+      }
       const failed = await context.changed(task, { version: 1 }, { status: 'failed' }, other)
       assert.deepEqual(await context.listed({ statuses: ['failed'] }), [failed])
       await context.engine.delete(task, 2)
       assert.deepEqual(await context.listed({}, other), [])
+      assert.deepEqual(await context.listed({ of: { caller: 'tenant acme' } }, other), [])
     }
   },
 

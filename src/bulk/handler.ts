@@ -48,15 +48,15 @@ export function bulkEndpoint<T>(
 function respondTo<T>(
   settings: BulkSettings<T>, asking: RecordRequest<BulkAsked>,
 ): Promise<HttpResponse> {
-  const { request, asked: { coding, handling }, owner, context, once, accept: spool } = asking
+  const { request, asked: { coding, handling }, owner, tenant, context, once, accept: spool } = asking
   const work = async (body: DirectBody): Promise<HttpResponse> => {
     if (once === undefined) {
-      const call = new RequestCall(request, { owner, context })
+      const call = new RequestCall(request, { owner, tenant, context })
       return (await respond(settings, asking, body, call)).response
     }
     return once(identityOf(body.identity(), handling), async (began) => {
       // It continues if the client disconnects, because a retry may be waiting for its response.
-      const call = { owner, context, signal: new AbortController().signal }
+      const call = { owner, tenant, context, signal: new AbortController().signal }
       const { response, summary } = await respond(settings, asking, body, call)
       began()
       return { response, short: JSON.stringify({ summary }) }

@@ -129,11 +129,11 @@ async function runBatch<T>(
   const { where, spool, maxInlineBytes, name } = bulk
   // The option `atomic` may have been changed since the task was accepted.
   const settings = settingsFor(bulk.settings, honoured(bulk.settings, spooled.handling))
-  const { taskId = 'direct', attempt, signal, context, owner } = task
+  const { taskId = 'direct', attempt, signal, context, owner, tenant } = task
   const { items: itemCount, list } = spooled
   const { items: pointer, status, maxReportBytes: maxBytes, resume, transaction } = settings
   const place = { taskId, name, attempt }
-  const call = { signal, context, owner, taskId: task.taskId, place }
+  const call = { signal, context, owner, tenant, taskId: task.taskId, place }
   const bulkRun = startRun(settings, call, { isLast: task.lastAttempt })
   const progress = (report: Report): void => {
     task.progress(report.total, itemCount, messageOf(settings, report), 'items')

@@ -24,11 +24,13 @@ export interface BulkCall extends Call {
 export class RequestCall implements BulkCall {
   readonly #request: HttpRequest<unknown>
   readonly owner: string | undefined
+  readonly tenant: string | undefined
   readonly context: unknown
 
-  constructor(request: HttpRequest<unknown>, origin: Pick<BulkCall, 'owner' | 'context'>) {
+  constructor(request: HttpRequest<unknown>, origin: Pick<BulkCall, 'owner' | 'tenant' | 'context'>) {
     this.#request = request
     this.owner = origin.owner
+    this.tenant = origin.tenant
     this.context = origin.context
   }
 

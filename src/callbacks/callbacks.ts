@@ -1,5 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { isFinalStatus, type StoredTask, type TaskChange } from '../engine/task.js'
+import { countedAsOwner } from '../http/requester.js'
+import { namedOwner } from '../runtime/names.js'
 import { readOptions } from '../runtime/options.js'
 import { SharedLimit, type Share } from '../runtime/shared-limit.js'
 import { checkBackoff } from '../tasks/definition/define.js'
@@ -17,6 +19,7 @@ export interface CallbackEvent {
   readonly outcome: 'delivered' | 'retry' | 'failed'
   readonly taskId: string
   readonly owner: string | undefined
+  readonly tenant: string | undefined
   /** Host and port of the receiver. The rest of its URL may contain a secret. */
   readonly host: string
   /** Number of the attempt, from 1. */
@@ -70,25 +73,26 @@ class Deliveries {
   private readonly sending = new Set<AbortController>()
   private isClosing = false
   /**
-   * Limit of requests for each pair of receiver and owner: one owner must not use all requests to a
-   * receiver.
+   * Limit of requests for each pair of receiver and caller: one owner, or tenant, must not use all requests to
+   * a receiver.
    */
-  private readonly owners: SharedLimit
+  private readonly callers: SharedLimit
 
   constructor(
     private readonly core: TaskCore, private readonly settings: Required<CallbackOptions>,
   ) {
     this.requests = new SharedLimit(settings.maxInFlight, settings.maxPerOwner)
     this.receivers = new SharedLimit(Infinity, settings.maxPerHost)
-    this.owners = new SharedLimit(Infinity, threeQuarters(settings.maxPerHost))
+    this.callers = new SharedLimit(Infinity, threeQuarters(settings.maxPerHost))
   }
 
-  async check(url: unknown, owner: string | undefined): Promise<string> {
+  async check(url: unknown, stored: string | undefined): Promise<string> {
     const { sender, secrets } = this.settings
+    const { owner, tenant } = namedOwner(stored)
     // As at a delivery, so that secrets which need the context of a request fail at once.
     signersOf(await this.core.context.run(() => {
       sender.check(url)
-      return secrets(owner)
+      return secrets(owner, tenant)
     }))
     return url as string
   }
@@ -130,11 +134,11 @@ class Deliveries {
 
   private async attempt(task: StoredTask, callback: CallbackDetails): Promise<void> {
     const { hostname } = new URL(callback.url)
-    const owner = task.owner === undefined ? '' : `=${task.owner}`
+    const caller = task.owner === undefined ? '' : countedAsOwner(task.owner)
     const sharesOf = (receiver: string): Share[] => [
-      this.receivers.open(receiver), this.owners.open(`${receiver} ${owner}`),
+      this.receivers.open(receiver), this.callers.open(`${receiver} ${caller}`),
     ]
-    const held = [this.requests.open(owner), ...sharesOf(`host=${hostname}`)]
+    const held = [this.requests.open(caller), ...sharesOf(`host=${hostname}`)]
     const admit = (addresses: readonly string[]): boolean => {
       const shares = [...new Set(addresses)].flatMap(sharesOf)
       held.push(...shares)
@@ -158,9 +162,10 @@ class Deliveries {
     const { sender, secrets } = this.settings
     const { round = task.birth, trace, callback } = detailsOf(task)
     const body = messageBody(task)
+    const { owner, tenant } = namedOwner(task.owner)
     const question = isFinalStatus(task.status) ? '' : `_${task.run}`
     const signed = signedHeaders(
-      await secrets(task.owner), `msg_${task.id}_${round}${question}`, Date.now(), body,
+      await secrets(owner, tenant), `msg_${task.id}_${round}${question}`, Date.now(), body,
     )
     const send = async (traced: TraceHeaders): Promise<CallbackReply> => {
       if (this.isClosing) throw new Error('This process is closing')
@@ -190,7 +195,7 @@ class Deliveries {
       const { url, state, attempts, lastStatus, fault } = callback
       callbackEvents.publish({
         outcome: state === 'pending' ? 'retry' : state as 'delivered' | 'failed',
-        taskId: task.id, owner: task.owner, host: new URL(url).host, attempt: attempts,
+        taskId: task.id, ...namedOwner(task.owner), host: new URL(url).host, attempt: attempts,
         status: lastStatus, fault, ms,
       } satisfies CallbackEvent)
     }

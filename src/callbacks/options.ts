@@ -6,12 +6,15 @@ import type { Backoff } from '../tasks/definition/define.js'
 export interface CallbackOptions {
   /**
    * Returns the secrets that sign requests for this owner's tasks, newest first; several while one
-   * is being replaced. Each is base64, with or without `whsec_` (Standard Webhooks).
+   * is being replaced. Each is base64, with or without `whsec_` (Standard Webhooks). With tenants, let them
+   * depend on the tenant: owners of two tenants may have one id.
    *
    * Called only when a task gets a callback URL, and for each delivery. So a malformed secret does
    * not fail at start: the request with the URL gets a 500.
    */
-  readonly secrets: (owner: string | undefined) => MaybePromise<readonly string[]>
+  readonly secrets: (
+    owner: string | undefined, tenant: string | undefined,
+  ) => MaybePromise<readonly string[]>
   /** Sends the requests. Default: `httpSender()`. */
   readonly sender?: CallbackSender
   /** Maximum number of attempts for one callback. Default 14, with the default back-off 9 hours. */
@@ -27,12 +30,12 @@ export interface CallbackOptions {
    * Maximum number of concurrent requests of this process to one host name, regardless of port, and
    * to one address. Default 4, and less than `maxInFlight`.
    *
-   * One owner may use three quarters of them, but at least one.
+   * One owner, or one tenant, may use three quarters of them, but at least one.
    */
   readonly maxPerHost?: number
   /**
-   * Maximum number of concurrent requests of this process for one owner. Tasks without an owner
-   * count as one. Default: three quarters of `maxInFlight`.
+   * Maximum number of concurrent requests of this process for one owner; with tenants, for one tenant. Tasks
+   * without an owner count as one. Default: three quarters of `maxInFlight`.
    */
   readonly maxPerOwner?: number
 }

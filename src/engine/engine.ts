@@ -202,9 +202,10 @@ export const LISTED_STATUSES: readonly ListedStatus[] = [
 export interface TaskQuery {
   /**
    * `all`: the tasks of all owners and those without an owner. Otherwise the tasks of one owner;
-   * `{ owner: undefined }` are the tasks without an owner.
+   * `{ owner: undefined }` are the tasks without an owner. `{ caller }`: the tasks of one caller, whose
+   * name begins with `tenant `, so that an index may leave out all others.
    */
-  readonly of: 'all' | { readonly owner: string | undefined }
+  readonly of: 'all' | { readonly owner: string | undefined } | { readonly caller: string }
   /** Each at most once. Default: all statuses. */
   readonly statuses?: readonly ListedStatus[] | undefined
   /** Names of definitions, each at most once. Default: all names. */

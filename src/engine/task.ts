@@ -77,7 +77,10 @@ export type TaskDetails = Readonly<Record<string, unknown>>
 export interface NewTask extends TaskRef {
   /** Idempotency key in its scope: 1 to 512 characters (UTF-16 units). Default: none. */
   readonly key?: string | undefined
-  /** 1 to 512 characters. Default: the task has no owner. */
+  /**
+   * 1 to 512 characters. The core writes an owner in a tenant as one string, which has U+001F between the two.
+   * Default: the task has no owner.
+   */
   readonly owner?: string | undefined
   /** 1 to 528 characters. Default: no limit counts the task. */
   readonly caller?: string | undefined

@@ -26,7 +26,7 @@ type ExportFormat = 'ndjson' | 'csv' | 'json'
 
 /** The context of `records`, most of it a part of the context of `run`. */
 interface RecordsContext<C = unknown>
-  extends Pick<TaskContext<C>, 'taskId' | 'attempt' | 'owner' | 'signal' | 'context'> {
+  extends Pick<TaskContext<C>, 'taskId' | 'attempt' | 'owner' | 'tenant' | 'signal' | 'context'> {
   /**
    * Returns the number of records that earlier runs of the task have written, and promises that the
    * source begins after them. If it is not called before the first record, these records are read

@@ -1,9 +1,14 @@
 import type { HttpRequest } from './exchange.js'
 
-/** Authenticated sender of a request. Applications may add properties such as roles or a tenant. */
+/** Authenticated sender of a request. Applications may add properties such as roles. */
 export interface Principal {
   /** Permanent id, independent of the credentials. Tasks belong to it and limits count it. */
   readonly subject: string
+  /**
+   * Id of the tenant. The same subject in another tenant is another owner of tasks, and limits count
+   * the tenant. Default: none.
+   */
+  readonly tenant?: string | undefined
 }
 
 /** The context that the bindings of Express, Connect, Fastify and Koa make by default. */

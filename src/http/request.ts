@@ -104,13 +104,10 @@ export function getRequestId(request: HttpRequest<unknown>): string | undefined 
   return requestIds.get(DerivedRequest.root(request))
 }
 
-/**
- * Sets the subject of the principal on the binding's request. The binding counts unread response
- * bytes for this subject.
- */
-export function setSubject(request: HttpRequest<unknown>, subject: string): void {
-  const root = DerivedRequest.root(request) as { subject?: string }
-  if ('subject' in root) root.subject = subject
+/** Sets the caller on the binding's request. The binding counts unread response bytes for it. */
+export function setCaller(request: HttpRequest<unknown>, caller: string): void {
+  const root = DerivedRequest.root(request) as { caller?: string }
+  if ('caller' in root) root.caller = caller
 }
 
 const SLASH = 0x2f

@@ -1,23 +1,38 @@
-import { isName, NAME_RULE } from '../runtime/names.js'
+import {
+  isOwnerId, MAX_NAME, NAME_RULE, namedOwner, storedOwner, type NamedOwner,
+} from '../runtime/names.js'
+import { checkNames } from '../runtime/option-names.js'
 import { clientAddress } from './client-address.js'
 import { httpError } from './errors.js'
 import type { HttpRequest } from './exchange.js'
-import { principalOf, principalOrNobody } from './principal.js'
+import { principalOf, principalOrNobody, type Principal } from './principal.js'
+
+/** An owner in a tenant. The same owner in another tenant, or in none, is another one. */
+export interface TenantOwner {
+  /** Id of the owner. `undefined` for an anonymous client, who belongs to no tenant. */
+  readonly owner: string | undefined
+  /**
+   * Id of the tenant, which limits and turns count in place of the owner. `undefined` for none. Both ids
+   * together have at most 511 characters.
+   */
+  readonly tenant?: string | undefined
+}
 
 /**
  * Finds the owner of a request.
  *
- * - A function returns the owner's id, 1 to 512 characters. If it returns `undefined`, the
- *   request gets 401 `unauthorized`, unless anonymous clients are allowed: they create tasks
+ * - A function returns the owner's id, 1 to 512 characters, or `{ owner, tenant }`. If there is no owner,
+ *   the request gets 401 `unauthorized`, unless anonymous clients are allowed: they create tasks
  *   without an owner, and can see only such tasks.
- * - `'principal'`: the `subject` of the principal that `authenticate` or your framework has found.
- *   A request without a principal gets 401 `unauthorized`.
+ * - `'principal'`: the `subject` of the principal that `authenticate` or your framework has found,
+ *   in its `tenant`. A request without a principal gets 401 `unauthorized`.
  * - `'anyone'`: all tasks are without an owner. Anyone who knows the id of a task may see and
  *   cancel it.
  */
 export type OwnerOption<C = unknown> =
-  ((request: HttpRequest<C>) => string | undefined) | 'principal' | 'anyone'
+  ((request: HttpRequest<C>) => string | TenantOwner | undefined) | 'principal' | 'anyone'
 
+/** `owner` is that of a stored task: see `storedOwner`. */
 export type Requester =
   | { readonly kind: 'owner', readonly owner: string }
   /** `anonymous`: the function returned `undefined`, as it may. `anyone`: the endpoint knows no owners. */
@@ -50,8 +65,11 @@ export function findRequester<C>(
   if (option === 'principal') return (request) => byPrincipal(request, about)
   if (typeof option !== 'function') throw missing(option, about)
   return (request) => {
-    const id = checkOwnerId(`${where}: ${name}`, option(request))
-    if (id !== undefined) return { kind: 'owner', owner: id }
+    const given = option(request)
+    const owner = isTenantOwner(given)
+      ? checkTenantOwner(`${where}: ${name}`, given, anonymous)
+      : checkOwnerId(`${where}: ${name}`, given)
+    if (owner !== undefined) return { kind: 'owner', owner }
     if (!anonymous) throw httpError('unauthorized')
     return ANONYMOUS
   }
@@ -66,24 +84,72 @@ export const OPERATORS = 'longhaul:operators'
  * characters, with U+0000, or with half of a surrogate pair.
  */
 export function checkOwnerId(where: string, id: unknown): string | undefined {
-  if (id === undefined || (isName(id) && id !== OPERATORS)) return id
+  if (id === undefined || (isOwnerId(id) && id !== OPERATORS)) return id
   if (id === OPERATORS) throw new TypeError(`${where} must not be ${OPERATORS}, the owner of the tasks of operators`)
-  if (typeof id === 'string' && id !== '') {
-    throw new TypeError(`${where} must be ${NAME_RULE}; it has ${id.length} characters`)
-  }
+  checkText(where, id)
   throw new TypeError(`${where} must be a non-empty string, or undefined for an anonymous client; it is ${found(id)}`)
+}
+
+/** Returns the id if it can name a tenant. Otherwise throws a `TypeError` that says what to do. */
+export function checkTenantId(where: string, id: unknown): string | undefined {
+  if (id === undefined || isOwnerId(id)) return id
+  checkText(where, id)
+  throw new TypeError(`${where} must be a non-empty string, or undefined for no tenant; it is ${found(id)}`)
+}
+
+function checkText(where: string, id: unknown): void {
+  if (typeof id !== 'string' || id === '') return
+  throw new TypeError(`${where} must be ${NAME_RULE} or U+001F; it has ${id.length} characters`)
+}
+
+/** Returns true if `owner` of the application returned `{ owner, tenant }`. A promise is not one. */
+export function isTenantOwner(given: unknown): given is TenantOwner {
+  return typeof given === 'object' && given !== null && !('then' in given)
+}
+
+/**
+ * Returns the stored owner of a client.
+ *
+ * @param anonymous - `true` if the client may be without an owner
+ * @throws {TypeError} A property is missing, unknown or not valid, or a tenant has no owner.
+ */
+export function checkTenantOwner(where: string, given: TenantOwner, anonymous: boolean): string | undefined {
+  checkNames(where, given, { owner: 0, tenant: 0 } satisfies Record<keyof TenantOwner, 0>)
+  // Without the property, every client would be anonymous.
+  if (!('owner' in given)) throw new TypeError(`${where}: the property owner is missing; return { owner: user.id, tenant: user.tenant }`)
+  const owner = checkOwnerId(`${where}: owner`, given.owner)
+  const tenant = checkTenantId(`${where}: tenant`, given.tenant)
+  if (owner === undefined && tenant !== undefined && anonymous) {
+    throw new TypeError(`${where}: an anonymous client belongs to no tenant; leave the tenant undefined, or give the owner`)
+  }
+  return owner === undefined ? undefined : checkedOwner(where, { owner, tenant })
+}
+
+/** Returns the stored owner of an owner, a tenant, or both. Throws a `TypeError` if no engine keeps both together. */
+export function checkedOwner(where: string, named: NamedOwner): string | undefined {
+  const stored = storedOwner(named)
+  if (stored === undefined || stored.length <= MAX_NAME) return stored
+  throw new TypeError(`${where}: owner and tenant together must have at most ${MAX_NAME - 1} characters; they have ${stored.length - 1}`)
 }
 
 function byPrincipal(request: HttpRequest<unknown>, { where, name }: RequesterOption): Requester {
   const principal = principalOrNobody(request, `${where}: ${name}: 'principal'`)
   if (principal === undefined) throw httpError('unauthorized')
-  const owner = checkOwnerId(`${where}: the subject of the principal`, principal.subject)
+  const owner = ownerOfPrincipal(`${where}: `, principal)
   if (owner === undefined) {
     throw new TypeError(
       `${where}: the principal has no subject; give it one, as in { subject: user.id }`
     )
   }
   return { kind: 'owner', owner }
+}
+
+/** Returns the stored owner of a principal; `undefined` if it has no subject. */
+export function ownerOfPrincipal(where: string, principal: Principal | undefined): string | undefined {
+  if (principal === undefined) return undefined
+  const owner = checkOwnerId(`${where}the subject of the principal`, principal.subject)
+  const tenant = checkTenantId(`${where}the tenant of the principal`, principal.tenant)
+  return owner === undefined ? undefined : checkedOwner(`${where}the principal`, { owner, tenant })
 }
 
 function missing(option: unknown, { where, name, question, anyone }: RequesterOption): TypeError {
@@ -109,17 +175,40 @@ function found(id: unknown): string {
 const addressOf = clientAddress()
 
 /**
- * Names the caller that limits count a request for: its owner, else the subject of its principal,
- * else the network of the client. Credentials do not count, because anybody can make them up.
+ * Names the caller that limits count a request for: its owner, else its principal, and of these the
+ * tenant if there is one; else the network of the client. Credentials do not count, because anybody can
+ * make them up.
+ *
+ * @param owner - the owner as it is stored
  */
 export function countedAs(request: HttpRequest<unknown>, owner?: string): string {
-  const known = owner ?? checkOwnerId('the subject of the principal', principalOf(request)?.subject)
+  const known = owner ?? ownerOfPrincipal('', principalOf(request))
   return known === undefined ? countedWithoutOwner(addressOf(request)) : countedAsOwner(known)
 }
 
-export function countedAsOwner(owner: string): string {
-  return `owner ${owner}`
+/** @throws {TypeError} The tenant is no id. */
+export function countedAsPrincipal({ subject, tenant }: Principal): string {
+  const checked = checkTenantId('the tenant of the principal', tenant)
+  return checked === undefined ? `owner ${subject}` : countedAsTenant(checked)
 }
+
+/** @param owner - the owner as it is stored */
+export function countedAsOwner(owner: string): string {
+  const { tenant } = namedOwner(owner)
+  return tenant === undefined ? `owner ${owner}` : countedAsTenant(tenant)
+}
+
+export function countedAsTenant(tenant: string): string {
+  return `${TENANT}${tenant}`
+}
+
+/** Returns the tenant that limits count as this caller. */
+export function tenantOf(caller: string): string {
+  return caller.slice(TENANT.length)
+}
+
+/** Engines index the tasks of callers that begin so: see `TaskQuery`. */
+const TENANT = 'tenant '
 
 export function countedWithoutOwner(address: string | undefined): string {
   return `address ${address ?? 'unknown'}`

@@ -3,6 +3,7 @@ import { isJsonObject } from '../http/body/json.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { principalOrNobody } from '../http/principal.js'
+import { ownerOfPrincipal } from '../http/requester.js'
 
 const QUOTED = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/
 const BARE = /^[!#-+\--~]+$/
@@ -33,7 +34,7 @@ export function claimKey(
 
 function callerOf(request: HttpRequest<unknown>, owner: string | undefined): readonly unknown[] {
   if (owner !== undefined) return ['owner', owner]
-  const subject = principalOrNobody(request, 'Idempotency-Key')?.subject
+  const subject = ownerOfPrincipal('Idempotency-Key: ', principalOrNobody(request, 'Idempotency-Key'))
   if (subject !== undefined) return ['subject', subject]
   return ['credentials', ...CREDENTIALS.map((name) => request.headers[name] ?? null)]
 }

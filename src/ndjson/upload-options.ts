@@ -38,6 +38,8 @@ export interface WriteContext {
    * `background`.
    */
   readonly owner: string | undefined
+  /** Tenant of that owner, if there is one. */
+  readonly tenant: string | undefined
   /** Value of `context` of `taskEndpoints`; without `background`, the context of the request. */
   readonly context: unknown
   /**
@@ -61,7 +63,7 @@ export interface WriteContext {
 }
 
 /** Argument of `resume`. */
-export interface ResumeContext extends Pick<WriteContext, 'owner' | 'context' | 'signal'> {
+export interface ResumeContext extends Pick<WriteContext, 'owner' | 'tenant' | 'context' | 'signal'> {
   readonly taskId: string
 }
 

@@ -29,7 +29,7 @@ export interface DirectUpload {
 export function directUpload<T>(
   request: HttpRequest<unknown>, settings: UploadSettings<T>,
   { coding, resultType, isDry }: UploadAsked,
-  origin: Pick<WriteContext, 'owner' | 'context'>,
+  origin: Pick<WriteContext, 'owner' | 'tenant' | 'context'>,
 ): DirectUpload {
   const streamResults = resultType !== JSON_TYPE
   const sink = streamResults ? new LineSink(resultType) : new TextSink()

@@ -137,8 +137,8 @@ class UploadRun<T> {
   }
 
   private get call() {
-    const { signal, owner, context, taskId } = this.task
-    return { signal, owner, context, taskId }
+    const { signal, owner, tenant, context, taskId } = this.task
+    return { signal, owner, tenant, context, taskId }
   }
 
   /** Opens the decoded body, and counts the bytes that are read. */

@@ -75,10 +75,10 @@ export function ndjsonUpload<T>(options: UploadOptions<T>): BackgroundUpload | H
       resultType: negotiate(request.headers['accept'], OFFERS) ?? JSON_TYPE,
       isDry: settings.dryRun?.(request) === true,
     }),
-    respond: ({ request, asked, owner, context, once, accept }) => {
+    respond: ({ request, asked, owner, tenant, context, once, accept }) => {
       // Only a stored body can be read twice.
       if (accept !== undefined && settings.checkFirst && !asked.isDry) return accept()
-      const upload = directUpload(request, settings, asked, { owner, context })
+      const upload = directUpload(request, settings, asked, { owner, tenant, context })
       if (once !== undefined) return respondForKey(upload, request, once)
       return respondDirect(upload, request.body.stream(), request.signal)
     },

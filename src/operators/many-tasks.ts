@@ -2,7 +2,7 @@ import type { ListedStatus } from '../engine/engine.js'
 import { parseTimestamp } from '../http/headers/dates.js'
 import { isHttpError } from '../http/errors.js'
 import { readFailure } from '../http/failure.js'
-import { isName, MAX_NAME } from '../runtime/names.js'
+import { isOwnerId, MAX_NAME } from '../runtime/names.js'
 import { readOptions, type OptionTable } from '../runtime/options.js'
 import { nextTurn } from '../runtime/timers.js'
 import { jsonSchema } from '../schema/json-schema.js'
@@ -12,14 +12,20 @@ import {
   type TaskDefinition,
 } from '../tasks/definition/define.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
+import { narrowed } from '../tasks/http/lists.js'
 import { detailsOf } from '../tasks/record/details.js'
 
 /** Properties of all filters. A task matches if it matches all of them. */
 interface TaskFilter {
   /** Only tasks of the definitions with these names. Default: all. */
   readonly task?: readonly string[]
-  /** Only tasks of this owner. Default: the tasks of all owners, and those without an owner. */
+  /**
+   * Only tasks of this owner; without `tenant`, of an owner in no tenant. Default: the tasks of all owners, and
+   * those without an owner.
+   */
   readonly owner?: string
+  /** Only tasks of this tenant. Default: the tasks of all tenants, and those without a tenant. */
+  readonly tenant?: string
   /** Only tasks created at this time or later, as RFC 3339. Default: no limit. */
   readonly from?: string
   /** Only tasks created before this time, as RFC 3339. Default and latest: the start of the first run. */
@@ -123,6 +129,7 @@ const MAX_FAILURES = 100
 const DAY_MS = 86_400_000
 
 const strings = { type: 'array', minItems: 1, items: { type: 'string' } }
+const id = { type: 'string', minLength: 1, maxLength: MAX_NAME, format: 'id' }
 const time = { type: 'string', format: 'date-time' }
 
 const OPTIONS = {
@@ -215,12 +222,12 @@ function defineMany<F extends AnyFilter, R>(action: Action, options: RetryTasksO
       properties: {
         status: { ...strings, items: { enum: ACTION_STATUSES[action] }, uniqueItems: true },
         task: { ...strings, uniqueItems: true },
-        owner: { type: 'string', minLength: 1, maxLength: MAX_NAME, format: 'owner' },
+        owner: id, tenant: id,
         from: time, to: time,
       },
     }, {
       formats: {
-        'date-time': (text) => parseTimestamp(text) !== undefined, owner: (text) => isName(text),
+        'date-time': (text) => parseTimestamp(text) !== undefined, id: isOwnerId,
       },
     }),
     checkpoint: jsonSchema<Position>({ type: 'object', required: ['to', 'tasks', 'changed'] }),
@@ -241,10 +248,10 @@ async function changeAll(
   tasks: OtherTasks, { action, name: own }: { readonly action: Action, readonly name: string },
   filter: AnyFilter, { taskId, signal, progress, checkpoint }: ManyContext,
 ): Promise<Position> {
-  const { task, owner, from, to } = filter
+  const { task, from, to } = filter
   const { status = action === 'retry' ? ['failed' as const] : ACTION_STATUSES[action] } = filter
   const query = {
-    of: owner === undefined ? 'all' as const : { owner },
+    of: narrowed('all', { owner: filter.owner, tenant: filter.tenant }),
     statuses: status, names: task, order: 'oldest' as const, limit: PAGE,
     from: from === undefined ? undefined : parseTimestamp(from),
   }

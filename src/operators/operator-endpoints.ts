@@ -5,8 +5,9 @@ import type { HostContext } from '../http/principal.js'
 import { addParameters, body, changed, type Fragment } from '../openapi/operation.js'
 import type { Properties } from '../openapi/fragment.js'
 import { addFailures } from '../openapi/responses.js'
-import { OPERATORS } from '../http/requester.js'
+import { OPERATORS, tenantOf } from '../http/requester.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { namedOwner } from '../runtime/names.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../runtime/options.js'
 import type { Definitions } from '../tasks/definition/define.js'
 import { createEndpoints } from '../tasks/http/endpoints.js'
@@ -43,7 +44,7 @@ export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions
    * Called before the body and before any task is read. It may throw an `HttpError` instead.
    */
   readonly operator: (request: HttpRequest<C>) => MaybePromise<boolean>
-  /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. Operators see `owner`, `failure` and `log`, too. */
+  /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. Operators see `owner`, `tenant`, `failure` and `log`, too. */
   readonly format?: TaskFormat
   /** Effect of a DELETE of the status resource, as in `taskEndpoints`. Default `cancel`. */
   readonly remove?: 'cancel' | 'forget'
@@ -236,23 +237,23 @@ const logSchema = {
   description: 'The last lines that the runs have logged. Clients do not see them',
 }
 
-/** Adds the owner, the real errors and the log to the bodies of a format. */
+/** Adds the owner, the tenant, the real errors and the log to the bodies of a format. */
 function forOperatorsOnly(format: TaskFormat): TaskFormat {
   return {
     ...format,
-    schema: { title: 'Owned task', allOf: [object({ owner: text, failure: failureSchema, log: logSchema }), format.schema] },
+    schema: { title: 'Owned task', allOf: [object({ owner: text, tenant: text, failure: failureSchema, log: logSchema }), format.schema] },
     toText: (task, statusPath) => {
       const body = format.toText(task, statusPath)
-      const { owner } = task
+      const { owner, tenant } = namedOwner(task.owner)
       const { failure, log } = onlyForOperators(task)
-      const shown: unknown = owner === undefined && !failure && !log ? undefined : JSON.parse(body)
-      return isJsonObject(shown) ? JSON.stringify({ owner, ...shown, failure, log }) : body
+      const shown: unknown = task.owner === undefined && !failure && !log ? undefined : JSON.parse(body)
+      return isJsonObject(shown) ? JSON.stringify({ owner, tenant, ...shown, failure, log }) : body
     },
   }
 }
 
 /** The query parameters of `retryMany`, `cancelMany` and `forgetMany`. */
-const NAMES = ['status', 'task', 'from', 'to', 'owner'] as const
+const NAMES = ['status', 'task', 'from', 'to', 'owner', 'tenant'] as const
 
 /** Option with the definition of each action. */
 const OPTION_OF = { retry: 'retries', cancel: 'cancels', forget: 'forgets' } as const
@@ -304,10 +305,17 @@ function toFilter(
   }
   return {
     ...status && { status }, ...task && { task },
-    ...of !== 'all' && of.owner !== undefined && { owner: of.owner },
+    ...ownerFilter(of),
     ...from !== undefined && { from: new Date(from).toISOString() },
     ...to !== undefined && { to: new Date(to).toISOString() },
   } satisfies Omit<RetryFilter, 'status'>
+}
+
+/** Returns the properties of a filter that `narrowed` has made a scope of. */
+function ownerFilter(of: ListFilter['of']): { readonly owner?: string, readonly tenant?: string } {
+  if (of === 'all') return {}
+  const { owner, tenant } = 'caller' in of ? { owner: undefined, tenant: tenantOf(of.caller) } : namedOwner(of.owner)
+  return { ...owner !== undefined && { owner }, ...tenant !== undefined && { tenant } }
 }
 
 const SUMMARIES = {

@@ -2,6 +2,7 @@ import { LISTED_STATUSES, type TaskEngine } from '../engine/engine.js'
 import type { StoredTask } from '../engine/task.js'
 import { describe, type Handler } from '../http/exchange.js'
 import { json } from '../http/respond.js'
+import { namedOwner } from '../runtime/names.js'
 import { errorResponses } from '../openapi/responses.js'
 import { readOperations, response, type Fragment } from '../openapi/operation.js'
 import { bodyOf } from '../tasks/record/view.js'
@@ -71,11 +72,11 @@ async function newestFinal(engine: TaskEngine): Promise<ReturnType<typeof overvi
 
 function overviewOf(stored: StoredTask) {
   const { taskId, task, createdAt, callback } = bodyOf(stored)
-  return { owner: stored.owner, taskId, task, createdAt, callback }
+  return { ...namedOwner(stored.owner), taskId, task, createdAt, callback }
 }
 
 const taskSchema = (more: Fragment = {}, ...required: string[]) => object({
-  owner: text, taskId: text, task: members.task, createdAt: time, callback: members.callback,
+  owner: text, tenant: text, taskId: text, task: members.task, createdAt: time, callback: members.callback,
   ...more,
 }, 'taskId', 'task', 'createdAt', ...required)
 

@@ -1,4 +1,6 @@
 import { isWorkerClosing } from '../engine/runs.js'
+import { countedAsOwner } from '../http/requester.js'
+import { storedOwner } from '../runtime/names.js'
 import type { Store } from '../stores/store.js'
 import { checkpointText, type JsonForm, type JsonSafe } from '../tasks/definition/json-values.js'
 import type { TaskContext } from '../tasks/definition/run-context.js'
@@ -118,9 +120,11 @@ export async function runEmitting<T, R>(
 }
 
 async function openWriter(
-  store: Store, { taskId, external, attempt, owner, signal }: TaskContext, limits: PartialLimits,
+  store: Store, { taskId, external, attempt, owner, tenant, signal }: TaskContext, limits: PartialLimits,
 ): Promise<Writer> {
   if (taskId === undefined) return new NoWriter()
   if (external === undefined) throw new TypeError('partialResults: the definition needs the property external, too')
-  return PartialWriter.open(store, { task: { id: taskId, external }, attempt, owner, signal }, limits)
+  const stored = storedOwner({ owner, tenant })
+  const caller = stored === undefined ? undefined : countedAsOwner(stored)
+  return PartialWriter.open(store, { task: { id: taskId, external }, attempt, caller, signal }, limits)
 }

@@ -40,7 +40,8 @@ export function resultText(result: unknown): string {
 export interface EmittingRun {
   readonly task: TaskOfLog
   readonly attempt: number
-  readonly owner: string | undefined
+  /** Caller that the partial results count for; `undefined` for none. */
+  readonly caller: string | undefined
   readonly signal: AbortSignal
 }
 
@@ -67,10 +68,10 @@ export class PartialWriter {
   private constructor(
     private readonly store: Store, private readonly run: EmittingRun, private readonly limits: PartialLimits,
   ) {
-    const { owner, signal } = run
+    const { caller, signal } = run
     this.writes = new PacedWrites(() => this.writeSome(), () => untilTick(limits.gatherMs))
     this.retry = new StoreRetry(store.shared, signal)
-    this.options = { ttlMs: limits.keepMs, evictable: true, caller: owner }
+    this.options = { ttlMs: limits.keepMs, evictable: true, caller }
     this.record = logRecord(store, run.task, this.options)
     this.partCount = Math.ceil(limits.maxResults / 10)
   }

@@ -2,8 +2,9 @@ import { LRUCache } from 'lru-cache'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
-import { setSubject, withContext } from '../http/request.js'
+import { setCaller, withContext } from '../http/request.js'
 import { principalOrNobody, type Principal } from '../http/principal.js'
+import { countedAsPrincipal } from '../http/requester.js'
 import { withHeaders } from '../http/respond.js'
 import { changed, type Fragment } from '../openapi/operation.js'
 import { addFailures } from '../openapi/responses.js'
@@ -96,7 +97,7 @@ export function authenticate<P extends Principal, C = unknown>(
       rejected.push(scheme)
     }
     if (principal !== undefined) {
-      setSubject(request, checked(principal).subject)
+      setCaller(request, countedAsPrincipal(checked(principal)))
       return next(withContext(request, { principal }))
     }
     const challenge = (): string => (

@@ -4,6 +4,7 @@ import { isTooDeep } from '../http/body/json.js'
 import { bodyTooLarge, httpError } from '../http/errors.js'
 import type { BodySource, HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
 import { principalOrNobody } from '../http/principal.js'
+import { checkTenantId } from '../http/requester.js'
 import { clientAddress } from '../http/client-address.js'
 import { addFailures } from '../openapi/responses.js'
 import { KeyCounts } from '../runtime/collections.js'
@@ -123,8 +124,8 @@ export interface LimitConcurrencyOptions<C = unknown> {
    */
   readonly maxPerCaller?: number
   /**
-   * The caller that `maxPerCaller` counts. `principal` (default): the subject of the principal,
-   * else the network of the connection. `address`: always the network. A function returns a string,
+   * The caller that `maxPerCaller` counts. `principal` (default): the tenant of the principal, else
+   * its subject, else the network of the connection. `address`: always the network. A function returns a string,
    * or `undefined` for no limit.
    */
   readonly by?: LimitBy<C>
@@ -233,12 +234,12 @@ export function limitKeys<C>(
       const caller = by(request)
       return caller === undefined ? undefined : `${start}:k:${plain(caller)}`
     }
-    const subject = by === 'address'
+    const principal = by === 'address'
       ? undefined
-      : principalOrNobody(request, "rateLimit: by: 'principal'")?.subject
-    return subject === undefined
-      ? `${start}:a:${addressOf(request) ?? 'unknown'}`
-      : `${start}:p:${plain(subject)}`
+      : principalOrNobody(request, "rateLimit: by: 'principal'")
+    if (principal?.subject === undefined) return `${start}:a:${addressOf(request) ?? 'unknown'}`
+    const tenant = checkTenantId('the tenant of the principal', principal.tenant)
+    return tenant === undefined ? `${start}:p:${plain(principal.subject)}` : `${start}:t:${plain(tenant)}`
   }
 }
 

@@ -28,7 +28,8 @@ export interface RateLimitPolicy<C = unknown> {
    */
   readonly cost?: (request: HttpRequest<C>) => number
   /**
-   * The caller that is counted. Default `principal`: its subject, else the address of the client.
+   * The caller that is counted. Default `principal`: its tenant, else its subject, else the address of
+   * the client.
    */
   readonly by?: LimitBy<C>
 }

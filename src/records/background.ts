@@ -24,6 +24,7 @@ export interface RecordRequest<A> {
   readonly request: HttpRequest<unknown>
   readonly asked: A
   readonly owner: string | undefined
+  readonly tenant: string | undefined
   readonly context: unknown
   /** Does work once for the Idempotency-Key. Absent without a key. */
   readonly once?: (
@@ -65,7 +66,7 @@ export function recordHandler<A, C>(
     if (request.method !== method) return undefined
     refuseIdempotencyKey(request)
     const asked = ask(request, parsePrefer(request.headers['prefer']))
-    return respond({ request, asked, owner: undefined, context: request.context })
+    return respond({ request, asked, owner: undefined, tenant: undefined, context: request.context })
   }, [operation(false)])
 }
 
@@ -89,7 +90,7 @@ export function backgroundEndpoint<A, T extends AnyTaskDefinition>(
         }
         if (prefer.respondAsync) return accept()
         return work.respond({
-          request, asked, owner: open.owner, context: open.context(), accept,
+          request, asked, owner: open.owner, tenant: open.tenant, context: open.context(), accept,
           ...open.key !== undefined && { once: (body, once) => open.respondOnce(body, once) },
         })
       }

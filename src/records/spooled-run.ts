@@ -17,6 +17,8 @@ export interface ResumedTask {
   readonly signal: AbortSignal
   /** Owner of the task. */
   readonly owner: string | undefined
+  /** Tenant of the owner, if there is one. */
+  readonly tenant: string | undefined
   /** The part of the request's context that was stored with the task. */
   readonly context: unknown
   /** Id of the task. */
@@ -148,11 +150,11 @@ export class SpooledRun implements Continuation {
 async function startOf(
   { where, resume, isPlace, task }: SpooledRunSettings,
 ): Promise<{ readonly position?: RecordPosition | undefined, readonly previous?: string }> {
-  const { attempt, taskId, owner, context, signal, checkpoint } = task
+  const { attempt, taskId, owner, tenant, context, signal, checkpoint } = task
   if (attempt === 1) return {}
   // A run without a task id is the only one.
   if (resume === undefined || taskId === undefined) return { position: checkpoint.value }
-  const previous = await resume({ taskId, owner, context, signal }) ?? undefined
+  const previous = await resume({ taskId, owner, tenant, context, signal }) ?? undefined
   if (previous === undefined) return {}
   let position: unknown
   try {

@@ -115,6 +115,8 @@ export interface Call {
    * `taskEndpoints` returns, also for a synchronous request. Absent elsewhere.
    */
   readonly owner?: string | undefined
+  /** Tenant of that owner, if there is one. */
+  readonly tenant?: string | undefined
   /** Id of the bulk task that makes the call. Absent outside of bulk tasks. */
   readonly taskId?: string | undefined
   /**

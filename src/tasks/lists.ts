@@ -3,9 +3,11 @@ import {
   LISTED_STATUSES, type ListedStatus, type ListPosition, type TaskEngine, type TaskQuery,
 } from '../engine/engine.js'
 import { httpError } from '../http/errors.js'
+import { countedAsTenant } from '../http/requester.js'
+import { isOwnerId } from '../runtime/names.js'
 import { oneOf, readOptions, text, value, whole, type OptionTable } from '../runtime/options.js'
 import type { AnyTaskDefinition } from './definition/define.js'
-import { isTaskId } from './record/details.js'
+import { isTaskId, type Scope } from './record/details.js'
 import type { Task } from './record/view.js'
 import type { StoredTask } from '../engine/task.js'
 
@@ -33,6 +35,11 @@ export interface ListOptions<
   readonly cursor?: string | undefined
 }
 
+/** Options of `tasks.list`, which sees the tasks of all owners. */
+export type AllListOptions<
+  T extends AnyTaskDefinition = AnyTaskDefinition, S extends ListedStatus = ListedStatus,
+> = ListOptions<T, S> & { readonly tenant?: string | undefined }
+
 /** A page of tasks. */
 export interface TaskPage<
   T extends AnyTaskDefinition = AnyTaskDefinition, S extends ListedStatus = ListedStatus,
@@ -56,13 +63,20 @@ const OPTIONS = {
   cursor: text({ pattern: /^/, expects: 'a string' }),
 } satisfies OptionTable<ListOptions>
 
+const ALL_OPTIONS = {
+  ...OPTIONS, tenant: value('the id of a tenant', isOwnerId),
+} satisfies OptionTable<AllListOptions>
+
 export type ListFilter = Omit<TaskQuery, 'after'>
 
 export function toFilter(
-  where: string, options: ListOptions, of: ListFilter['of'],
+  where: string, options: AllListOptions, scope: Scope,
   mustHave: (definition: AnyTaskDefinition) => void,
 ): ListFilter {
-  const { status, task, from, to, order, limit } = readOptions(where, options, OPTIONS)
+  // The tasks of one owner have no option `tenant`, which would widen them.
+  const table = (scope === 'all' ? ALL_OPTIONS : OPTIONS) as typeof ALL_OPTIONS
+  const { status, task, from, to, order, limit, tenant } = readOptions(where, options, table)
+  const of = tenant === undefined ? scope : { caller: countedAsTenant(tenant) }
   const definitions = task && [task].flat()
   definitions?.forEach(mustHave)
   return {
@@ -128,7 +142,7 @@ function readCursor(cursor: string, filter: ListFilter): ListPosition {
 }
 
 function digestOf({ of, statuses, names, from, to, order }: ListFilter, place: string): string {
-  const owner = of === 'all' ? 'all' : [of.owner]
+  const owner = of === 'all' ? 'all' : 'caller' in of ? of : [of.owner]
   const parts = [owner, statuses?.toSorted(), names?.toSorted(), from, to, order, place]
   const hash = createHash('sha256').update(JSON.stringify(parts)).digest('base64url')
   return hash.slice(0, DIGEST_LENGTH)

@@ -1,5 +1,7 @@
 import type { ListedStatus } from '../engine/engine.js'
-import { checkOwnerId, countedAsOwner, countedWithoutOwner } from '../http/requester.js'
+import {
+  checkedOwner, checkOwnerId, checkTenantId, countedAsOwner, countedWithoutOwner,
+} from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions, value, type OptionTable } from '../runtime/options.js'
 import {
@@ -9,7 +11,7 @@ import { answerTask, type Answers } from './core/answer-task.js'
 import { cancelTask, deleteTask, retryTask } from './core/change-task.js'
 import type { TaskCore } from './core/task-core.js'
 import type { AnyTaskDefinition, ContextOf, Definitions, InputOf } from './definition/define.js'
-import { listTasks, toFilter, type ListOptions, type TaskPage } from './lists.js'
+import { listTasks, toFilter, type AllListOptions, type ListOptions, type TaskPage } from './lists.js'
 import { isIn, isTaskId, type Scope } from './record/details.js'
 import { toOwnTask, toTask, type Task } from './record/view.js'
 import { waitFor } from './record/subscriptions.js'
@@ -198,7 +200,7 @@ export class ServedTasks implements OwnedTasks {
   }
 
   async list<T extends AnyTaskDefinition, S extends ListedStatus>(
-    options: ListOptions<T, S> = {},
+    options: AllListOptions<T, S> = {},
   ): Promise<TaskPage<T, S>> {
     this.#checkOwner('list', options)
     const filter = toFilter('list', options, this.#of, (each) => { this.#core.mustHave(each) })
@@ -237,9 +239,11 @@ export class ServedTasks implements OwnedTasks {
   }
 }
 
+/** Returns the owner that the task will have, as it is stored. */
 function ownerOf(options: SubmitOptions): string | undefined {
   const owner = checkOwnerId('tasks.submit: owner', options.owner)
-  if (owner !== undefined || !('owner' in options)) return owner
+  const tenant = checkTenantId('tasks.submit: tenant', options.tenant)
+  if (owner !== undefined || !('owner' in options)) return checkedOwner('tasks.submit', { owner, tenant })
   throw new TypeError('tasks.submit: owner is undefined. Leave it out for a task of your own; '
     + 'for a client who may be anonymous, write tasks.ownedBy(user?.id).submit(…)')
 }

@@ -1,11 +1,14 @@
 import type { AnyTaskDefinition, Definitions, InputOf } from './definition/define.js'
-import { checkOwnerId } from '../http/requester.js'
+import type { ListedStatus } from '../engine/engine.js'
+import { checkOwnerId, checkTenantOwner } from '../http/requester.js'
+import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions } from '../runtime/options.js'
 import type { SubmitOptions } from './core/accept-task.js'
 import { TaskCore, type PoolCounts, type TasksHealth } from './core/task-core.js'
 import {
   ServedTasks, type OwnedTasks, type SubmitArguments, type TaskHandle,
 } from './owned-tasks.js'
+import type { ListOptions, TaskPage } from './lists.js'
 import { readTasksOptions, type TasksOptions } from './core/tasks-options.js'
 import { startWorker } from './core/worker.js'
 import { noteClosed, noteOpened } from '../runtime/stopping.js'
@@ -57,9 +60,27 @@ export interface Tasks<D extends Definitions = Definitions> extends OwnedTasks<D
    * const mine = tasks.ownedBy('ann')
    * const task = await mine.get('a-task-id')
    *
-   * @throws {TypeError} `owner` is neither `undefined` nor a non-empty string.
+   * @example
+   * const { items } = await tasks.ownedBy('ann', { tenant: 'acme' }).list()
+   *
+   * @throws {TypeError} `owner` is neither `undefined` nor a non-empty string, or an option is not valid.
    */
-  ownedBy(owner: string | undefined): OwnedTasks<D>
+  ownedBy(owner: string | undefined, options?: {
+    /** Id of the owner's tenant. Default: none. An owner in a tenant is another one than outside. */
+    readonly tenant?: string | undefined
+  }): OwnedTasks<D>
+  /**
+   * Returns a page of the tasks of all owners, or of one tenant. See `OwnedTasks.list`.
+   *
+   * @example
+   * const { items } = await tasks.list({ tenant: 'acme', status: 'failed' })
+   */
+  list<T extends D[number] = D[number], S extends ListedStatus = ListedStatus>(
+    options?: ListOptions<T, S> & {
+      /** Only tasks of this tenant, those without an owner too. Default: all. */
+      readonly tenant?: string | undefined
+    },
+  ): Promise<TaskPage<T, S>>
   /**
    * Reports whether a task could be accepted now, and the load of this process. A PostgreSQL that is
    * read-only or full is not `ok`. Never rejects.
@@ -149,8 +170,13 @@ class AllTasks extends ServedTasks implements Tasks {
     return this.#core.definition(name)
   }
 
-  ownedBy(owner: string | undefined): OwnedTasks {
-    return new ServedTasks(this.#core, { owner: checkOwnerId('tasks.ownedBy: the id', owner) })
+  ownedBy(owner: string | undefined, options: { readonly tenant?: string | undefined } = {}): OwnedTasks {
+    checkNames('tasks.ownedBy', options, { tenant: 0 })
+    const id = checkOwnerId('tasks.ownedBy: the id', owner)
+    const { tenant } = options
+    return new ServedTasks(this.#core, {
+      owner: tenant === undefined ? id : checkTenantOwner('tasks.ownedBy', { owner: id, tenant }, true),
+    })
   }
 
   health(): Promise<TasksHealth> {

@@ -20,6 +20,8 @@ export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinit
   readonly attempt?: number
   /** Owner of the task. Default: none. */
   readonly owner?: string | undefined
+  /** Tenant of the owner. Default: none. */
+  readonly tenant?: string | undefined
   /** Name of its external resource. Default: a new one, if the definition has `external`. */
   readonly external?: string | undefined
   /** The `context` that `run` receives. Required if `run` declares a context. Default: none. */
@@ -67,7 +69,7 @@ export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunCo
 }
 
 const OPTIONS = {
-  taskId: text(), attempt: whole({ min: 1, default: 1 }), owner: text(), external: text(),
+  taskId: text(), attempt: whole({ min: 1, default: 1 }), owner: text(), tenant: text(), external: text(),
   context: value(), checkpoint: value(), answers: value(),
 } satisfies OptionTable<TestContextOptions>
 
@@ -85,7 +87,7 @@ const OPTIONS = {
 export function testContext<D extends AnyTaskDefinition>(
   definition: D, ...[options = {}]: TestContextArguments<D>
 ): TestContext<D> {
-  const { attempt, owner, external, context, answers = {} } = readOptions('testContext', options, OPTIONS)
+  const { attempt, owner, tenant, external, context, answers = {} } = readOptions('testContext', options, OPTIONS)
   const { name, attempts } = definition
   if (typeof attempts !== 'number') throw new TypeError('testContext: pass what defineTask made')
   if (attempt > attempts) {
@@ -101,7 +103,7 @@ export function testContext<D extends AnyTaskDefinition>(
   const asked: AskedQuestion[] = []
   const taskId = 'taskId' in options ? options.taskId : 'test'
   const made: TestContext = {
-    taskId, attempt, lastAttempt: attempt === attempts, owner,
+    taskId, attempt, lastAttempt: attempt === attempts, owner, tenant,
     workId: taskId === undefined ? undefined : `${taskId}.${attempt}.test`,
     external: external ?? (definition.external && randomUUID()), context,
     signal: controller.signal,

@@ -147,7 +147,7 @@ const RETRIED = 'a retry counts in the group that it names'
 const ONCE = 'each task runs once with several workers, and no more tasks run at a time than there are places'
 const GIVEN_BACK = 'a run that is given back counts as no attempt, and runs again after its delay'
 const SENT = 'the outcome of an attempt ends the callback, or delays the next attempt'
-const FILTERS = 'the filters select complete tasks by owner, status and name'
+const FILTERS = 'the filters select complete tasks by owner, tenant, status and name'
 const DELETE = 'delete removes a task only if it is final and has the expected version'
 const FILE_SHARE = 'files have a separate share, and only tasks with files are removed for it'
 const SHARE = 'a caller over its share loses its own oldest final tasks, and no others'
@@ -882,10 +882,13 @@ export const BROKEN_ENGINES: readonly BrokenEngine[] = [
       list: (query) => [...real.list(query)].sort((a, b) => a.id.localeCompare(b.id)),
     }),
   ),
+  rules('the tenant of a list is ignored', FILTERS, (real) => ({
+    list: (query) => real.list(query.of !== 'all' && 'caller' in query.of ? { ...query, of: 'all' } : query),
+  })),
   rules('statuses are ignored', FILTERS, (real) => ({ list: ({ statuses: _, ...query }) => real.list(query) })),
   rules('names are ignored', FILTERS, (real) => ({ list: ({ names: _, ...query }) => real.list(query) })),
   rules('a task without an owner is in all lists', FILTERS, (real) => ({
-    list: (query) => real.list(query.of !== 'all' && query.of.owner === undefined ? { ...query, of: 'all' } : query),
+    list: (query) => real.list(query.of !== 'all' && 'owner' in query.of && query.of.owner === undefined ? { ...query, of: 'all' } : query),
   })),
   rules('scheduled tasks are queued', FILTERS, (real) => ({
     list: (query) =>

@@ -229,7 +229,7 @@ export class ModelTasks {
     const sign = query.order === 'oldest' ? 1 : -1
     const listed = (task: StoredTask) => (this.isScheduled(task) ? 'scheduled' : task.status)
     return this.live().map(({ task }) => task)
-      .filter((task) => of === 'all' || of.owner === task.owner)
+      .filter((task) => of === 'all' || ('caller' in of ? of.caller === task.caller : of.owner === task.owner))
       .filter((task) => !statuses || statuses.includes(listed(task)))
       .filter(({ name }) => !names || names.includes(name))
       .filter(({ createdAt }) => createdAt >= from && createdAt < to)

@@ -320,3 +320,26 @@ defineTask({ name: 'c', input: yearly, schedule: cron('@daily'), run: ({ year })
 const nonsense = cron('@daily', { input: () => 'nonsense' })
 // @ts-expect-error the input is a text
 defineTask({ name: 'd', input: yearly, schedule: nonsense, run: ({ year }) => ({ message: String(year) }) })
+
+/** An owner may be in a tenant, and who calls has no other properties to name it by. */
+export function tenants(): void {
+  interface User { readonly id: string, readonly tenant?: string }
+  taskEndpoints(tasks, {
+    statusPath: '/tasks/{id}',
+    owner: ({ context: { user } }: HttpRequest<{ user?: User }>) => user && { owner: user.id, tenant: user.tenant },
+  })
+  taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => ({ owner: undefined }) })
+  // @ts-expect-error the owner must be named
+  taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => ({ tenant: 'acme' }) })
+  // @ts-expect-error a tenant is a string
+  taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => ({ owner: 'ann', tenant: 7 }) })
+  // @ts-expect-error an owner is found before the handler runs
+  taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: async () => ({ owner: 'ann' }) })
+  expectTypeOf(tasks.ownedBy('ann', { tenant: 'acme' })).toEqualTypeOf(tasks.ownedBy('ann'))
+  void tasks.list({ tenant: 'acme', task: report })
+  // @ts-expect-error the tasks of one owner are in one tenant
+  void tasks.ownedBy('ann').list({ tenant: 'acme' })
+  defineTask({
+    name: 'tenant', run: (_input: unknown, { tenant }) => { expectTypeOf(tenant).toEqualTypeOf<string | undefined>() },
+  })
+}

@@ -9,13 +9,13 @@ import { countNames } from '../../scripts/public-options.mjs'
 const root = resolve(import.meta.dirname, '../..')
 
 const BUDGETS = {
-  'lines of code in src': 28_700,
-  'lines of code in adapters': 13_600,
+  'lines of code in src': 28_850,
+  'lines of code in adapters': 13_620,
   'lines of code in conformance': 4_950,
   'public names': 429,
-  'rows of options': 507,
+  'rows of options': 511,
   'files of an accept': 48,
-  'functions of an accept': 135,
+  'functions of an accept': 137,
 }
 
 type Budget = keyof typeof BUDGETS

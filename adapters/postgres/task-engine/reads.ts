@@ -3,6 +3,7 @@ import {
 } from '../../../src/engine/engine.js'
 import type { StoredTask } from '../../../src/engine/task.js'
 import type { Query } from '../connections.js'
+import { IS_OF_TENANT } from '../migrations.js'
 import { TurnBatches } from '../turn-batches.js'
 import { ASKS, CLOCK, NOW, SAME_NOW, STATUSES, taskColumns, toTask, type TaskRow } from './rows.js'
 
@@ -60,11 +61,13 @@ export class TaskReads {
       names ?? null, begin.createdAt, begin.id, last.createdAt, limit,
       ...UNDER_QUEUED.map((status) => statuses.includes(status)),
     ]
-    const isOwn = of !== 'all'
+    const [condition, ...owners] = of === 'all' ? [''] as const
+      : 'caller' in of ? [`caller = $10 AND ${IS_OF_TENANT} AND `, of.caller] as const
+        : ['owner = $10 AND ', of.owner ?? ''] as const
     const omitted = Object.fromEntries(omit.map((name) => [name, OMITTED[name]]))
     const rows = await this.query<TaskRow>(
-      pageSql(this.rows, taskColumns('page', omitted), isNewest, isOwn),
-      isOwn ? [...values, of.owner ?? ''] : values,
+      pageSql(this.rows, taskColumns('page', omitted), isNewest, condition),
+      [...values, ...owners],
     )
     return rows.map((row) => toTask(row))
   }
@@ -114,7 +117,7 @@ SELECT (SELECT count(*) FROM ${rows} WHERE status = 1 AND ${live})::float8 AS ru
  * The inner limit is a subquery, whose value the planner does not know: it would rather read and sort
  * a list of some hundred tasks. The outer limit keeps its estimate low.
  */
-function pageSql(rows: string, columns: string, isNewest: boolean, isOwn: boolean): string {
+function pageSql(rows: string, columns: string, isNewest: boolean, condition: string): string {
   const [compare, bound, direction] = isNewest ? ['<', '>=', 'DESC'] : ['>', '<', 'ASC']
   const order = `created_at ${direction}, id ${direction}`
   const isScheduled = `coalesce(attempt = 0 AND start_at > ${SAME_NOW}, false)`
@@ -130,7 +133,7 @@ FROM unnest(coalesce($2::text[], ARRAY(SELECT name FROM known WHERE name IS NOT 
 CROSS JOIN unnest($1::smallint[]) AS listed (status) CROSS JOIN LATERAL (
   SELECT * FROM (
     SELECT * FROM ${rows}
-    WHERE ${isOwn ? 'owner = $10 AND ' : ''}name = names.name AND status = listed.status
+    WHERE ${condition}name = names.name AND status = listed.status
       AND (created_at, id) ${compare} ($3::float8, $4::text) AND created_at ${bound} $5::float8
       AND expires_at > ${SAME_NOW}
       AND CASE WHEN status > 0 THEN true WHEN ${ASKS} THEN $9::boolean

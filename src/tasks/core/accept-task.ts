@@ -25,6 +25,11 @@ export interface SubmitOptions extends OwnedSubmitOptions {
    * counts. For a client who may be anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
    */
   readonly owner?: string
+  /**
+   * Id of the tenant of the task, which limits and turns count in place of the owner. Without an owner,
+   * no client sees the task. Default: none.
+   */
+  readonly tenant?: string | undefined
 }
 
 /** Options of one task whose owner is known. */
@@ -69,7 +74,7 @@ export const OWNED_SUBMIT = {
   ifExists: 0,
 } satisfies Record<keyof OwnedSubmitOptions, 0>
 
-export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof SubmitOptions, 0>
+export const SUBMIT = { ...OWNED_SUBMIT, owner: 0, tenant: 0 } satisfies Record<keyof SubmitOptions, 0>
 
 /** Limit of requests for kinds without `maxPerOwner`, together. */
 const REQUEST_LIMIT: CallerLimit = { group: '', max: 100 }
@@ -83,6 +88,7 @@ export interface Submission extends Omit<OwnedSubmitOptions, 'startAt' | 'delayM
   readonly json?: Json | undefined
   /** Birth of the task. Default: a new random string. */
   readonly birth?: string | undefined
+  /** As it is stored: see `storedOwner`. */
   readonly owner: string | undefined
   /** Caller that limits count; `undefined` for a task of the application itself. */
   readonly caller: string | undefined

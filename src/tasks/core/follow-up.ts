@@ -1,6 +1,7 @@
 import type { TaskRun } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import { OPERATORS } from '../../http/requester.js'
+import { namedOwner } from '../../runtime/names.js'
 import { digestOf } from '../../idempotency/key.js'
 import type { FailedWork } from '../definition/failed-work.js'
 import { detailsOf, type Details, type StoredTaskFailure, type FollowUp } from '../record/details.js'
@@ -15,11 +16,12 @@ export function followUpOf(
 ): FollowUp | undefined {
   const next = core.definition(task.name)?.onFailed
   if (next === undefined) return undefined
-  const { id: taskId, name, owner, attempt } = task
+  const { id: taskId, name, attempt } = task
+  const { owner, tenant } = namedOwner(task.owner)
   const { code, message, details } = failure
   const cause = errors?.runs.at(-1)?.error
   const work: FailedWork = {
-    taskId, task: name, ...owner !== undefined && { owner }, attempt,
+    taskId, task: name, ...owner !== undefined && { owner }, ...tenant !== undefined && { tenant }, attempt,
     error: { code, message, ...details && { details } },
     ...cause && { cause }, input: input.value, context,
   }

@@ -20,6 +20,8 @@ export interface FailedWork {
   readonly task: string
   /** Its owner, if it has one. */
   readonly owner?: string
+  /** Its tenant, if it has one. */
+  readonly tenant?: string
   /** Number of its last run. */
   readonly attempt: number
   /** The error that clients see. */

@@ -27,6 +27,8 @@ export interface TaskContext<C = unknown, P = unknown, A = unknown> {
    */
   readonly signal: AbortSignal
   readonly owner: string | undefined
+  /** Tenant of the owner, if there is one. */
+  readonly tenant: string | undefined
   /** Name of the external resource of the task, as `external.of` of its definition returned it: of several the first. */
   readonly external: string | undefined
   /** The context of the endpoint or of the submitting code, as JSON, if there is one. */

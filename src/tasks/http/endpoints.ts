@@ -3,6 +3,7 @@ import type { Preferences } from '../../http/headers/prefer.js'
 import { acknowledged } from '../../http/respond.js'
 import type { KeptResponse, OnceWork } from '../../idempotency/once.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { namedOwner, type NamedOwner } from '../../runtime/names.js'
 import type { AnyTaskDefinition, Definitions } from '../definition/define.js'
 import type { Tasks } from '../tasks.js'
 import { createRedeliver, createRetry } from './changes.js'
@@ -23,7 +24,7 @@ import type { StoredTask } from '../../engine/task.js'
 export type { KeptResponse }
 
 /** A request whose headers were read. Its functions respond as those of `TaskEndpoints`. */
-export interface OpenRequest extends Pick<RequestHead<unknown>, 'owner' | 'key'> {
+export interface OpenRequest extends NamedOwner, Pick<RequestHead<unknown>, 'key'> {
   /** Returns the context that a task of the request would have. */
   context(): unknown
   accept(definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>): Promise<HttpResponse>
@@ -186,7 +187,7 @@ export function createEndpoints<C, D extends Definitions>(
       const head = readHead(settings, request, prefer)
       const { owner, key } = head
       return {
-        owner, key,
+        ...namedOwner(owner), key,
         context: () => settings.context?.(request),
         accept: (definition, read) => acceptRead(settings, head, definition, read),
         respondOnce: (body, work) => respondOnce(settings, head, body, work),

@@ -5,17 +5,18 @@ import {
 } from '../../http/exchange.js'
 import { negotiate } from '../../http/headers/accept.js'
 import { pageLinkValue, type Link } from '../../http/headers/link.js'
+import { countedAsTenant } from '../../http/requester.js'
 import { parseTimestamp } from '../../http/headers/dates.js'
 import { empty, isNotModified, jsonText } from '../../http/respond.js'
 import { toReference } from '../../http/request.js'
-import { isName } from '../../runtime/names.js'
+import { isOwnerId, storedOwner, type NamedOwner } from '../../runtime/names.js'
 import { cutText } from '../../runtime/text.js'
 import { DEFAULT_LIMIT, distinct, listTasks, MAX_LIMIT, type ListFilter } from '../lists.js'
 import { TASK_STATUSES } from './formats.js'
 import { listOperations } from './operations.js'
 import { scopeOf, type EndpointSettings } from './settings.js'
 
-/** The query parameters of a list. Operators have `owner`, too. */
+/** The query parameters of a list. Operators have `owner` and `tenant`, too. */
 const NAMES = ['status', 'task', 'from', 'to', 'order', 'limit', 'cursor'] as const
 
 /** Maximum length of a client's string in a message. */
@@ -29,7 +30,7 @@ export function createList<C>(
   settings: EndpointSettings<C>, also: readonly string[] = [],
 ): Handler<C> {
   const { core, format, path, access } = settings
-  const names = access === undefined ? NAMES : [...NAMES, 'owner']
+  const names = access === undefined ? NAMES : [...NAMES, 'owner', 'tenant']
   const handler: Handler<C> = async (request) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') return undefined
     const of = await scopeOf(settings, request)
@@ -45,7 +46,7 @@ export function createList<C>(
   return describe(handler, listOperations(format, access !== undefined))
 }
 
-type Parameters = Partial<Record<typeof NAMES[number] | 'owner', string>>
+type Parameters = Partial<Record<typeof NAMES[number] | 'owner' | 'tenant', string>>
 
 /** @throws {HttpError} 400 `invalid_query`: a parameter is unknown, empty or repeated. */
 function readParameters(
@@ -82,13 +83,12 @@ export function readListFilter<C>(
   { query }: HttpRequest<C>, of: ListFilter['of'], { names, also = [] }: Known,
 ): ListFilter {
   const {
-    status, task, from, to, order = 'newest', limit = String(DEFAULT_LIMIT), owner,
+    status, task, from, to, order = 'newest', limit = String(DEFAULT_LIMIT), owner, tenant,
   } = readParameters(query, names, also)
   if (order !== 'newest' && order !== 'oldest') throw invalid('"order" must be "newest" or "oldest".')
   if (!/^0*[1-9][0-9]*$/.test(limit)) throw invalid('"limit" must be a whole number from 1, in digits.')
-  if (owner !== undefined && !isName(owner)) {
-    throw invalid('"owner" must be the id of an owner.')
-  }
+  if (owner !== undefined && !isOwnerId(owner)) throw invalid('"owner" must be the id of an owner.')
+  if (tenant !== undefined && !isOwnerId(tenant)) throw invalid('"tenant" must be the id of a tenant.')
   const statuses = status?.split(',').flatMap((word) => {
     if (Object.hasOwn(words, word)) return words[word] ?? []
     const all = Object.keys(words).map((each) => JSON.stringify(each)).join(', ')
@@ -100,10 +100,16 @@ export function readListFilter<C>(
     throw invalid(`"task": there is no task ${JSON.stringify(cutText(unknown, MAX_SHOWN))}.`)
   }
   return {
-    of: owner === undefined ? of : { owner }, order, limit: Math.min(Number(limit), MAX_LIMIT),
+    of: narrowed(of, { owner, tenant }), order, limit: Math.min(Number(limit), MAX_LIMIT),
     statuses: statuses && distinct(statuses), names: kinds && distinct(kinds),
     from: readTime('from', from), to: readTime('to', to),
   }
+}
+
+/** Narrows tasks to those of an owner, of an owner in a tenant, or of a tenant. */
+export function narrowed(of: ListFilter['of'], { owner, tenant }: NamedOwner): ListFilter['of'] {
+  if (owner !== undefined) return { owner: storedOwner({ owner, tenant }) }
+  return tenant === undefined ? of : { caller: countedAsTenant(tenant) }
 }
 
 function readTime(name: 'from' | 'to', text: string | undefined): number | undefined {

@@ -242,7 +242,10 @@ export function listOperations(
         enum: Object.keys(statuses),
       }),
       several('task', 'Only tasks of these kinds of work, separated by commas', text),
-      ...forOperators ? [query('owner', 'Only tasks of this owner')] : [],
+      ...forOperators ? [
+        query('owner', 'Only tasks of this owner; without `tenant`, of an owner in no tenant'),
+        query('tenant', 'Only tasks of this tenant'),
+      ] : [],
       query('from', 'Only tasks created at this time or later', timestamp),
       query('to', 'Only tasks created before this time', timestamp),
       query('order', 'The order of creation', { enum: ['newest', 'oldest'], default: 'newest' }),

@@ -1,4 +1,3 @@
-import type { TaskQuery } from '../../engine/engine.js'
 import type { StoredTask } from '../../engine/task.js'
 import { ERROR_CODES } from '../../http/errors.js'
 import type { FailedWork } from '../definition/failed-work.js'
@@ -23,8 +22,8 @@ export function isTaskId(id: string): boolean {
   return id.length <= 128 && /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(id)
 }
 
-/** The tasks that a call sees: those of one owner, those without owner, or all. */
-export type Scope = TaskQuery['of']
+/** The tasks that a call sees: those of one owner, as it is stored, those without owner, or all. */
+export type Scope = 'all' | { readonly owner: string | undefined }
 
 export function isIn(of: Scope, task: { readonly owner: string | undefined }): boolean {
   return of === 'all' || task.owner === of.owner

@@ -2,6 +2,7 @@ import { channel } from 'node:diagnostics_channel'
 import { isFinalStatus, type StoredTask, type TaskStatus } from '../../engine/task.js'
 import { detailsOf } from './details.js'
 import { publishError } from '../../http/boundary.js'
+import { namedOwner } from '../../runtime/names.js'
 import { aboutTask, warn } from '../../runtime/warning.js'
 
 /**
@@ -21,6 +22,7 @@ export interface TaskEvent {
   /** Name of the definition. */
   readonly name: string
   readonly owner: string | undefined
+  readonly tenant: string | undefined
   readonly status: TaskStatus
   /** Runs that have begun. */
   readonly attempt: number
@@ -49,10 +51,11 @@ export function publishMove(before: StoredTask, now: StoredTask): void {
 }
 
 export function publishStep(event: TaskEvent['event'], task: StoredTask): void {
-  const { id: taskId, name, owner, status, attempt, createdAt, startedAt, finishedAt } = task
+  const { owner, tenant } = namedOwner(task.owner)
+  const { id: taskId, name, status, attempt, createdAt, startedAt, finishedAt } = task
   const { error } = detailsOf(task)
   taskChannel.publish({
-    event, taskId, name, owner, status, attempt, code: error?.code, createdAt, startedAt, finishedAt,
+    event, taskId, name, owner, tenant, status, attempt, code: error?.code, createdAt, startedAt, finishedAt,
   } satisfies TaskEvent)
 }
 

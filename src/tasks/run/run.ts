@@ -5,6 +5,7 @@ import type { TaskContext } from '../definition/run-context.js'
 import { toResultText } from '../definition/json-values.js'
 import type { StoredTaskFailure } from '../record/details.js'
 import { failureOf, isPermanent, toFailure, shuttingDown } from './failure.js'
+import { namedOwner } from '../../runtime/names.js'
 import { SharedLimit, heapShare } from '../../runtime/shared-limit.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { TaskRun } from '../../engine/engine.js'
@@ -19,7 +20,8 @@ export type Outcome =
   /** Stopped from outside. `reason` is the reason of the signal. */
   | { readonly kind: 'aborted', readonly reason: unknown }
 
-export interface RunOptions extends Omit<TaskContext, 'signal'> {
+/** `owner` is that of a stored task: see `storedOwner`. */
+export interface RunOptions extends Omit<TaskContext, 'signal' | 'tenant'> {
   /** Stops the run. It serves one run only. */
   readonly stop: Stop
   readonly timeoutMs: number
@@ -111,6 +113,7 @@ class RunContext implements TaskContext {
   readonly lastAttempt: boolean
   readonly workId: string | undefined
   readonly owner: string | undefined
+  readonly tenant: string | undefined
   readonly external: string | undefined
   readonly context: unknown
   readonly progress: TaskContext['progress']
@@ -129,7 +132,9 @@ class RunContext implements TaskContext {
     this.attempt = attempt
     this.lastAttempt = lastAttempt
     this.workId = workId
-    this.owner = owner
+    const named = namedOwner(owner)
+    this.owner = named.owner
+    this.tenant = named.tenant
     this.external = external
     this.context = context
     this.progress = progress

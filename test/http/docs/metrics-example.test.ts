@@ -33,13 +33,14 @@ test('callbacks and store calls have their own series', () => {
   const registry = new Registry()
   observe(registry)
   channel('longhaul:callback').publish({
-    outcome: 'retry', taskId: 'a', owner: 'b', host: 'c', attempt: 1, status: undefined, fault: 'timeout', ms: 3000,
+    outcome: 'retry', taskId: 'a', owner: 'b', tenant: undefined, host: 'c', attempt: 1, status: undefined, fault: 'timeout', ms: 3000,
   } satisfies CallbackEvent)
   channel('longhaul:store').publish({ verb: 'get', outcome: 'ok', ms: 20 } satisfies StoreEvent)
   const task: TaskEvent = {
     event: 'finished',
     taskId: 'a',
     owner: 'b',
+    tenant: undefined,
     name: 'c',
     status: 'failed',
     code: 'task_timeout',

@@ -4,7 +4,7 @@ import { TaskLists, type Listed } from '../../../adapters/memory/task-lists.js'
 
 function listedOf(n: number): Listed {
   return {
-    id: `task-${String(n)}`, owner: 'ann', name: 'report', createdAt: n,
+    id: `task-${String(n)}`, owner: 'ann', caller: 'owner ann', name: 'report', createdAt: n,
     listed: undefined, sortedAs: undefined, isUnsorted: false,
   }
 }

@@ -157,6 +157,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: OwnedTasks#wait': (options) => tasks.ownedBy('ann').wait('a', options),
   'longhaul: Tasks#close': (options) => tasks.close(options),
   'longhaul: Tasks#list': (options) => tasks.list(options),
+  'longhaul: Tasks#ownedBy': (options) => tasks.ownedBy('ann', options),
   'longhaul: Tasks#submit': (options) => tasks.submit(report, {}, options),
   'longhaul: TaskHandle#wait': async (options) => (await tasks.submit(report, {})).wait(options),
   'longhaul: Tasks#wait': (options) => tasks.wait('a', options),

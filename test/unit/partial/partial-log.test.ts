@@ -21,7 +21,7 @@ const task = { id: 'task', external: 'resource' }
 const KEY = logKey(task)
 
 function open(store: Store, attempt: number, { limits = LIMITS, signal = new AbortController().signal } = {}) {
-  return PartialWriter.open(store, { task, attempt, owner: 'ann', signal }, limits)
+  return PartialWriter.open(store, { task, attempt, caller: 'owner ann', signal }, limits)
 }
 
 /** Reads everything after a position, as a client does. */

@@ -188,7 +188,7 @@ test('owner: \'anyone\' shows no task that has an owner', async (t) => {
 })
 
 describe('an owner function that returns no id fails loudly, and merges no clients', () => {
-  for (const wrong of ['', 0, 7, null, false, Promise.resolve('ann'), { id: 'ann' }, Symbol('ann')]) {
+  for (const wrong of ['', 0, 7, null, false, Promise.resolve('ann'), Symbol('ann')]) {
     test(`${typeof wrong} ${inspect(wrong)}`, async (t) => {
       const { submit, status } = taskEndpoints(created(t), { statusPath: '/tasks/{id}', owner: () => wrong as never })
       for (const handler of [submit(work), status]) {
