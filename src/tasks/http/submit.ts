@@ -19,12 +19,11 @@ import { pausesWait, waitFor, type WaiterSlot } from '../record/subscriptions.js
 import { resultText, toTaskError } from '../record/view.js'
 import { toInput } from '../run/run.js'
 import {
-  accept, acceptedResponse, acceptInTransaction, discardInput, findTask, isDirect, onceOptions,
-  type AcceptedSubmission, type RequestSubmission, type Submitter, type TaskOfRequest,
+  accept, acceptedResponse, acceptInTransaction, discardInput, findTask, isDirect, onceOptions, readHead,
+  type AcceptedSubmission, type RequestHead, type RequestSubmission, type Submitter, type TaskOfRequest,
 } from './accept.js'
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
 import { submitOperations, withOwner } from './operations.js'
-import { readHead, type RequestHead } from './request-head.js'
 import {
   CALLBACK, jsonContext, readCallback, type CallbackSource, type EndpointSettings,
   type FindStart, type ReadWork, type Select, type Selected, type SubmitEndpointOptions, type SubmitTransaction,
