@@ -88,7 +88,7 @@ export class JobWait {
     this.wake()
   }
 
-  /** Waits for `ms` milliseconds, or until an event says that a look is due. */
+  /** Waits for `ms` milliseconds, or until an event requires a look. */
   private async pause(ms: number): Promise<void> {
     if (this.signal.aborted) return
     let timer: ReturnType<typeof setTimeout> | undefined

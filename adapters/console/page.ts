@@ -16,7 +16,10 @@ export interface ConsolePanel<C = unknown> {
   readonly script?: string
   /** Path of its style sheet, as the browser requests it. Default: none. */
   readonly style?: string
-  /** Its place: above or below the own tasks, above the tasks of all owners, or at the end. Default `left`. */
+  /**
+   * Its place: above or below the user's own tasks, above the tasks of all owners, or at the end.
+   * Default `left`.
+   */
   readonly place?: 'first' | 'left' | 'right' | 'bottom'
 }
 

@@ -14,8 +14,8 @@ import { pageRoutes } from './page.js'
 /** Options of `taskConsole`. */
 export interface TaskConsoleOptions<C = HostContext, D extends Definitions = Definitions> {
   /**
-   * The owner, as in `taskEndpoints`. A user sees, cancels, retries, answers and deletes the own tasks. Default: there
-   * is no panel of own tasks.
+   * The owner, as in `taskEndpoints`. Users see, cancel, retry, answer and delete their own tasks.
+   * Default: there is no panel of own tasks.
    */
   readonly owner?: Exclude<TaskEndpointsOptions<C>['owner'], 'anyone'>
   /**

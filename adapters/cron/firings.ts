@@ -21,7 +21,10 @@ interface Note {
 
 const NOTE: RecordKind<Note> = { options: () => ({ ttlMs: KNOWN_MS }) }
 
-/** The firings of one schedule in this process. The store has the latest one, for all processes. */
+/**
+ * The firings of one schedule in this process. The store keeps the latest firing, for all
+ * processes.
+ */
 export class Firings {
   private timer: ReturnType<typeof setTimeout> | undefined
   private isOver = false
@@ -60,7 +63,7 @@ export class Firings {
     this.timer = setTimeout(() => { void this.look() }, leftMs).unref()
   }
 
-  /** Submits the task of the latest firing, unless that was done. */
+  /** Submits the task of the latest firing, unless a process has done so. */
   private async fire(now: number): Promise<void> {
     const { times, host: { name, store, submit } } = this
     // Each pattern has its own note, because a new one must not make up for earlier times.

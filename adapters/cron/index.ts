@@ -22,11 +22,11 @@ const OPTIONS = {
 } satisfies OptionTable<CronOptions>
 
 /**
- * Submits a task at each time of a cron pattern: minute, hour, day of the month, month, day of the week,
- * with seconds in front if there are six fields. For the option `schedule` of `defineTask`. Requires
- * `npm install croner`. Each firing is one task, in however many processes the schedule runs, by the clock
- * of the engine. If no process could submit, only the latest missed firing is made up for. The hour that a
- * time zone repeats in autumn fires once.
+ * Submits a task at each time of a cron pattern: minute, hour, day of the month, month, day of the
+ * week, with seconds in front if there are six fields. For the option `schedule` of `defineTask`.
+ * Requires `npm install croner`. Each firing is one task, in however many processes the schedule
+ * runs, by the clock of the engine. If no process could submit, only the latest missed firing is
+ * submitted later. The hour that a time zone repeats in autumn fires once.
  *
  * @example
  * const nightly = defineTask({

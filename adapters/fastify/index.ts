@@ -53,17 +53,17 @@ const PLUGIN_OPTIONS = {
 /** Versions that work. Fastify itself compares them with its own when it registers the plugin. */
 const VERSIONS = '>=4.24'
 
-/** Fastify 4 does not tell which methods it takes. */
+/** Fastify 4 has no list of the methods that it accepts. */
 const METHODS_OF_FASTIFY_4 = [
   'DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT', 'OPTIONS', 'PROPFIND', 'PROPPATCH', 'MKCOL',
   'COPY', 'MOVE', 'LOCK', 'UNLOCK', 'TRACE', 'SEARCH',
 ]
 
 /**
- * Converts a handler to one for a route of Fastify. Headers that hooks have set are kept, and
- * `onSend` hooks see the response, except a rejection while the client still sends more than 64
- * KiB. If the handler declines, Fastify sends its 404. A body that Fastify has parsed is used as it
- * is. For streams (NDJSON, large uploads) use the plugin, or a scope without content type parsers.
+ * Converts a handler to one for a route of Fastify. Headers that hooks have set are kept. `onSend`
+ * hooks see each response, except a rejection while the client still sends more than 64 KiB. If the
+ * handler declines, Fastify sends its 404. A body that Fastify has parsed is used as it is. For
+ * streams (NDJSON, large uploads) use the plugin, or a scope without content type parsers.
  * @example
  * app.post('/reports', toFastify(submit(report)))
  * app.get('/tasks/:id', toFastify(status))
@@ -148,8 +148,8 @@ function paramsOf({ params }: FastifyRequest): Readonly<Record<string, unknown>>
 }
 
 /**
- * Finds where a request is. Hooks of Fastify see a target in absolute form as it is, and not its
- * path, so it is rejected.
+ * Finds the path and the mount path of a request. A target in absolute form is rejected, because
+ * hooks of Fastify see all of it, and not its path.
  */
 function placeOf(req: IncomingMessage, request: FastifyRequest): Place {
   const { path, search } = targetOf(req)

@@ -51,8 +51,8 @@ function init(
 }
 
 /**
- * Returns headers as lines. Checks them, because @hono/node-server would outside the error
- * boundary.
+ * Returns headers as lines. Checks the headers, because @hono/node-server would check them outside
+ * of the error boundary.
  */
 function fetchHeaders(
   headers: ResponseHeaders, length: number | undefined, dropsLength: boolean,

@@ -175,7 +175,7 @@ async function fileNow(path: string): Promise<bigint | undefined> {
   }
 }
 
-/** Whoever sweeps a folder. */
+/** Callbacks of a sweep of a folder. */
 export interface Sweeper {
   readonly isStopped: () => boolean
   /** Returns whether a partial file is being written. */

@@ -166,8 +166,8 @@ export class FolderBlobs implements Blobs {
   }
 
   /**
-   * Removes expired blobs now. Also runs every `sweepMs`. Skips what it cannot remove, and rejects
-   * with the first error at its end.
+   * Removes expired blobs now. Also runs every `sweepMs`. Skips files that it cannot remove, and at
+   * its end rejects with the first error.
    */
   async sweep(): Promise<void> {
     this.#assertOpen()
@@ -175,7 +175,7 @@ export class FolderBlobs implements Blobs {
     await this.#sweeping
   }
 
-  /** Stops sweeping. Files stay, and running readers get the rest of theirs. */
+  /** Stops sweeping. Files stay, and active readers get the rest of their content. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)

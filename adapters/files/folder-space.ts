@@ -8,7 +8,10 @@ const BLOCK_BYTES = 4096
 /** Part of the limit above which the folder is measured again, because other processes write. */
 const NEAR = 3 / 4
 const FRESH_MS = 2000
-/** Minimum time between two measurements near the limit, as a multiple of the last one's time. */
+/**
+ * Minimum time between two measurements near the limit, as a multiple of the duration of the last
+ * one.
+ */
 const REST = 10
 const CLOCK_FRESH_MS = 60_000
 export const PARTIAL = '.partial'

@@ -94,8 +94,8 @@ const FOLDER_SOURCE = {
 
 /**
  * Serves the files of a folder and its subfolders with `content()`, regular files only and without
- * listings. Never serves a file outside: not by `..`, encoded or not, and not by a link, on Linux
- * not even by one that replaces a name during the request.
+ * listings. Never serves a file outside the folder: neither through `..`, encoded or not, nor
+ * through a link. On Linux this includes a link that replaces a name during the request.
  * @example
  * app.use('/files', toNode(content(folderSource('/srv/files'))))
  * @throws {TypeError} The folder does not exist, or an option is unknown.

@@ -89,8 +89,8 @@ function emitError(...[error, { raw }]: Parameters<OnError>): void {
 }
 
 /**
- * Finds where a request is: below what koa-mount has removed.
- * @param prefix - of the router of Koa, which removes nothing
+ * Finds the path of a request below the prefix that koa-mount has removed.
+ * @param prefix - prefix of the router of Koa, which does not remove it from the path
  */
 function placeOf({ req, originalUrl }: ParameterizedContext, prefix: string): Place {
   const { path: local, search } = targetOf(req)

@@ -76,7 +76,7 @@ export class ToolCalls {
     return { resultType: 'complete', ...detailedTask(tool, task, this.pollIntervalMs) }
   }
 
-  /** `tasks/update`: answers questions. Responses to what is not asked (any more) are ignored. */
+  /** `tasks/update`: answers questions. Responses to questions that are not open are ignored. */
   async update(params: JsonObject, client: RequestingClient): Promise<JsonObject> {
     const { task } = await this.#find(taskIdOf(params), client)
     await this.#answer(task.id, params['inputResponses'], client)
@@ -106,7 +106,7 @@ export class ToolCalls {
     return { task, tool }
   }
 
-  /** Waits until the task is final, or asks. A client that does not wait any longer cancels it. */
+  /** Waits until the task is final, or asks. If the client stops waiting, cancels the task. */
   async #ended({ id, version }: StoredTask, client: RequestingClient): Promise<StoredTask> {
     const { signal, onProgress } = client
     let seen = version
@@ -160,7 +160,7 @@ export class ToolCalls {
   }
 }
 
-/** Returns the answers to open questions; `'declined'` if the user wants none of it. */
+/** Returns the answers to open questions; `'declined'` if the user has declined. */
 function answersIn(tool: McpTool, task: StoredTask, responses: JsonObject): JsonObject | 'declined' {
   const open = openQuestions(task)
   const answers: Record<string, unknown> = {}

@@ -192,7 +192,7 @@ function toMcpError(error: unknown, onError: (error: unknown) => void): McpError
   return new McpError(code, failureText(failure), { code: failure.code })
 }
 
-/** Returns the owner as it is stored. Throws for a request without an owner, and for what is no id. */
+/** Returns the owner as it is stored. Throws if there is none, or if the value is not an id. */
 function ownerOf(given: unknown): string {
   const owner = isTenantOwner(given)
     ? checkTenantOwner('mcpTasks: owner', given, false)

@@ -7,7 +7,7 @@ const CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
 /** Codes of JSON-RPC 2.0, and the one that revision 2026-07-28 has added. */
 export const CODES = { invalidParams: -32_602, internal: -32_603, missingCapability: -32_021 } as const
 
-/** An object of which nothing is known. */
+/** An object whose properties are not known. */
 export type JsonObject = Readonly<Record<string, unknown>>
 
 /** A JSON-RPC error. The official SDK sends `code`, `message` and `data` of what a handler throws. */
@@ -23,7 +23,9 @@ export function invalidParams(message: string): McpError {
   return new McpError(CODES.invalidParams, message)
 }
 
-/** The same for a task that is unknown, expired, another owner's, or of no tool. */
+/**
+ * Creates the same error for a task that is unknown, expired, another owner's, or not of a tool.
+ */
 export function unknownTask(): McpError {
   return invalidParams('Task not found')
 }
@@ -34,13 +36,13 @@ export function missingExtension(): McpError {
   })
 }
 
-/** Returns an object in an object; `undefined` if it is none. */
+/** Returns a property that is an object; `undefined` if it is none. */
 export function inner(given: unknown, name: string): JsonObject | undefined {
   const found = isJsonObject(given) && Object.hasOwn(given, name) ? given[name] : undefined
   return isJsonObject(found) ? found : undefined
 }
 
-/** Returns whether this request declares the extension. What an earlier one declared does not count. */
+/** Returns whether this request declares the extension. An earlier request does not count. */
 export function declaresTasks(params: JsonObject): boolean {
   return inner(inner(capabilitiesOf(params), 'extensions'), TASKS_EXTENSION) !== undefined
 }

@@ -74,7 +74,7 @@ function passing(schema: JsonObject): JsonObject {
   }
 }
 
-/** Puts back in their places what the SDK has taken out of the message. */
+/** Restores the parts that the SDK has taken out of the message. */
 function sdkRequest(given: unknown, { mcpReq, http }: SdkContext): SdkRequest {
   const { envelope, inputResponses, signal, _meta } = mcpReq
   const requestState = mcpReq.requestState()

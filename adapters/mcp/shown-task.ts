@@ -38,8 +38,8 @@ export function shownTask(task: StoredTask, pollIntervalMs = Number(pollAfter(ta
 }
 
 /**
- * Returns what the call of the tool has come to. What an `HttpError` below 500 says is for the model: a
- * result with `isError`. Any other failure is one of the server: a JSON-RPC error.
+ * Returns the outcome of the call of the tool. The message of an `HttpError` below 500 is for the
+ * model: a result with `isError`. Any other failure is one of the server: a JSON-RPC error.
  */
 export function outcomeOf(tool: McpTool, task: StoredTask): Outcome {
   if (task.status === 'completed') {

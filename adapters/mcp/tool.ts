@@ -8,9 +8,9 @@ import type { JsonObject } from './protocol.js'
 export interface McpToolResult {
   /** Blocks for the model, such as `{ type: 'text', text }`. */
   readonly content: readonly JsonObject[]
-  /** The same as a value. */
+  /** The content as a value. */
   readonly structuredContent?: unknown
-  /** `true`: the tool has failed, and the model is told why. */
+  /** `true`: the tool has failed, and the content tells the model why. */
   readonly isError?: boolean
   readonly [name: string]: unknown
 }

@@ -125,7 +125,7 @@ export class MemoryBlobs implements Blobs {
     return true
   }
 
-  /** Removes all blobs. Running readers get the rest of theirs. */
+  /** Removes all blobs. Active readers get the rest of their content. */
   async close(): Promise<void> {
     this.#closed = true
     this.#scanner.stop()

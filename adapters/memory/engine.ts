@@ -35,7 +35,7 @@ export interface MemoryTaskEngineOptions {
    */
   readonly maxBytes?: number
   /**
-   * Maximum number of finished tasks of one owner. Beyond it, the owner loses its own oldest.
+   * Maximum number of finished tasks of one owner. Beyond it, the owner's oldest are deleted.
    * Default: a quarter of `maxTasks`.
    */
   readonly maxEntriesPerOwner?: number

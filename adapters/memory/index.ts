@@ -14,7 +14,10 @@ export type { Clock } from '../../src/runtime/timers.js'
  * separately its stored responses and finished uploads.
  */
 export interface MemoryOptions extends MemoryTaskEngineOptions {
-  /** Options of the store. It uses the clock of the engine. Its own options count first. */
+  /**
+   * Options of the store. It uses the clock of the engine. Options that are set here take
+   * precedence.
+   */
   readonly store?: Omit<MemoryStoreOptions, 'now'>
   /** Options of the blobs. They use the clock of the engine. */
   readonly blobs?: Omit<MemoryBlobsOptions, 'now'>

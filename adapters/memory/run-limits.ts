@@ -5,7 +5,7 @@ import { Share, type Due } from './stored-task.js'
 export class PoolLimits {
   #running = 0
   readonly #shares = new Map<string, Share>()
-  /** Times of the newest begins, the oldest first. */
+  /** Start times of the newest runs, the oldest first. */
   readonly #starts: number[] = []
 
   constructor(readonly limits: RunLimits) {}
@@ -27,8 +27,9 @@ export class PoolLimits {
   }
 
   /**
-   * Holds a task whose caller has its share running. Returns what is ready in its place: the next task of
-   * a share that has room. Returns `undefined` if the task may begin.
+   * Holds a task if the running tasks of its caller take a whole share. Returns the task that is
+   * ready in its place: the next one of a share with a free place. Returns `undefined` if the task
+   * may begin.
    */
   hold(due: Due): { readonly next: Due | undefined } | undefined {
     const shares = this.#sharesOf(due)

@@ -60,11 +60,11 @@ const MEMORY_STORE = {
  * Store in the memory of this process. Every method works synchronously, and returns its outcome without a
  * promise, or a rejected promise.
  *
- * If a write needs space, evictable entries are removed: the least recently used one of the caller that has
- * most bytes, to a factor of two. If the other entries fill the store, the write rejects with a
- * `StoreUnavailableError` with the reason `full`, and so does one watch too many. If there are too many
- * counters, the one that was unused for longest is reset. The memory of an expired entry is released within
- * a minute.
+ * If a write needs space, removes evictable entries: the least recently used one of a caller with
+ * the most bytes, or at least half as many. If the other entries fill the store, the write rejects
+ * with a `StoreUnavailableError` with the reason `full`. A watch beyond `maxWatches` rejects in the
+ * same way. If there are too many counters, the one that was unused for longest is reset. The
+ * memory of an expired entry is released within a minute.
  */
 export class MemoryStore implements Store {
   readonly shared = false

@@ -105,7 +105,7 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   get callbackAt(): number | undefined { return this.#time(this.#callbackAfter) }
   get expiresAt(): number { return this.createdAt + this.#expiresAfter }
 
-  /** Returns the task as it is now. Later changes do not change what was returned. */
+  /** Returns the task as it is now. Later changes do not affect the returned object. */
   toTask(): StoredTask {
     const { id, birth, key, owner, caller, name, pool, priority, status, version, run } = this
     const { attempt, crashes, createdAt, startAt, expiresAt, callbackRun, callbackAt } = this
@@ -216,7 +216,7 @@ function keptInput({ input }: NewTask): Json {
   return input.heapBytes > SMALL_INPUT ? input.pack() : input
 }
 
-/** Runs of one task have different numbers, because a process in memory forgets no begin. */
+/** Runs of one task have different numbers, because an engine in memory loses no begin of a run. */
 function leaseOf({ run }: StoredNode): string {
   return String(run)
 }

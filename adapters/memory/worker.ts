@@ -37,7 +37,7 @@ const KEEP_ALIVE_MS = 1000
 export interface WorkerHost {
   readonly clock: Clock
   readonly now: () => number
-  /** Called when a run has begun of a task that had this status. */
+  /** Called when a run of a task has begun; `before` is the status that the task had. */
   readonly onBegin: (node: StoredNode, before: TaskStatus) => void
   /** Returns whether a task has not expired. Removes it if it has. */
   readonly isLive: (node: StoredNode) => boolean
@@ -59,7 +59,7 @@ export class Worker {
   #pending = 0
   /** Number of all starts and callbacks so far. */
   #dueCount = 0
-  /** Called at the next end of something. */
+  /** Called at the next end of a start, run or callback. */
   #endListeners: (() => void)[] = []
   readonly #paused = new Set<string>()
   readonly #limits = new Map<string, PoolLimits>()
@@ -294,7 +294,9 @@ export class Worker {
     }
   }
 
-  /** Looks at a pool again after a time in milliseconds. `Infinity`: the end of a run does it. */
+  /**
+   * Looks at a pool again after a time in milliseconds. `Infinity`: the end of a run looks at it.
+   */
   #openIn(pool: string, delayMs: number): void {
     if (delayMs === Infinity || this.#opening.has(pool)) return
     this.#opening.add(pool)
@@ -310,7 +312,7 @@ export class Worker {
     for (const { node } of queue) this.#release(node)
   }
 
-  /** Frees what limits count of a run that is over. Tasks that they held become ready. */
+  /** Frees the places of a run that is over. Tasks that were held become ready. */
   #freeShares({ node, queue }: ActiveRun): void {
     const { shares } = node
     if (shares === undefined) return

@@ -132,7 +132,10 @@ interface Before {
   readonly beforeContinue: readonly Listener[]
 }
 
-/** Returns the listeners that pass requests to the handler, and then to the listeners before. */
+/**
+ * Returns the listeners that pass requests to the handler, and then to the listeners that the
+ * server had before.
+ */
 function requestListeners<C>(
   server: NodeServer, binding: Binding<C>, checksHost: boolean, { before, beforeContinue }: Before,
 ): Record<string, Listener> {

@@ -96,7 +96,7 @@ interface FrameworkCall<C> {
 /** Parts of a binding that a framework replaces. */
 interface BindingParts<C> {
   readonly send?: Send
-  /** Finds where a request is. Default: `placeOf`. */
+  /** Finds the path and the mount path of a request. Default: `placeOf`. */
   readonly place?: (req: HostRequest, facts: CallFacts<C> | undefined) => Place
   /** Responds to a request that the handler does not get. */
   readonly rejecting?: (error: unknown) => Handler<C>

@@ -63,7 +63,10 @@ export class NodeBody extends BindingBody {
     this.wake()
   }
 
-  /** True if a handler has read of the body, or may begin to, and its end has not arrived. */
+  /**
+   * True if a handler has begun to read the body, or may begin, and the end of the body has not
+   * arrived.
+   */
   get canBreak(): boolean {
     return !this.req.complete && !this.wasRead
   }

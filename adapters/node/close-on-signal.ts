@@ -61,10 +61,12 @@ const EXIT_MS = 500
 
 const CLOSING = Symbol.for('longhaul.closing')
 
-/** `calls`: number of calls whose parts are being closed. `ends`: a signal has come. */
+/**
+ * `calls`: number of calls whose parts are being closed. `ends`: true once a signal has arrived.
+ */
 interface Closing { calls: number, ends: boolean }
 
-/** One for all copies of this package in a process. */
+/** There is one state for all copies of this package in a process. */
 const closing = ((globalThis as { [CLOSING]?: Closing })[CLOSING] ??= { calls: 0, ends: false })
 
 /**

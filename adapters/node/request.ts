@@ -137,7 +137,7 @@ function textParams(params: unknown): Readonly<Record<string, string>> {
 }
 
 /**
- * Headers that a decision depends on. Node keeps the first value of a repeated one silently, but
+ * Headers that a decision depends on. Node silently keeps the first value of a repeated header, but
  * another server or proxy may have read the last one.
  */
 const SINGLE = [

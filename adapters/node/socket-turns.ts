@@ -56,7 +56,10 @@ function whenFree(socket: Duplex, act: Act): void {
   else current.once('close', () => { if (socket.writable) whenFree(socket, act) })
 }
 
-/** Returns true if the request that is being answered is complete, so the failure is behind it. */
+/**
+ * Returns true if the request that is being answered is complete, so the failure belongs to a later
+ * request.
+ */
 function isBehindWhole({ code }: ParseFailure, socket: Duplex): boolean {
   return code !== 'ECONNRESET' && currentResponse(socket)?.req.complete === true
 }

@@ -116,7 +116,9 @@ function askWaiting<C>(
   })
 }
 
-/** Adds headers to the response of your framework. Throws now if they could not be sent then. */
+/**
+ * Adds headers to the response of your framework. Throws at once if they could not be sent later.
+ */
 function announce<C>({ request, headers }: Passed<C>): void {
   const names = Object.keys(headers).filter((name) => !FRAMING.has(name))
   if (names.length === 0) return

@@ -17,7 +17,7 @@ interface Content {
 
 class Caller {
   bytes = 0
-  /** Contents by connection. The one that has read nothing for the longest time is first. */
+  /** Contents by connection. The connection that has read nothing for the longest time is first. */
   readonly unread = new Map<Socket, Set<Content>>()
   private readonly held = new Map<ArrayBufferLike, { holders: number, readonly bytes: number }>()
 

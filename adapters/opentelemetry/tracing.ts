@@ -120,7 +120,7 @@ function guarded<T>(call: () => T): T | undefined {
   }
 }
 
-/** The receiver of a callback is a stranger, so it gets no baggage. */
+/** The receiver of a callback is another party, so it gets no baggage. */
 function callbackHeaders(): TraceHeaders {
   const { baggage: _, ...headers } = activeHeaders()
   return headers

@@ -15,7 +15,7 @@ export interface PostgresPool {
   on(event: 'acquire', listener: (client: PostgresPoolClient) => void): unknown
   /**
    * Options of the pool, for a second pool of the same class, because the change notices need their
-   * own connection. Without options they use one of this pool.
+   * own connection. Without options, the notices use a connection of this pool.
    */
   readonly options?: object
 }
@@ -208,7 +208,8 @@ export class Connections {
 
   /**
    * Takes a client from the pool. Closes clients that the application has released inside a
-   * transaction, and those that may be half-open, without a reply since a statement got none.
+   * transaction, and clients that may be half-open, because they have had no reply since another
+   * statement got none.
    */
   private async checkOut(): Promise<PostgresPoolClient> {
     for (;;) {

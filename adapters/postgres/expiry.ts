@@ -55,8 +55,8 @@ export function expiredRows(query: Query, table: string, key: string, expired: s
 export type ShareCheck = (owner: string, bytes: number, limits: ShareLimits) => void
 
 /**
- * Limits what each owner leaves behind. Without counters: each write starts a check of its owner with
- * a probability that makes one check for each sixteenth of a share.
+ * Limits what each owner leaves behind. It needs no counters: each write starts a check of its
+ * owner with a probability that makes one check for each sixteenth of a share.
  *
  * @param sql - removes and returns at most `BATCH` rows that an owner (`$1`) has beyond a number
  * (`$2`) or a total (`$3`)

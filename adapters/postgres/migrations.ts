@@ -206,7 +206,7 @@ function asking(schema: string): readonly string[] {
   ]
 }
 
-/** Index of lists of a tenant. It has no other tasks, so these do not pay for it. */
+/** Index for lists of a tenant. Tasks without a tenant are not in it, and cost nothing. */
 function tenantLists(schema: string): readonly string[] {
   return [
     `CREATE INDEX task_rows_of_tenant ON ${schema}.task_rows (caller, name, status, created_at, id)
@@ -214,7 +214,10 @@ function tenantLists(schema: string): readonly string[] {
   ]
 }
 
-/** Every later statement waits behind a migration that waits for a lock. It fails with 55P03 then. */
+/**
+ * Every later statement waits behind a migration that waits for a lock. A migration that cannot get
+ * the lock then fails with 55P03.
+ */
 const LOCK_TIMEOUT = 'SET LOCAL lock_timeout = \'1s\''
 
 export const SCHEMA = text({

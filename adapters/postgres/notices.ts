@@ -42,7 +42,7 @@ export class ChangeNotices {
     this.send(key)
   }
 
-  /** Leaves the connection. Resolves when the last notices were sent. */
+  /** Stops using the connection. Resolves when the last notices were sent. */
   async close(): Promise<void> {
     this.isClosed = true
     this.channel.leave(this)

@@ -61,8 +61,9 @@ const LOST_MESSAGE = new RegExp([
 const MAX_CAUSES = 5
 
 /**
- * Returns true if an error of the application's own client says that the connection was lost, or could
- * not be made. As `isBroken`, but other errors of the application have no SQLSTATE either.
+ * Returns true if an error of the application's own client says that the connection was lost, or
+ * could not be made. Like `isBroken`, but an error without an SQLSTATE may also be any other error
+ * of the application.
  */
 export function isConnectionError(error: unknown): boolean {
   let at: unknown = error

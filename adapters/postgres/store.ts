@@ -42,10 +42,10 @@ interface Replacement {
 }
 
 /**
- * A store on PostgreSQL 13 or later, made by `postgres()`. Each method is one statement, which the
- * reads of one turn of the event loop share, and the replacements. A write that finds another revision
- * reads the entry with a second one. The process makes the revisions, so that
- * it recognises its own write if it has sent it twice.
+ * A store on PostgreSQL 13 or later, made by `postgres()`. Each method is one statement. The reads
+ * of one turn of the event loop share a statement, and so do the replacements. A write that finds
+ * another revision reads the entry with a second statement. The process makes the revisions, so
+ * that it recognises its own write if it has sent it twice.
  */
 export class PostgresStore implements Store {
   readonly shared = true

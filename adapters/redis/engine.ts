@@ -26,7 +26,10 @@ export class RedisTaskEngine implements TaskEngine {
   readonly hasTransactions = false
   private readonly connection: Connection
   private readonly worker: Worker
-  /** Time of Redis minus that of the monotonic clock, and until when it is used by the latter. */
+  /**
+   * Difference between the time of Redis and the monotonic clock, and the time until which it is
+   * used.
+   */
   private clockOffset = 0
   private clockUntil = 0
   private closing: Promise<void> | undefined

@@ -70,9 +70,9 @@ end
 `
 
 /**
- * Places of tasks that wait. `wake` notes when workers have to look for what is due, and `done` tells
- * them. A new line, and a run that a limit counted, make workers take from the pool. Who changes the
- * place of a task writes its `m` afterwards.
+ * Places of tasks that wait. `wake` notes when workers have to look for what is due, and `done`
+ * notifies them. A new line, and a run that a limit counted, make workers take from the pool. A
+ * function that changes the place of a task writes its `m` afterwards.
  */
 const PLACES = `${READS}
 local channel = string.match(base, '.*({.*)')

@@ -128,8 +128,9 @@ export class RedisStore implements Store {
   }
 
   /**
-   * Counts an entry for the caller that its revision names, and removes the caller's surplus. In a Cluster the
-   * count is in another slot than the entry. If a call fails, the entry counts until it would have expired.
+   * Counts an entry for the caller that its revision names, and removes the caller's surplus. In a
+   * Cluster, the counts are in another slot than the entry. If a call fails, the entry counts until
+   * it would have expired.
    *
    * @param value - absent if the entry was deleted
    */

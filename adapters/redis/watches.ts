@@ -16,7 +16,7 @@ const BEAT_MS = 2500
 export class Watches {
   private readonly list = new WatchList()
   private subscriber: RedisClient | undefined
-  /** Set while the next connection is waited for. */
+  /** Set while a new connection is pending. */
   private timer: ReturnType<typeof setTimeout> | undefined
   private isReleased = false
   /** Latest error of the connection; `undefined` while it is ready. */

@@ -156,7 +156,7 @@ local function fullShare(t, limits, sums)
 end
 `
 
-/** Begins runs of one pool. A take that holds very many tasks goes on at the next look. */
+/** Begins runs of one pool. A take that holds very many tasks continues at the next look. */
 const TAKE = `
 local function begin(t, row, pool, limits)
   local runs, before = base .. 'run:' .. pool, -1
@@ -226,12 +226,12 @@ end
 `
 
 /**
- * One turn of a process: makes its changes, each with its own verdict, and begins runs. ARGV: 1 as JSON:
- * the worker and the name of the turn, with a full stop between them, which is the lease of the runs; its
- * length in ms; the maximum number and bytes of the final tasks of a caller; for each pool its name, the
- * number of runs, and its limits. Then for each change its text, and its checkpoint. Result: an outcome
- * and a task, or `error` and its message, of each change; the runs of each pool (task, input, checkpoint,
- * start of the run that crashed or -1).
+ * One turn of a process: makes its changes, each with its own outcome, and begins runs. ARGV: 1 as
+ * JSON: the worker and the name of the turn, with a full stop between them, which is the lease of
+ * the runs; its length in ms; the maximum number and bytes of the final tasks of a caller; for each
+ * pool its name, the number of runs, and its limits. Then for each change its text, and its
+ * checkpoint. Result: an outcome and a task, or `error` and its message, of each change; the runs
+ * of each pool (task, input, checkpoint, start of the run that crashed or -1).
  */
 export const TURN = taskScript(`${CHANGES}
 local turn = cjson.decode(ARGV[1])

@@ -65,7 +65,10 @@ export class Worker {
   private readonly pools = new Map<string, Pool>()
   /** The runs of this process by id, birth and lease. */
   private readonly runs = new Map<string, LeasedRun>()
-  /** Runs whose handler has ended. Redis has one until its lease is over if its handler has not ended the task. */
+  /**
+   * Runs whose handler has ended. If the handler has not ended the task, Redis keeps the run until
+   * its lease is over.
+   */
   private readonly ended = new Set<string>()
   /** Leases of turns that have no outcome yet. */
   private readonly pending = new Set<string>()
@@ -164,7 +167,10 @@ export class Worker {
     if (lease !== undefined) void this.work?.track(() => this.take(reply, wanted, lease, leaseEnd))
   }
 
-  /** Acquires places in the pools in which tasks may wait. A run that a change ends has one already. */
+  /**
+   * Acquires places in the pools in which tasks may wait. A run that a change ends has a place
+   * already.
+   */
   private acquire(changes: readonly Waiting[]): readonly Wanted[] {
     const { work } = this
     if (!work || work.isClosing) return []

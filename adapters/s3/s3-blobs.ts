@@ -59,7 +59,7 @@ const SLACK_MS = 900_000
 const HOLD_MS = 240_000
 /** End of the name of a mark that ends a version. */
 const GONE = '.gone'
-/** End of the name of the mark of those that read a version. */
+/** End of the name of the mark of readers of a version. */
 const HOLD = '.hold'
 /** Names of objects, behind the prefix. */
 const OWN = /^[0-9a-f]{64}\/[0-9a-f]{32}(?:\.\d+\.(?:\d+|gone)|\.hold)?$/
@@ -92,11 +92,12 @@ interface Version {
  * seconds. A sweep removes content 15 minutes after its end, and later if somebody still reads it. A put may take up to
  * a day.
  *
- * A put writes its mark after its content. It wins over all puts that had resolved before that. Of puts whose marks are
- * written at the same time either may win, for all processes the same one.
+ * A put writes its mark after its content. It wins over all puts that had resolved before that. If
+ * marks of several puts are written at the same time, any of these puts may win, and all processes
+ * see the same one.
  *
- * Every failure of the server is a `StoreUnavailableError` that names the error of the server, also for a bucket that
- * does not exist or a permission that is missing.
+ * Every failure of the server is a `StoreUnavailableError` that names the error of the server, even
+ * for a bucket that does not exist or a permission that is missing.
  * @example
  * import { S3Client } from '@aws-sdk/client-s3'
  * import { S3Blobs } from 'longhaul/s3'
@@ -182,8 +183,8 @@ export class S3Blobs implements Blobs {
   }
 
   /**
-   * Removes what has expired, and what writers that died have left. Also runs every `sweepMs`. Skips what it cannot
-   * delete, and rejects with the first error at its end.
+   * Removes expired content, and content that dead writers have left. Also runs every `sweepMs`.
+   * Skips objects that it cannot delete, and at its end rejects with the first error.
    */
   async sweep(): Promise<void> {
     this.#assertOpen()
@@ -262,7 +263,10 @@ export class S3Blobs implements Blobs {
     await this.#bury(folder, versions.slice(1))
   }
 
-  /** Reads content, and keeps it from being swept if that takes long. `openedAt`: it had not ended then. */
+  /**
+   * Reads content, and keeps it from being swept if that takes long. `openedAt`: a time at which
+   * the content had not ended.
+   */
   async* #read(name: string, start: number, end: number, openedAt: number): AsyncGenerator<Uint8Array, void, undefined> {
     const { clock } = this.#objects
     let heldAt = openedAt
@@ -321,7 +325,7 @@ export class S3Blobs implements Blobs {
   }
 }
 
-/** Returns where the objects of a key are. Keys may have characters that S3 does not allow. */
+/** Returns the folder of the objects of a key. Keys may have characters that S3 does not allow. */
 function folderOf(key: string): string {
   return `${createHash('sha256').update(key).digest('hex')}/`
 }

@@ -18,7 +18,7 @@ export class S3Clock {
     }
   }
 
-  /** Returns milliseconds since 1970. A response has arrived before. */
+  /** Returns milliseconds since 1970. Call it only after a response has arrived. */
   now(): number {
     return performance.now() + this.#difference
   }

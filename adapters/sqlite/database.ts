@@ -21,7 +21,7 @@ const MAX_WAITING = 100_000
 
 /** A call that waits for the next transaction. */
 interface WaitingCall {
-  /** Runs in the transaction, again if that was rolled back. */
+  /** Runs in the transaction, and again if the transaction was rolled back. */
   readonly work: () => unknown
   readonly resolve: (outcome: never) => void
   readonly reject: (error: Error) => void
@@ -150,7 +150,7 @@ export class Database {
     this.effects.push(undone === undefined ? { done } : { done, undone })
   }
 
-  /** Sets what runs at the end of each transaction. */
+  /** Sets the function that runs at the end of each transaction. */
   setLastStep(step: LastStep): void {
     this.lastStep = step
   }
@@ -160,7 +160,10 @@ export class Database {
     this.lastWrites.push(write)
   }
 
-  /** Adds what runs when rows that were read before may be others: after a rollback or a foreign change. */
+  /**
+   * Adds a function that runs when rows that were read before may have changed: after a rollback or
+   * a foreign change.
+   */
   onForget(forget: () => void): void {
     this.forgetters.push(forget)
   }
@@ -178,7 +181,10 @@ export class Database {
     else setTimeout(() => { this.flush() }, delayMs)
   }
 
-  /** Calls `listener` soon after another process has written. Returns a function that ends that. */
+  /**
+   * Calls `listener` soon after another process has written. Returns a function that removes the
+   * listener.
+   */
   onForeignChange(listener: () => void): () => void {
     this.foreign.add(listener)
     this.timer ??= setInterval(() => { this.lookForForeign() }, FOREIGN_MS).unref()
@@ -337,7 +343,7 @@ export class Database {
   }
 
   /**
-   * Drops what is cached if another connection has written since the last transaction. Call it in a
+   * Drops cached rows if another connection has written since the last transaction. Call it in a
    * transaction.
    */
   private forgetForeign(): void {
@@ -362,7 +368,10 @@ export class Database {
     for (const listener of this.foreign) listener()
   }
 
-  /** Returns what changes when others write. SQLite does not count writes of this connection. */
+  /**
+   * Returns a version that changes when other connections write. SQLite does not count writes of
+   * this connection.
+   */
   private readVersion(): string {
     const [row] = this.all<{ readonly data_version: number }>('PRAGMA data_version')
     return `${String(row?.data_version)} ${String(this.connection.transactions - this.transactions)}`

@@ -4,9 +4,9 @@ import type { RunLimiter } from './run-limits.js'
 
 /** Findings of a look. */
 export interface Due {
-  /** Something can begin, or become ready, in a transaction. */
+  /** True if something can begin, or become ready, in a transaction. */
   readonly isNow: boolean
-  /** Shares with room hold tasks. */
+  /** True if shares with room hold tasks. */
   readonly hasHeld: boolean
   /** Time until something is due, in milliseconds. */
   readonly nextMs: number | undefined

@@ -131,7 +131,7 @@ export class SqliteTaskEngine implements TaskEngine {
     return insert() ?? this.meet(task, at) ?? insert() ?? { outcome: 'caller_full' }
   }
 
-  /** Inserts a new task. Returns `undefined` if a task has one of its names. */
+  /** Inserts a new task. Returns `undefined` if a task has its id, key or business key. */
   private insert(task: NewTask, at: number): Created | undefined {
     const { tasks, worker, database: { now } } = this
     const startAt = at > now ? at : undefined
@@ -148,7 +148,10 @@ export class SqliteTaskEngine implements TaskEngine {
     return created
   }
 
-  /** Finds the task that has a name of a new one, and returns the outcome. `undefined`: there is none. */
+  /**
+   * Finds the task that has the id, key or business key of a new task, and returns the outcome.
+   * `undefined`: there is none.
+   */
   private meet(task: NewTask, at: number): Created | undefined {
     const named = this.tasks.named(task)
     const { id, key, birth, unique } = task

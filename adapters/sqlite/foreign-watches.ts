@@ -12,7 +12,7 @@ const PAUSE_MS = 50
  * states again. If a state differs from the last known one, calls its listener.
  */
 export class ForeignWatches {
-  /** The last known state of what is watched. */
+  /** Last known states by key. */
   private readonly states = new Map<string, unknown>()
   /** Keys that are read again, the one that waits longest first. */
   private readonly stale = new Set<string>()

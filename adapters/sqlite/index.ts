@@ -23,7 +23,7 @@ export interface SqliteOptions {
    * Durability of commits. `full`: acknowledged data survive a power failure. `normal`: they
    * survive the end of the process, but a power failure may lose the last tasks. Default `full`.
    *
-   * `normal` makes several times as many writes.
+   * With `normal`, several times as many writes are possible.
    */
   readonly synchronous?: 'full' | 'normal'
   /** Folder of the blobs. Default: the name of the file, with `-blobs` at its end. */
@@ -40,8 +40,8 @@ export interface SqliteOptions {
    */
   readonly leaseMs?: number
   /**
-   * Maximum number of finished tasks of one owner, and of its stored responses and finished uploads.
-   * Beyond it, the owner loses its own oldest. Default 100,000.
+   * Maximum number of finished tasks of one owner, and of its stored responses and finished
+   * uploads. Beyond it, the owner's oldest are deleted. Default 100,000.
    */
   readonly maxEntriesPerOwner?: number
   /** Maximum size of these tasks in bytes, and of these entries. Default 64 MiB. */

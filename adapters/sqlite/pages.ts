@@ -9,7 +9,7 @@ import { STATUSES, toTask, type TaskRow } from './rows.js'
 /** Conditions on the rows of one list. */
 interface List {
   readonly condition: Condition
-  /** Index of the list, if SQLite has to be told. */
+  /** Index of the list, if SQLite would not choose it. */
   readonly index?: string
   /** Default: all names. */
   readonly names: readonly string[] | undefined

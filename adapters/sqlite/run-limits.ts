@@ -16,14 +16,15 @@ interface HoldingShare {
 }
 
 /**
- * Limits of what runs. A task whose caller has its share running has no turn. Its column `held` names the
- * share. When a run of the share ends, the first held task gets a new turn.
+ * Limits of what runs. A task has no turn while the running tasks of its caller take the whole
+ * share. Its column `held` names the share. When a run of the share ends, the first held task gets
+ * a new turn.
  */
 export class RunLimiter {
   private readonly starts: StartLog
   private limits: ReadonlyMap<string, RunLimits> = new Map()
   private pools: readonly string[] = []
-  /** The last share that a look has read, by pool, if it has not read all. */
+  /** By pool: the share at which the last look has stopped, if it did not read all shares. */
   private readonly cursors = new Map<string, HoldingShare>()
   private releaseAt = 0
 
@@ -53,15 +54,15 @@ export class RunLimiter {
     return this.startDelay(pool)
   }
 
-  /** The same, if only the rate of begins counts. */
+  /** Returns this delay if only the rate of begins counts. */
   startDelay(pool: string): number {
     const rate = this.limits.get(pool)?.startsPer
     return rate === undefined ? 0 : this.starts.delay(pool, rate)
   }
 
   /**
-   * Begins up to `places` ready tasks, and holds those whose caller has its share running. Returns `true`
-   * if more tasks can be read now.
+   * Begins up to `places` ready tasks, and holds tasks whose caller's running tasks take the whole
+   * share. Returns `true` if more tasks can be read now.
    */
   take(pool: string, places: number, begin: (row: TaskRow) => void): boolean {
     const limits = this.limits.get(pool)
@@ -131,7 +132,10 @@ export class RunLimiter {
     return running
   }
 
-  /** Holds a task if its caller has one of its shares running. Returns whether it did. */
+  /**
+   * Holds a task if the running tasks of its caller take one of its shares. Returns true if it was
+   * held.
+   */
   private holds(row: TaskRow, limits: RunLimits, running: Running): boolean {
     const { pool, caller, name } = row
     if (caller === '') return false
@@ -144,7 +148,7 @@ export class RunLimiter {
     return true
   }
 
-  /** Returns how many tasks it has released. */
+  /** Releases up to `max` tasks of a share. Returns their number. */
   private releaseFrom(pool: string, { caller, held }: HoldingShare, max: number): number {
     const { database, tasks } = this
     const rows = database.all<Released>(FIRST, pool, caller, held, max)

@@ -19,7 +19,7 @@ interface KnownShare extends Share {
   readonly owner: string
   count: number
   bytes: number
-  /** The file has other numbers until the end of the transaction. */
+  /** True if the file has other numbers until the end of the transaction. */
   isChanged: boolean
 }
 

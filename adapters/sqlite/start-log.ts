@@ -39,7 +39,7 @@ export class StartLog {
     return start === undefined ? 0 : Math.max(Number(start.at) + ms + 1 - this.database.now, 0)
   }
 
-  /** If the clock was set back, what began later by the clock began now. */
+  /** If the clock was set back, treats begins in the future as begins of now. */
   private obeyClock(pool: string): void {
     const { database } = this
     const { now } = database

@@ -60,7 +60,9 @@ export class Tasks {
     return row !== undefined && row.expiresAt > this.database.now ? row : this.live(id)
   }
 
-  /** Returns the tasks that have a name of a new task, without those that have expired: it removes them. */
+  /**
+   * Returns the tasks that have the id, key or business key of a new task. Removes expired ones.
+   */
   named({ id, key, unique }: NewTask): TaskRow[] {
     const { database } = this
     let [sql, values] = [`${SELECT} WHERE id = ?`, [id]]
@@ -102,7 +104,7 @@ export class Tasks {
     return rows.map(({ pool }) => pool).sort()
   }
 
-  /** Returns what changes whenever clients can see a change of a task. */
+  /** Returns a string that changes whenever clients can see a change of a task. */
   stateOf(id: string): string | undefined {
     const row = this.database.first<Pick<TaskRow, 'birth' | 'version'>>(
       'SELECT birth, version FROM longhaul_tasks WHERE id = ? AND expiresAt > ?', id, this.database.now,

@@ -55,6 +55,8 @@ export interface CountedServer {
   readonly load: string
   /** Returns the requests that count. `run` sends requests that do not count and returns bodies of the responses. */
   readonly prepare: (run: (order: Requests & Pick<LoadOrder, 'count' | 'keepBodies'>) => Promise<readonly string[]>) => Promise<Requests> | Requests
+  /** Requests before the first one that counts. Default: 12,000. */
+  readonly warmUp?: number
 }
 
 /**
@@ -63,7 +65,15 @@ export interface CountedServer {
  *
  * @throws {Error} there is no valgrind, and it cannot be fetched
  */
-export async function instructionsFor({ node = process.execPath, file, load: loadFile, prepare }: CountedServer): Promise<number> {
+export async function instructionsFor(server: CountedServer): Promise<number> {
+  return Math.min(...await instructionsOfWindows(server, { windows: WINDOWS, size: WINDOW }))
+}
+
+/** Counts the same for several windows of requests that follow each other. Returns the means of the windows. */
+export async function instructionsOfWindows(
+  { node = process.execPath, file, load: loadFile, prepare, warmUp = WARM_UP }: CountedServer,
+  { windows, size }: { readonly windows: number, readonly size: number },
+): Promise<number[]> {
   const env = valgrindEnvironment()
   const folder = await mkdtemp(join(tmpdir(), 'longhaul-gate-'))
   const load = await Load.start(loadFile, 'any')
@@ -75,15 +85,15 @@ export async function instructionsFor({ node = process.execPath, file, load: loa
     const [{ port }] = await once(child, 'message') as [{ port: number }]
     const run = async (order: Requests & Pick<LoadOrder, 'count' | 'keepBodies'>) => (await load.run({ ...order, port, connections: CONNECTIONS })).bodies
     const requests = await prepare(run)
-    await run({ ...requests, count: WARM_UP })
+    if (warmUp > 0) await run({ ...requests, count: warmUp })
     control('-i', 'on')
     const counts: number[] = []
-    for (let window = 1; window <= WINDOWS; window++) {
-      await run({ ...requests, count: WINDOW })
+    for (let window = 1; window <= windows; window++) {
+      await run({ ...requests, count: size })
       control('-d')
-      counts.push(await totalOf(`${folder}/counts.${window}`) / WINDOW)
+      counts.push(await totalOf(`${folder}/counts.${window}`) / size)
     }
-    return Math.min(...counts)
+    return counts
   } finally {
     const gone = once(child, 'exit')
     child.kill('SIGKILL')

@@ -173,8 +173,8 @@ export const runLimitCases: Cases<EngineContext> = {
     assert.equal(begunBy(all).length, 5)
     for (let n = 2; n < 5; n++) {
       const apart = (starts[n] as number) - (starts[n - 2] as number)
-      // Engines may round times to whole milliseconds.
-      assert.ok(apart >= ms - 1, `begin ${String(n)} is ${String(apart)} ms after the one before the last`)
+      // Engines may round times to whole milliseconds, and measure windows with another clock.
+      assert.ok(apart >= ms - 2, `begin ${String(n)} is ${String(apart)} ms after the one before the last`)
     }
     assert.equal(last.attempt, 1)
   },

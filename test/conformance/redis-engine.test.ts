@@ -13,7 +13,9 @@ const open = async (settings: EngineSettings): Promise<EngineFixture> => (
   redisFixture(settings, [port], ([proxy]) => new Redis(proxy?.port ?? 0, { retryStrategy: () => 50 }))
 )
 comparesWithModel(runner, open)
-engineConformance(runner, open, { title: 'RedisTaskEngine', leaseMs: 600, toleranceMs: 100, removesAgainSoon: true })
+engineConformance(runner, open, {
+  title: 'RedisTaskEngine', leaseMs: 1200, toleranceMs: 100, removesAgainSoon: true, concurrency: 8,
+})
 
 const ports = cluster.map((server) => server.port)
 engineConformance(runner, async (settings) => redisFixture(settings, ports, (proxies) => {
@@ -23,5 +25,5 @@ engineConformance(runner, async (settings) => redisFixture(settings, ports, (pro
     natMap: natMap as Record<string, { host: string, port: number }>, clusterRetryStrategy: () => 50,
   })
 }), {
-  title: 'RedisTaskEngine on a Cluster', leaseMs: 600, toleranceMs: 100, removesAgainSoon: true,
+  title: 'RedisTaskEngine on a Cluster', leaseMs: 1200, toleranceMs: 100, removesAgainSoon: true, concurrency: 8,
 })

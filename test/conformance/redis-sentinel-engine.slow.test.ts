@@ -22,8 +22,9 @@ engineConformance(
     ),
   {
     title: 'RedisTaskEngine behind sentinels',
-    leaseMs: 600,
+    leaseMs: 1200,
     toleranceMs: 100,
     removesAgainSoon: true,
+    concurrency: 8,
   },
 )

@@ -7,4 +7,5 @@ const folder = sqliteFolder()
 
 engineConformance(runner, async (settings) => sqliteFixture(folder, settings), {
   title: 'SqliteTaskEngine', toleranceMs: 100, leaseMs: 1200, timeoutMs: 20_000, removesAgainSoon: true,
+  concurrency: 8,
 })

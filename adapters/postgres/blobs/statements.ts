@@ -28,7 +28,7 @@ INSERT INTO ${chunks} (version, position, data)
 SELECT id, $2::bigint, $3::bytea FROM version RETURNING 1`
   /**
    * Values: key, version, size, lifetime, position, data. Locks the old blob first. If two writers
-   * complete at once, the version of the one that lost may stay until it expires.
+   * complete at once, the version of the slower writer may stay until it expires.
    */
   const complete = (version: string): string => `WITH version AS (
   ${version} RETURNING id, expires_at

@@ -40,10 +40,10 @@ interface Row {
 }
 
 /**
- * Creates tasks. Those of one turn of the event loop share a statement. Statements with one caller are
- * sent one after the other, because they would wait for each other in the database. A statement leaves
- * out tasks whose caller another transaction has locked, or that were created meanwhile: they are
- * tried again.
+ * Creates tasks. The creates of one turn of the event loop share a statement. Statements with one
+ * caller are sent one after the other, because they would wait for each other in the database. A
+ * statement leaves out tasks whose caller another transaction has locked, or that were created
+ * meanwhile: they are tried again.
  */
 export class Creates {
   private readonly sql: Readonly<Record<'gathered' | 'alone' | 'clear', string>>
@@ -125,9 +125,9 @@ WHERE (id = $1 OR key = $2 OR unique_key = $3 AND status < 2) AND expires_at <= 
 
 /**
  * Returns common table expressions that read `wanted` and decide on the limits of callers. `groups`
- * has the number of tasks for which each has room, by the snapshot. `valid` has the callers for which
- * that number still holds until the end of the transaction: a task that was created since the snapshot
- * has changed the row of its caller.
+ * has the number of tasks for which each group has room, by the snapshot. `valid` has the callers
+ * for which that number still holds until the end of the transaction: a task that was created since
+ * the snapshot has changed the row of its caller.
  *
  * @param skips - leaves out callers whose row is locked, instead of waiting
  */

@@ -23,7 +23,10 @@ import { CLOCK, keptBytes, NOW, SAME_NOW } from './rows.js'
 import { enter, queryOf } from './transaction.js'
 import { DUE, STOP, Worker } from './worker.js'
 
-/** Time after which a transaction has probably committed, in milliseconds. The next look finds later ones. */
+/**
+ * Time after which a transaction has probably committed, in milliseconds. If the transaction
+ * commits later, the next look finds its task.
+ */
 const COMMIT_MS = 100
 /** Size of the task of a probe, in bytes: on a full disk there is rarely space for it. */
 const PROBE_BYTES = 1200

@@ -48,9 +48,9 @@ interface Values {
 }
 
 /**
- * Takes in one pool with limits. A take reads what runs, and locks the row of the pool. If another take
- * has begun runs since it read, it begins nothing, and is repeated. So takes of several processes
- * together obey the limits, and none waits for another statement while it has the lock.
+ * Takes in one pool with limits. A take reads what runs, and locks the row of the pool. If another
+ * take has begun runs since then, the take begins nothing and is repeated. So takes of several
+ * processes together obey the limits, and none waits for another statement while it has the lock.
  */
 export class LimitedTakes {
   /** Callers whose runs have ended, with the number of ends. */
@@ -138,7 +138,7 @@ export class LimitedTakes {
   }
 }
 
-/** SQL of the condition of a run that limits count: its lease has not been found over. */
+/** SQL of the condition of a run that limits count: its lease has not been found to be over. */
 const RUNS = `status = 1 AND turn IS NULL AND due_at < 'Infinity' AND expires_at > ${SAME_NOW}`
 
 /** SQL by which a held task is due as before. */
@@ -276,8 +276,9 @@ function releasedSql(rows: string): string {
 }
 
 /**
- * Returns common table expressions that decide about ready and released tasks, in their order. One
- * `fits` if its shares are not full then. It `is_met` before the take has begun all that it may.
+ * Returns common table expressions that decide about ready and released tasks, in their order. A
+ * task `fits` if its shares are not full at its turn. A task `is_met` if the take reads it before
+ * it has begun all that it may.
  */
 function judgedSql(rows: string): string {
   return `candidates AS MATERIALIZED (
@@ -305,9 +306,10 @@ function judgedSql(rows: string): string {
 }
 
 /**
- * Returns a statement that reads the callers of held tasks of a pool (`$1`), with the names of these
- * tasks, after a pair (`$2`, `$3`), and the number of runs for which each has room. A caller with ready
- * tasks has none: the end of their runs releases the others. `$4` to `$6`: limits as in a take.
+ * Returns a statement that reads the callers of held tasks of a pool (`$1`), with the names of
+ * these tasks, after a pair (`$2`, `$3`), and the number of runs for which each has room. A caller
+ * with ready tasks has no room: the end of their runs releases its other tasks. `$4` to `$6`:
+ * limits as in a take.
  */
 function checkSql(schema: string): string {
   const rows = `${schema}.task_rows`

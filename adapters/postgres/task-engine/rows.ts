@@ -8,7 +8,7 @@ import type { StoredTask, TaskDetails, TaskStatus } from '../../../src/engine/ta
 export const STATUSES = [
   'queued', 'processing', 'completed', 'failed', 'cancelled', 'input_required',
 ] as const
-/** SQL of the condition of a task that waits for an answer. Each begin of a run ends it. */
+/** SQL of the condition of a task that waits for an answer. Each begin of a run makes it false. */
 export const ASKS = 'coalesce(status = 0 AND asked_by = run, false)'
 const ASKS_NUMBER = STATUSES.indexOf('input_required')
 

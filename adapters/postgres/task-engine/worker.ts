@@ -240,7 +240,10 @@ export class Worker {
     }
   }
 
-  /** Gives back the runs of takes without a reply. Repeats it until their leases end: they may be late. */
+  /**
+   * Gives back the runs of takes without a reply. Repeats this until their leases end, because the
+   * takes may be late.
+   */
   private async giveBack(): Promise<void> {
     if (this.lostTakes.size === 0) return
     const now = performance.now()
