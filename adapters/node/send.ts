@@ -183,8 +183,8 @@ async function sendStream(
 }
 
 /**
- * Ends a chunked response. Its last chunk is sent before the rest of the request is read, unless
- * Node would close the connection after it.
+ * Ends a chunked response. The last chunk is sent before the rest of the request is read, unless
+ * Node would close the connection after this chunk.
  */
 function finish(call: AnyRequest): void {
   const { req, res } = call

@@ -45,7 +45,7 @@ export type TaskOfRequest = Pick<AcceptedTask, 'task' | 'created'>
 /** A task, or the response of an earlier request with the same key that has no task. */
 export type AcceptedSubmission = AcceptedTask | HttpResponse
 
-/** Discards input that no task will use. Never rejects: what is left expires. */
+/** Discards input that no task will use. Never rejects, because input that is left expires. */
 export async function discardInput(work: ReadWork): Promise<void> {
   try {
     await work.discard?.()
@@ -189,7 +189,10 @@ export async function acceptInTransaction<C>(
   )
 }
 
-/** Returns the 202 of a request that has a task. `preference` says what the response honours of `Prefer`. */
+/**
+ * Returns the 202 of a request that has a task. `preference`: the preferences of `Prefer` that the
+ * response has applied.
+ */
 export function acceptedResponse<C>(
   { path, format }: EndpointSettings<C>, { mountPath }: HttpRequest<C>,
   { task, created }: TaskOfRequest, preference: string | undefined,
