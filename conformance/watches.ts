@@ -176,8 +176,8 @@ const CASES: Cases<Watching> = {
 }
 
 /**
- * Counts how often nothing catches an error. Otherwise a test runner would fail, and name no case.
- * `stop` returns the number.
+ * Counts uncaught errors. Otherwise the test runner would fail, and name no case. `stop` returns
+ * the number.
  */
 function watchUncaught(expected: Error): { stop(): number } {
   let count = 0

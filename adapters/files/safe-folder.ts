@@ -87,7 +87,10 @@ function allMayWrite({ mode }: Stats): boolean {
   return (mode & ALL_MAY_WRITE) !== 0
 }
 
-/** File servers may give all that a client creates to one user, such as NFS with `root_squash`. */
+/**
+ * Some file servers make one user the owner of all new files of a client, such as NFS with
+ * `root_squash`.
+ */
 function isOwnerOfNewFiles(folder: string, uid: number): boolean {
   const path = join(folder, `${randomBytes(16).toString('hex')}.partial`)
   let file: number

@@ -24,7 +24,8 @@ export interface FileFacts {
 export interface FileOptions {
   /**
    * Returns the strong entity tag, with its quotes. If several machines serve copies of the same
-   * files, derive it from what the copies share. Default: a hash of device, inode, size and times.
+   * files, derive it from properties that the copies share. Default: a hash of device, inode, size
+   * and times.
    */
   readonly etag?: (file: FileFacts) => Promise<string> | string
   /**

@@ -10,7 +10,10 @@ export const CODES = { invalidParams: -32_602, internal: -32_603, missingCapabil
 /** An object whose properties are not known. */
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** A JSON-RPC error. The official SDK sends `code`, `message` and `data` of what a handler throws. */
+/**
+ * A JSON-RPC error. The official SDK sends `code`, `message` and `data` of an error that a handler
+ * throws.
+ */
 export class McpError extends Error {
   override readonly name = 'McpError'
 

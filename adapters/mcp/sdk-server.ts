@@ -9,7 +9,7 @@ export interface McpServerLike {
   registerTool(name: string, config: never, call: never): unknown
   /** The server below, for other methods. */
   readonly server: {
-    /** Adds what the server declares. */
+    /** Adds capabilities that the server declares. */
     registerCapabilities(capabilities: never): void
     /** Adds a method with a schema of its params. */
     setRequestHandler(method: never, schemas: never, handler: never): void

@@ -68,7 +68,7 @@ export class StoredNode implements Listed, Linked<StoredNode> {
   shares: readonly Share[] | undefined = undefined
   /** Business key, while the task is unfinished. */
   unique: string | undefined
-  /** Lets a manual clock continue. Set while the task is at work. */
+  /** While the task runs, a manual clock stands still. This function lets the clock continue. */
   hold: (() => void) | undefined = undefined
 
   listed: ListedStatus | undefined = undefined

@@ -46,7 +46,9 @@ export interface WorkerHost {
   readonly all: () => Iterable<StoredNode>
 }
 
-/** Hands out what is due, in a later turn of the event loop, so that a server can respond first. */
+/**
+ * Starts work that is due, in a later turn of the event loop, so that a server can respond first.
+ */
 export class Worker {
   readonly #pools = new Map<string, Queue>()
   readonly #callbacks = new Queue(undefined)
@@ -154,7 +156,7 @@ export class Worker {
     this.schedule(node, at, now)
   }
 
-  /** Makes ready what is due. */
+  /** Makes tasks ready that are due. */
   wakeDue(): void {
     const now = this.host.now()
     for (let due = this.#delayed.first; due && due.at <= now; due = this.#delayed.first) {

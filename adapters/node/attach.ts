@@ -43,7 +43,7 @@ type Listener = (...args: never[]) => void
 /** An option of `createServer`, which the server keeps. */
 type HostRule = NodeServer & { requireHostHeader?: boolean }
 
-/** Servers that require `Host`, of which a call of `attach` has taken the check over. */
+/** Servers that require `Host`, and whose check of `Host` is done by `attach`. */
 const checked = new WeakSet<NodeServer>()
 
 /**
@@ -159,7 +159,9 @@ function requestListeners<C>(
   }
 }
 
-/** Returns the listeners that respond to what is not a request of the handler, on its socket. */
+/**
+ * Returns the listeners that respond on a socket to anything other than a request of the handler.
+ */
 function rawListeners<C>(
   rejecting: (error: unknown) => Handler<C>, contextOf: (req: IncomingMessage) => C,
 ): Record<string, Listener> {

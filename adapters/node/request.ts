@@ -197,7 +197,7 @@ export function targetOf({ method, url = '' }: HostRequest): ReturnType<typeof s
 /**
  * Finds where a request of node:http, Express or Connect is. The path is what the framework has
  * removed, and `req.url`. Middleware may have rewritten `req.url`, and later guards see only that.
- * @param mountPath - what clients see in place of what the framework has removed
+ * @param mountPath - the path that clients see in place of the one that the framework has removed
  */
 export function placeOf(req: HostRequest, mountPath: string | undefined): Place {
   const { path: local, search } = targetOf(req)

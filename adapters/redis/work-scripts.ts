@@ -271,11 +271,11 @@ return renewals
 `)
 
 /**
- * Finds what is due: 200 tasks of one kind at most. It begins with a removal, because a full server allows
- * only such scripts. A callback and a removal of files is tried again after a minute. ARGV: 1 as JSON: the
- * worker, its maximum numbers of callbacks and removals, and the name and limits of each pool. Result:
- * callbacks; tasks whose files are to be removed; the runs of this worker; and for each pool: `ready` if
- * tasks wait in it, `paused` or nothing.
+ * Finds due tasks: 200 of one kind at most. It begins with a removal, because a full server allows
+ * only such scripts. A callback and a removal of files is tried again after a minute. ARGV: 1 as
+ * JSON: the worker, its maximum numbers of callbacks and removals, and the name and limits of each
+ * pool. Result: callbacks; tasks whose files are to be removed; the runs of this worker; and for
+ * each pool: `ready` if tasks wait in it, `paused` or nothing.
  */
 export const LOOK = taskScript(`${DELAYS}
 ${SHARES}

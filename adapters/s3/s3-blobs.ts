@@ -280,8 +280,8 @@ export class S3Blobs implements Blobs {
   }
 
   /**
-   * Ends versions, up to their order: a writer that goes past a newer version keeps its own. Their content stays for
-   * those that read it, until a sweep.
+   * Ends versions. A version with a higher order is not ended. Active readers get the content of
+   * ended versions until a sweep.
    */
   async #bury(folder: string, versions: readonly Version[]): Promise<void> {
     await Promise.all(versions.map(({ id, order }) => this.#objects.mark(`${folder}${id}.${order}${GONE}`)))

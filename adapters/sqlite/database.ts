@@ -36,7 +36,7 @@ interface LastStep {
   readonly failed: (error: Error) => void
 }
 
-/** Removes some of what has expired. Returns `true` if more may be left. */
+/** Removes some expired rows. Returns `true` if more may be left. */
 export type Expirer = (limit: number) => boolean
 
 export interface DatabaseOptions {
@@ -168,7 +168,7 @@ export class Database {
     this.forgetters.push(forget)
   }
 
-  /** Adds a removal of what has expired, which some of the transactions call. */
+  /** Adds a function that removes expired rows. Some of the transactions call it. */
   addExpirer(expire: Expirer): void {
     this.expirers.push(expire)
   }
@@ -334,7 +334,7 @@ export class Database {
     if (calls.length === 0) this.lastStep?.failed(failure)
   }
 
-  /** Removes some of what has expired: once a second, or in each transaction while more is left. */
+  /** Removes some expired rows: once a second, or in each transaction while more are left. */
   private expire(): void {
     const now = performance.now()
     if (now - this.expiredAt < EXPIRE_MS) return

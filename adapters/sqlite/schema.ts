@@ -2,10 +2,10 @@
 export const SCHEMA_VERSION = 1
 
 /**
- * The tables. A column of `longhaul_tasks` that is also a property of a task has its name. The status is
- * a number in the order of `STATUSES`. Running tasks (1) are few: they stand in the index of their leases, and
- * in no other one but that of their id. `listed` is the status of final tasks, 5 for queued ones that wait for
- * an answer, and otherwise 0. A task without owner or caller has the empty string.
+ * The tables. A column of `longhaul_tasks` that is also a property of a task has its name. The
+ * status is a number in the order of `STATUSES`. Running tasks (1) are few. Only two indexes have
+ * them: that of leases and that of ids. `listed` is the status of final tasks, 5 for queued ones
+ * that wait for an answer, and otherwise 0. A task without owner or caller has the empty string.
  *
  * - dueAt, turn: when a queued task is due; its place among the tasks that wait for a run, or NULL.
  * - held: the share of the caller that holds the task: the name of its definition, or '' for the pool.

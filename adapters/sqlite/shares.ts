@@ -8,7 +8,7 @@ export const MAX_REMOVED = 1000
 /** Maximum number of shares in memory. */
 const MAX_KNOWN = 1000
 
-/** Number and bytes of what counts for an owner. Always the newest ones. */
+/** Number and bytes of the entries that count for an owner. They are always the newest ones. */
 export interface Share {
   readonly count: number
   readonly bytes: number

@@ -273,7 +273,7 @@ export class Tasks {
     }
   }
 
-  /** Removes the oldest final task of the caller of a task, other than it. */
+  /** Removes the oldest final task of the caller of a task, except this task. */
   private removeOldest({ caller, rowid }: TaskRow, needsFiles: boolean): boolean {
     const [oldest] = this.database.all<TaskRow>(
       `${SELECT} WHERE caller = ? AND caller <> '' AND status >= 2 AND rowid <> ?

@@ -23,8 +23,9 @@ interface Working {
 }
 
 /**
- * Hands out what is due, at the end of a transaction that made something due, or after a look. So the
- * end of a run and the begin of the next one share a transaction, and a new task begins with its creation.
+ * Starts work that is due, at the end of a transaction that made it due, or after a look. So the
+ * end of a run and the begin of the next one share a transaction, and a new task begins with its
+ * creation.
  */
 export class Worker {
   private working: Working | undefined

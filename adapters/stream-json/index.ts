@@ -125,7 +125,10 @@ async function* recordsOf(
 /** Beginnings of the messages of stream-json about a body. */
 const OF_PARSER = /^(?:Parser|Verifier|Top-level object|filter: JSON nesting) /
 
-/** Returns the 400 for what the parser rejects. Other stages of a pipeline fail as they do. */
+/**
+ * Returns the 400 for an error of the parser. Errors of other stages of a pipeline stay as they
+ * are.
+ */
 function malformed(error: unknown): unknown {
   if (!(error instanceof Error) || !OF_PARSER.test(error.message)) return error
   return httpError('malformed_json', { message: `The body is not valid JSON: ${error.message}` })

@@ -198,7 +198,10 @@ export const createCases: Cases<EngineContext> = {
   },
 }
 
-/** Returns a name of 512 UTF-16 units that cannot be compressed, of characters like one. */
+/**
+ * Returns a name of 512 UTF-16 units that cannot be compressed. Its characters are similar to
+ * `like`.
+ */
 function longName(like: string): string {
   const first = like.codePointAt(0) as number
   let name = ''

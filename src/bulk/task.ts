@@ -173,7 +173,7 @@ async function writeBody<T>(
   if (transaction) {
     const cursor: Call['cursor'] = () => {
       if (report.total === itemCount) return JSON.stringify(taskRun.positionAt(report, itemCount))
-      throw new TypeError('cursor: call it in transaction, after work has resolved')
+      throw new TypeError('cursor: call cursor() inside of transaction, after work has resolved')
     }
     await writeAtomic(run, { transaction, body, itemCount, call: { ...call, cursor, previous } }, report)
     await taskRun.commit({ last: itemCount, place: undefined })

@@ -60,7 +60,9 @@ export class AddressRules {
   }
 }
 
-/** Rejects what stands for another address: mapped, compatible, NAT64, 6to4, Teredo, ISATAP. */
+/**
+ * Rejects addresses that contain another address: mapped, compatible, NAT64, 6to4, Teredo, ISATAP.
+ */
 function isPublic(address: Address): boolean {
   if (address.range() !== 'unicast') return false
   if (address instanceof ipaddr.IPv4) return !CLOUD.some((range) => address.match(range))

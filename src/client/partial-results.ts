@@ -61,7 +61,7 @@ export async function* readPartialResults<T = unknown>(
         if ('gap' in line) onGap?.()
         else yield { id: line.id, value: line.value }
       }
-      throw new ClientError('network_error', 'The partial results have no end.')
+      throw new ClientError('network_error', 'The stream of partial results ended too early.')
     } catch (error) {
       if (performance.now() - began > LASTING_MS) failures = 0
       if (++failures >= ATTEMPTS || !canRetry(error, 'read')) throw error

@@ -167,7 +167,10 @@ class Scope {
     this.outer?.removeEventListener('abort', this.stop)
   }
 
-  /** Returns what to throw for `error`: the reason of the application's signal, or a `ClientError`. */
+  /**
+   * Returns the error to throw for `error`: the reason of the application's signal, or a
+   * `ClientError`.
+   */
   explain(error: unknown): unknown {
     if (this.outer?.aborted) return this.outer.reason
     if (isClientError(error)) return error

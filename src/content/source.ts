@@ -55,7 +55,10 @@ export type FindContent<C = unknown> = (
 
 const ETAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/
 
-/** @throws {TypeError} A property of the source is invalid. The message says which one, and why. */
+/**
+ * @throws {TypeError} A property of the source is invalid. The message names the property and the
+ * reason.
+ */
 export function checkSource(source: ContentSource): void {
   if (typeof source?.open !== 'function') {
     throw new TypeError('content: pass a source, or a function that finds one, such as folderSource(path) of longhaul/files')

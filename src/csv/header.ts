@@ -38,7 +38,7 @@ interface Column {
 /** A record, or the details of the cells that are not valid. */
 export type Converted = { readonly record: object } | { readonly details: readonly ErrorDetail[] }
 
-/** The header row of a file, and what it makes of the cells below it. */
+/** The header row of a file, which makes records of the rows below. */
 export class Header {
   /** Absent for a column that is not read. */
   private readonly columns: readonly (Column | undefined)[]

@@ -5,7 +5,7 @@ import type {
 } from './task.js'
 
 /**
- * Keeps tasks, changes each of them atomically, finds what is due and hands it out.
+ * Keeps tasks, changes each of them atomically, and starts work that is due.
  *
  * A task is one aggregate: its input, its idempotency key, its place in the limit of its caller,
  * its runs, its checkpoint and its callback are stored and deleted with it. Every call makes one
@@ -44,8 +44,8 @@ export interface TaskEngine {
    */
   delete(ref: TaskRef, version: number): MaybePromise<StoredTask | undefined>
   /**
-   * Begins to find what is due and to hand it out to this process. Called at most once. Calls the
-   * handlers in the async context (`AsyncLocalStorage`) of this call, never in that of another one.
+   * Begins to start work that is due in this process. Called at most once. Calls the handlers in
+   * the async context (`AsyncLocalStorage`) of this call, never in that of another one.
    */
   work(options: WorkOptions, handlers: WorkHandlers): void
   /**
@@ -79,10 +79,10 @@ export interface TaskEngine {
    */
   probe?(): MaybePromise<unknown>
   /**
-   * Hands out nothing more, waits up to `drainMs` milliseconds for runs and callbacks, then aborts the
-   * signals of the runs with a `WorkerClosingError` and waits shortly. An engine that is not durable runs
-   * waiting tasks in the drain time, and then calls `abandon` for each unfinished task, and for each
-   * whose callback is due now or later. The other calls work as before.
+   * Starts nothing more, waits up to `drainMs` milliseconds for runs and callbacks, then aborts the
+   * signals of the runs with a `WorkerClosingError` and waits shortly. An engine that is not
+   * durable runs waiting tasks in the drain time, and then calls `abandon` for each unfinished
+   * task, and for each whose callback is due now or later. The other calls work as before.
    */
   close(options: { readonly drainMs: number }): Promise<void>
 }
@@ -139,8 +139,8 @@ export interface StartsPer {
 }
 
 /**
- * Handlers of what is due. They never reject. The handler `run` ends the run by a `change` before
- * its promise resolves. If it does not, the task runs again when the lease has ended.
+ * Handlers of due work. They never reject. The handler `run` ends the run by a `change` before its
+ * promise resolves. If it does not, the task runs again when the lease has ended.
  */
 export interface WorkHandlers {
   /** Performs a run, which has begun. */
@@ -151,9 +151,9 @@ export interface WorkHandlers {
    */
   readonly callback: (task: StoredTask) => Promise<void>
   /**
-   * Deletes what a task with `hasFiles` has outside of the engine, because the task has expired, was
-   * deleted, or its caller is over its share. Resolves to `false` if that failed: then it is called again
-   * later. Called for at most 10 tasks at the same time.
+   * Deletes all that a task with `hasFiles` has outside of the engine, because the task has
+   * expired, was deleted, or its caller is over its share. Resolves to `false` if that failed: then
+   * it is called again later. Called for at most 10 tasks at the same time.
    */
   readonly remove: (task: StoredTask) => Promise<boolean>
   /**

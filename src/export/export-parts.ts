@@ -11,7 +11,7 @@ import type { RecordCursor } from './record-cursor.js'
 const BATCH = 100
 
 export interface PartsSettings<T> {
-  /** Digest of the options that decide what the parts look like. */
+  /** Digest of the options that decide on the contents of the parts. */
   readonly digest: string
   readonly type: string
   readonly nameOf: (part: number) => string
@@ -92,7 +92,7 @@ const DIGEST = 'sha-256=:'
 
 /** Checkpoint of an export. It is short, because a checkpoint of 1000 parts must fit. */
 export interface SavedExport {
-  /** Digest of the options that decide what the parts look like. */
+  /** Digest of the options that decide on the contents of the parts. */
   readonly settings: string
   readonly records: number
   /** Columns of CSV, if they are those of the first record. */

@@ -118,7 +118,7 @@ export interface Handler<C = unknown> {
   (request: HttpRequest<C>): MaybePromise<HttpResponse | undefined>
   /** Operations of the handler, for `openapi()`. */
   readonly operations?: readonly Operation[]
-  /** Places of the policies around it, outermost first. Set by `compose`. */
+  /** Places of the policies around the handler, outermost first. Set by `compose`. */
   readonly places?: readonly PolicyPlace[]
 }
 
@@ -234,8 +234,8 @@ export function checkHandler(handler: unknown): void {
 }
 
 /**
- * Returns the end of an error message for what `bulkCreate` with `background` returns: what to pass
- * instead.
+ * Returns the end of an error message for the object that `bulkCreate` with `background` returns:
+ * what to pass instead.
  */
 export function backgroundAdvice(given: unknown): string {
   const { handler } = (given ?? {}) as { readonly handler?: unknown }

@@ -59,7 +59,7 @@ export function findRequester<C>(
   const { where, name, anonymous } = about
   if (anonymous && name === 'owner' && option === 'principal') {
     throw new TypeError(`${where}: owner: 'principal' rejects anonymous clients; `
-      + 'for anonymous: true let owner be a function, such as (request) => principalOf(request)?.subject')
+      + 'with anonymous: true, owner must be a function, such as (request) => principalOf(request)?.subject')
   }
   if (option === 'anyone') return () => ANYONE
   if (option === 'principal') return (request) => byPrincipal(request, about)

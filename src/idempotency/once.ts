@@ -12,7 +12,7 @@ import type { ReplaceOptions, Store } from '../stores/store.js'
 import { StoredRecord, UNCHANGED } from '../stores/stored-record.js'
 import { waitUntil } from '../stores/watched.js'
 
-/** A response, and what is kept for retries. */
+/** A response, and the copy of it that is kept for retries. */
 export interface KeptResponse {
   readonly response: HttpResponse
   /** JSON body for retries if the body is a stream or too large. Default: a message. */
@@ -225,7 +225,7 @@ interface StoredResponse {
 
 export type ClaimRecord = StoredRecord<KeyClaim>
 
-/** @param kept - options of a claim with a response. Not needed to read. */
+/** @param kept - options of a claim with a response; a caller that only reads passes none */
 export function claimRecord(store: Store, key: string, kept: ReplaceOptions = {}): ClaimRecord {
   return new StoredRecord(store, key, {
     options: ({ response }) => response ? kept : { ttlMs: LEASE_MS },

@@ -64,7 +64,10 @@ function closing(open: number): number {
   return open + 2
 }
 
-/** The functions below return the index behind what they skip, or -1 if it is not there. */
+/**
+ * Each function below skips one part of the text. It returns the index after this part, or -1 if
+ * the part is not there.
+ */
 function skipKey(bytes: Uint8Array, from: number, to: number): number {
   if (bytes[from] !== QUOTE) return -1
   const end = skipString(bytes, from + 1, to)

@@ -49,11 +49,11 @@ const LONGEST_WAIT = 64
  * A block is cut at a comma, put in brackets and parsed at once. This is correct for any bytes. Let
  * R be the text from the beginning of an element to a comma. A JSON parser reads from left to
  * right: its state after a character does not depend on later text. Assume that `[R]` is an array
- * of one or more elements. Then a parser that has read `[R` is outside of any string, after an
- * element of the outermost array, because the single bracket that follows ends the text. It is in
- * the same state if a comma follows, as in the real text. So R is whole elements, and the comma
- * separates two. If the comma is inside an element, or R is not JSON, `[R]` does not parse, and the
- * block is scanned.
+ * of one or more elements. If `[R]` parses, the parser is outside of any string before the last
+ * bracket, after an element of the outermost array, because this one bracket ends the text. It is
+ * in the same state if a comma follows, as in the real text. So R consists of whole elements, and
+ * the comma separates two elements. If the comma is inside an element, or R is not JSON, `[R]` does
+ * not parse, and the block is scanned.
  *
  * So the cut may be guessed: it is the last `},`. A blank R parses without being an element. It is
  * allowed only before the closing bracket of an empty array.

@@ -115,7 +115,10 @@ function isNoRecord(value: unknown): value is NoRecord {
   return typeof value === 'object' && value !== null && NO_RECORD in value
 }
 
-/** A line that the reader rejects. The fault of the source replaces the reason of the reader. */
+/**
+ * A line that the reader rejects. The report then has the fault of the source, not the reason of
+ * the reader.
+ */
 const FAULTY = '!'
 
 function emptyLine({ fault }: NoRecord): string {

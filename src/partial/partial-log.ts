@@ -78,7 +78,7 @@ function decode(text: string): Log {
   return { ...JSON.parse(head) as Omit<Log, 'tail'>, tail }
 }
 
-/** @param options - of a write. Not needed to read. */
+/** @param options - options of a write; a caller that only reads passes none */
 export function logRecord(
   store: Store, task: TaskOfLog, options: ReplaceOptions = {},
 ): StoredRecord<Log> {

@@ -59,9 +59,9 @@ export interface PartialResults<T> {
    * Creates the handler of GET and HEAD of `{status}/partial-results`, for the owner of the task.
    * `Accept` chooses the form:
    *
-   * - `text/event-stream`: an event with an id for each, until the task is final; then the event `end`.
-   * `EventSource` continues by `Last-Event-ID`. The event `gap` says that some before the next one are
-   * missing, because they were dropped.
+   * - `text/event-stream`: an event with an id for each, until the task is final; then the event
+   *   `end`. `EventSource` continues by `Last-Event-ID`. The event `gap` says that results before
+   *   the next one are missing, because they were dropped.
    * - `application/x-ndjson` or another type of NDJSON: the same as lines: `{ id, value }`, `{ id, gap }`, `{ id, end }`
    * - `application/json`: what there is now, `{ status, last, results }`, and `gap` if some are missing
    *

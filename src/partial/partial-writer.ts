@@ -79,7 +79,7 @@ export class PartialWriter {
   /**
    * Takes over the partial results from an earlier run, which can then write no more.
    *
-   * @throws {HttpError} 409 `attempt_replaced`: a later run has taken them over
+   * @throws {HttpError} 409 `attempt_replaced`: a later run writes these results now
    */
   static async open(store: Store, run: EmittingRun, limits: PartialLimits): Promise<PartialWriter> {
     const writer = new PartialWriter(store, run, limits)

@@ -219,7 +219,7 @@ function single(header: string | string[] | undefined): Credentials {
 
 /**
  * Returns the credentials in Authorization (RFC 9110 section 11.4). `undefined` if the header is
- * missing or names another scheme; `''` if they are malformed.
+ * missing or names another scheme; `''` if the credentials are malformed.
  */
 function authorization(request: HttpRequest, scheme: string): Credentials {
   const header = request.headers['authorization']

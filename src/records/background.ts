@@ -19,7 +19,7 @@ export interface BackgroundEndpoint<T> {
   handler<C>(endpoints: TaskEndpoints<C>): Handler<C>
 }
 
-/** A request for records. `A` is what its headers and its query ask for. */
+/** A request for records. `A`: the type of the options in its headers and its query. */
 export interface RecordRequest<A> {
   readonly request: HttpRequest<unknown>
   readonly asked: A
@@ -34,7 +34,7 @@ export interface RecordRequest<A> {
   readonly accept?: (bytes?: AsyncIterable<Uint8Array>) => Promise<HttpResponse>
 }
 
-/** One kind of work: what its synchronous handler and its background handler share. */
+/** One kind of work: the parts that its synchronous handler and its background handler share. */
 export interface RecordWork<A> {
   /** Name of the public function, for error messages. */
   readonly where: string
@@ -95,7 +95,7 @@ export function backgroundEndpoint<A, T extends AnyTaskDefinition>(
         })
       }
       return describe((request: HttpRequest<C>) => (
-        request.method === work.method ? acknowledged(request, () => handle(request)) : undefined
+        request.method === work.method ? acknowledged(request, handle) : undefined
       ), [work.operation(true)])
     },
   }

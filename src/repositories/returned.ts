@@ -41,7 +41,7 @@ export function readReturned(value: unknown, source: string): object | FailedRec
   return value
 }
 
-/** Reads a record that must exist. Throws its failure. */
+/** Reads a record that must exist. Throws the failure that stands in its place. */
 export function readRecord(value: unknown, source: string): object {
   const returned = readReturned(value, source)
   if (returned instanceof FailedRecord) throw returned.error

@@ -195,7 +195,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     throw new TypeError('collection: transaction has resolved before its work; await work(…) in it')
   }
 
-  /** Reads what a method returned for a record. Throws its failure. */
+  /** Reads the value that a method returned for a record. Throws if this value is a failure. */
   #itemOf(method: 'get' | 'update', value: unknown): Item | undefined {
     const returned = this.#returned(method, value)
     return returned === undefined ? undefined : this.#checked(returned)

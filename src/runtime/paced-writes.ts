@@ -13,7 +13,8 @@ export class PacedWrites {
   private pause: NodeJS.Timeout | undefined
 
   /**
-   * @param write - writes what was gathered. Must not reject. If something is left, it calls `request`.
+   * @param write - writes everything that was gathered. Must not reject. If something is left, it
+   * calls `request`.
    * @param pauseMs - returns the time from the end of a write to the next one, in milliseconds
    */
   constructor(private readonly write: () => Promise<void>, private readonly pauseMs: () => number) {}

@@ -1,6 +1,6 @@
 import { whole } from '../runtime/options.js'
 
-/** Limits of what one caller leaves behind in a store. */
+/** Limits of the entries of one caller in a store. */
 export interface ShareLimits {
   readonly maxEntries: number
   readonly maxBytes: number

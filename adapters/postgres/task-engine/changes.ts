@@ -24,7 +24,7 @@ const COLUMNS = 'id text, birth text, of_version integer, of_lease text, of_call
   + 'seen integer, is_asked boolean'
 
 interface Row extends TaskRow {
-  /** Size of what the task keeps, in bytes. */
+  /** Size of the stored data of the task, in bytes. */
   readonly bytes: number
 }
 
@@ -39,7 +39,9 @@ export class Changes {
     requests.length === 1 ? [] : this.query('gathered', requests)
   ))
 
-  /** @param onChanged - called after each change; `bytes` is what the task keeps */
+  /**
+   * @param onChanged - called after each change; `bytes` is the size of the stored data of the task
+   */
   constructor(
     private readonly database: Database, private readonly reads: TaskReads,
     private readonly onChanged: (

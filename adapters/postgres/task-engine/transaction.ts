@@ -64,8 +64,8 @@ export async function enter(
     if (seen.acquired) return
     if (performance.now() - began > MAX_WAIT_MS) {
       throw new StoreUnavailableError(
-        'Another open transaction creates a task with this id, key or business key, or under a limit of '
-          + 'this caller',
+        'Another transaction has not ended: it creates a task with the same id, key or business key, or '
+          + 'one that counts for a limit of the same caller',
       )
     }
     await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS * Math.random()) })

@@ -44,8 +44,8 @@ interface WorkerHost {
 }
 
 /**
- * Hands out what is due. A look gives waiting tasks their turn, and takes callbacks and removals of
- * files. Runs are taken when a call, a notice or a look says that tasks wait.
+ * Starts work that is due. A look gives waiting tasks their turn, and takes callbacks and removals
+ * of files. Runs are taken when a call, a notice or a look says that tasks wait.
  */
 export class Worker {
   readonly work: LeasedWork

@@ -4,7 +4,7 @@ import * as zlib from 'node:zlib'
 export type ZlibEngine = Transform & { readonly bytesWritten: number }
 
 export const zlibConstants = zlib.constants as unknown as Readonly<Record<string, number>>
-/** Node 22.15 and later have them; the types are those of Node 20. */
+/** The functions for zstd, which Node 22.15 and later have. The types are those of Node 20. */
 export const zstd = zlib as unknown as Partial<
   Record<'createZstdCompress' | 'createZstdDecompress', (options: object) => ZlibEngine>
 >

@@ -53,8 +53,8 @@ export class HeaderReader {
   }
 
   /**
-   * Reads `; name=value; flag` after the name of an item. Names are lower-case, and the first one
-   * of a name wins. Returns `undefined` if they are malformed.
+   * Reads `; name=value; flag` after the name of an item. Names are lower-case, and the first
+   * parameter of a name wins. Returns `undefined` if the parameters are malformed.
    */
   parameters(): Map<string, string> | undefined {
     const found = new Map<string, string>()

@@ -191,7 +191,7 @@ async function create(
 const NO_DETAILS: Details = {}
 const NO_NAMES: readonly string[] = []
 
-/** Releases what the existing task does not have. */
+/** Releases the external resources of this submission that the existing task does not have. */
 async function releaseOthers(
   core: TaskCore, definition: AnyTaskDefinition, names: readonly string[], existing: StoredTask,
 ): Promise<void> {

@@ -57,7 +57,10 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly pendingMs?: number
   /** Maximum size of an input, in bytes of JSON. Default 1 MiB. */
   readonly maxInputBytes?: number
-  /** Maximum bytes of a result as JSON; else the task fails (`result_too_large`). Default 1 MiB. */
+  /**
+   * Maximum size of a result as JSON, in bytes. Beyond it the task fails (`result_too_large`).
+   * Default 1 MiB.
+   */
   readonly maxResultBytes?: number
   /**
    * Maximum size of all files of one run, in bytes; else the task fails (`result_files_too_large`).
@@ -65,9 +68,9 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    */
   readonly maxFileBytes?: number
   /**
-   * Maximum size of what the finished tasks of one owner keep in blobs, in bytes. Beyond it, the
-   * owner loses the oldest of these tasks, but not the newest. Default: a quarter of `maxBytes` of
-   * the blobs, else 10 GiB.
+   * Maximum size of the blobs of finished tasks of one owner, in bytes. Beyond it, the owner loses
+   * the oldest of these tasks, but not the newest. Default: a quarter of `maxBytes` of the blobs,
+   * else 10 GiB.
    *
    * Result files, reports, and bodies of tasks that may be retried count.
    */
@@ -87,7 +90,10 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    * A client without an owner counts by its principal, or by the network of its connection.
    */
   readonly maxWaitersPerOwner?: number
-  /** Runs in a row that may end with their process without a checkpoint; then `task_lost`. Default 3. */
+  /**
+   * Number of runs in a row that may end with their process, without a new checkpoint, before the
+   * task fails with `task_lost`. Default 3.
+   */
   readonly maxCrashes?: number
   /**
    * Maximum time that a task waits for a worker that can run it, in milliseconds, if the engine is

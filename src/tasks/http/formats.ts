@@ -16,7 +16,10 @@ export interface TaskFormat {
   readonly toText: (task: StoredTask, statusPath: string) => string
   /** Code of the 404 for an id that is unknown, expired or another owner's. */
   readonly notFound: ErrorCode
-  /** Statuses that each word of the parameter `status` of a list stands for. Default: as `taskFormat`. */
+  /**
+   * For each word of the parameter `status` of a list: the statuses that it means. Default: those
+   * of `taskFormat`.
+   */
   readonly statuses?: Readonly<Record<string, readonly ListedStatus[]>>
   /** JSON Schema of the body, for the OpenAPI document. */
   readonly schema: Readonly<Record<string, unknown>>

@@ -3,7 +3,7 @@ import { readContentLength } from '../../http/headers/digests.js'
 import { bodyTooLarge } from '../../http/errors.js'
 import { ownerBytesLimit, OwnerBytes } from '../record/owner-bytes.js'
 import type { Blobs } from '../../stores/blobs.js'
-import type { RequestHead } from './request-head.js'
+import type { RequestHead } from './accept.js'
 import type { EndpointSettings } from './settings.js'
 
 /** Reference to a request body that is kept in blobs until its task reads it. */
@@ -39,7 +39,7 @@ export interface ArrivedBody {
 
 /** Default of `maxBodyBytes` of uploads and of NDJSON: their limits are equal. */
 const LARGEST_BYTES = 2 ** 34
-/** Maximum time for a body to arrive, in milliseconds. Its bytes count until then. */
+/** Maximum time for a body to arrive, in milliseconds. Until then, its reserved bytes count. */
 const DAY_MS = 86_400_000
 /** Minimum number of bytes that are reserved in advance for a body of unknown length. */
 const STEP_BYTES = 2 ** 20

@@ -126,9 +126,9 @@ function openEvents<C>(
 }
 
 /**
- * Cancels an unfinished task. Deletes a final one if the option `remove` allows it and If-Match has
- * its tag. If If-Match is missing, a cancelled task gets 200 again, because the request may be a
- * repetition.
+ * Cancels an unfinished task. Deletes a final task if the option `remove` allows this and If-Match
+ * has its tag. If If-Match is missing, a cancelled task gets 200 again, because the request may be
+ * a repetition.
  */
 async function remove<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,

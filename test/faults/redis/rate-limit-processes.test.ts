@@ -40,7 +40,7 @@ async function flood(
 }
 
 test(
-  'SPEC 8.2, 7.429: 50 connections over two processes on one Redis never exceed the limit, whatever header fields they send',
+  'SPEC 8.2, 7.429: 50 connections over two processes on one Redis never exceed the limit, whatever headers they send',
   { timeout: 55_000 },
   async () => {
     const redis = await redisForFile()

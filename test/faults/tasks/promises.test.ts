@@ -49,7 +49,7 @@ for (const { name, url } of databases) {
       })
     }
 
-    test('requests with one key, or one id, in two processes at once run once', async (t) => {
+    test('requests with the same key or the same id, in two processes at once, run once', async (t) => {
       const { sites, ran } = await openSites(t, url, 2)
       const both = <T>(ask: (site: Site) => Promise<T>): Promise<T[]> => Promise.all([...sites, ...sites].map(ask))
       for (let round = 0; round < 5; round++) {

@@ -142,7 +142,7 @@ describe('watchTask', () => {
     assert.deepEqual([values(now), now.hasGap], [['word 2'], true])
   })
 
-  test('sends an answer, and shows why the server rejects one', async (t) => {
+  test('sends an answer, and shows the reason if the server rejects the answer', async (t) => {
     const { api } = await setUp(t)
     const watch = watchTask(api, await api.submit('/mails', {}))
     t.after(watch.close)

@@ -113,7 +113,7 @@ describe('closeOnSignal', () => {
     assert.match(server.out, /afterwards\n/)
   })
 
-  test('ends the process at once at a second signal that is not the first one again', async () => {
+  test('ends the process at once at a second signal, unless it repeats the first signal', async () => {
     const server = start({ STOP: 'stubborn', DRAIN_MS: '600000' })
     const agent = new Agent({ keepAlive: true })
     await ask(`${await server.url()}/tasks`, agent, 'POST')

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { useReference } from '../kit/reference.js'
 import { Wire } from '../kit/wire.js'
 
-describe('X-Request-Id and the RateLimit fields are on every response', () => {
+describe('X-Request-Id and the RateLimit headers are on every response', () => {
   const client = useReference()
   const ID = /^[\w-]{16,}$/
 
@@ -60,7 +60,7 @@ describe('X-Request-Id and the RateLimit fields are on every response', () => {
   const raw = {
     'a request that is none': [400, 'garbage\r\n\r\n'],
     'a method that no parser knows': [501, 'BREW / HTTP/1.1\r\nhost: x\r\n\r\n'],
-    'header fields that are too large': [431, `GET / HTTP/1.1\r\nhost: x\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`],
+    'headers that are too large': [431, `GET / HTTP/1.1\r\nhost: x\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`],
     'an expectation': [417, 'GET / HTTP/1.1\r\nhost: x\r\nexpect: miracles\r\n\r\n'],
     'a tunnel': [501, 'CONNECT example.com:443 HTTP/1.1\r\nhost: example.com:443\r\n\r\n'],
     'a method that nobody has': [501, 'PROPFIND /api/users HTTP/1.1\r\nhost: x\r\n\r\n'],

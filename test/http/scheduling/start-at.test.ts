@@ -119,7 +119,7 @@ describe('SPEC 3.1: a task with a later start', () => {
     assert.equal((await late).json['status'], 'completed')
   })
 
-  test('has another entity tag once its start has come, because the state of a job is then another one', async (t) => {
+  test('has another entity tag after its start, because the state of a job has changed', async (t) => {
     const { send, tasks } = api(t)
     const work = tasks.definition('work')
     assert.ok(work)

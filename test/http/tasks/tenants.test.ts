@@ -107,7 +107,7 @@ const REQUESTS: readonly (readonly [string, Sent?])[] = [
 ]
 
 for (const [name, url] of Object.entries(urls)) describe(`tenants on ${name}`, () => {
-  test('a user sees only tasks of the own tenant, and all others are unknown', async (t) => {
+  test('a user sees only tasks of their own tenant, and tasks of other tenants are unknown', async (t) => {
     const { tasks, seen, send, submit, ids } = open(t, url)
     const done = await submit(ANN)
     const asks = await submit(ANN, { asks: true })

@@ -177,7 +177,7 @@ describe('the preference handling of a bulk update in the background', () => {
     assert.deepEqual([accepted.status, applied(accepted)], [202, 'handling=lenient'])
     assert.deepEqual((await ended(accepted))?.summary, { total: 2, succeeded: 1, failed: 1 })
   })
-  test('leaves a batch atomic without it', async () => {
+  test('leaves a batch atomic if the preference is missing', async () => {
     const users = new Users(3)
     const { handler, ended } = background({ repository: users })
     const accepted = await patch(handler, 'respond-async', to('editor', 1, 9))

@@ -244,7 +244,7 @@ describe('the end of the records', () => {
     assert.deepEqual([clock.timers, feed.closed], [0, 1])
   })
 
-  test('comes with return before the first read, and closes a source that only its iterator can close', async () => {
+  test('comes if return is called before the first read, and then a source is closed through its iterator', async () => {
     const feed = new Feed()
     await piecesOf(feed).return()
     assert.equal(feed.closed, 1)

@@ -32,7 +32,7 @@ describe('a batch of lines', () => {
     assert.deepEqual(await linesOf(FIRST + bad(10_000)), [8191, 1024, 786])
   })
 
-  test('exists only if lines that are not blank have ended', async () => {
+  test('exists only once a line that is not blank has ended', async () => {
     assert.deepEqual(await linesOf(), [])
     assert.deepEqual(await linesOf('', '\n', ' \n\r\n', ' '), [])
     assert.deepEqual(await linesOf('{"a":1}\n'), [1])

@@ -370,7 +370,7 @@ describe('writes of partial results', () => {
     return { store: new Slow(store, spy), writes: () => spy.writes.length }
   }
 
-  test('are awaited by settled if they were emitted before it, but not if they follow', async () => {
+  test('are awaited by settled() if they were emitted before the call, but not after it', async () => {
     const { store } = slowStore(10)
     const writer = await open(store, 1)
     const more = setInterval(() => void writer.emit('"more"'), 2)

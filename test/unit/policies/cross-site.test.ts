@@ -28,14 +28,14 @@ async function answered(
 
 describe('crossSite', () => {
   const cases: readonly (readonly [string, Headers, number])[] = [
-    ['the own page', { 'sec-fetch-site': 'same-origin', 'origin': 'https://api.example.com' }, 200],
+    ['a page of the same site', { 'sec-fetch-site': 'same-origin', 'origin': 'https://api.example.com' }, 200],
     ['its user', { 'sec-fetch-site': 'none' }, 200],
     ['a page of the same site', { 'sec-fetch-site': 'same-site', 'origin': 'https://blog.example.com' }, 200],
     ['a page of another site', { 'sec-fetch-site': 'cross-site', 'origin': 'https://evil.example' }, 403],
     ['a page of another site that hides its origin', { 'sec-fetch-site': 'cross-site', 'origin': 'null' }, 403],
     ['a page of another site without Origin', { 'sec-fetch-site': 'cross-site' }, 403],
     [
-      'the own page without a referrer, so that Origin is null',
+      'a page of the same site without a referrer, so that Origin is null',
       { 'sec-fetch-site': 'same-origin', 'origin': 'null' },
       200,
     ],
@@ -43,7 +43,7 @@ describe('crossSite', () => {
     ['a value that is there twice', { 'sec-fetch-site': ['same-origin', 'none'] }, 403],
     ['no browser', {}, 200],
     ['no browser, with a Host', { host: 'api.example.com' }, 200],
-    ['an older browser on the own page', { origin: 'https://api.example.com', host: 'api.example.com' }, 200],
+    ['an older browser on a page of the same site', { origin: 'https://api.example.com', host: 'api.example.com' }, 200],
     ['the same with a port', { origin: 'http://api.example.com:8080', host: 'api.example.com:8080' }, 200],
     ['the same with the port of the scheme', { origin: 'https://api.example.com', host: 'api.example.com:443' }, 200],
     ['the same under HTTP/2', { 'origin': 'https://api.example.com', ':authority': 'api.example.com' }, 200],

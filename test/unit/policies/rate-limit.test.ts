@@ -377,7 +377,7 @@ describe('several rate limits, with a synchronous or an asynchronous store', () 
     })
   }
 
-  test('fail as an error of the application for a cost that is not a whole number from 0', async () => {
+  test('treat a cost that is not a whole number from 0 as an error of the application', async () => {
     for (const cost of [-1, 0.5, Number.NaN, 2 ** 53]) {
       const { status, heard } = await ask(limited([{ ...three, cost: () => cost }]), as('ann'))
       assert.equal(status, 500, String(cost))

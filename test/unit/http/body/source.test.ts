@@ -68,7 +68,7 @@ describe('the first chunk of an outgoing body', () => {
     assert.equal(await source.next(), 'a')
   })
 
-  test('rejects the wait if the source fails in time', async () => {
+  test('makes begin() reject if the source fails before the time limit', async () => {
     const source = new OutgoingBody(bodyOf(async () => { throw new Error('gone') }).body, {})
     await assert.rejects(source.begin(), /gone/)
   })

@@ -240,6 +240,6 @@ test("owner with anonymous: true contradicts 'principal'", (t) => {
   const options = { statusPath: '/tasks/{id}', owner: 'principal', anonymous: true } as const
   assert.throws(() => taskEndpoints(created(t), options), {
     name: 'TypeError',
-    message: /^taskEndpoints: owner: 'principal' rejects anonymous clients; .*let owner be a function/,
+    message: /^taskEndpoints: owner: 'principal' rejects anonymous clients; .*owner must be a function/,
   })
 })

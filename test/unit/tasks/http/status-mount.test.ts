@@ -74,7 +74,7 @@ describe('a status handler that is mounted where no Location leads', () => {
 })
 
 describe('a status handler causes no warning', () => {
-  test('if both paths fit, whatever the name of the parameter', async () => {
+  test('if both paths fit, with any name of the parameter', async () => {
     const api = router({ 'POST /reports': endpoints.submit(report), '/tasks/{task}': endpoints.status })
     assert.equal((await inject(api, { path: await location() })).status, 200)
     assert.deepEqual(await warned(), [])
