@@ -194,7 +194,10 @@ export function readSettings<C>(
   }
 }
 
-/** Returns the tasks that a request may see and change. Throws 401 or 403 if it may see none. */
+/**
+ * Returns the tasks that a request may see and change. Throws 401 or 403 if the request may see no
+ * tasks.
+ */
 export async function scopeOf<C>(
   { requester, access }: EndpointSettings<C>, request: HttpRequest<C>,
 ): Promise<Scope> {
