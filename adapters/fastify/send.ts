@@ -80,7 +80,7 @@ function sendWhole(reply: FastifyReply, call: AnyRequest, response: HttpResponse
 function sendFailure(call: AnyRequest, response: HttpResponse, error: unknown, rescue: Rescue): void {
   const reply = replyOf(call.req)
   copyHeadersToError(error, response)
-  const failure = rescue(error)
+  const failure = rescue(error, call)
   if (reply.sent || call.res.headersSent || isGone(call.req, call.res)) return
   try {
     sendWhole(reply, call, failure)
@@ -126,7 +126,7 @@ async function* chunksOf(
     if (leavesBody(call)) await new Promise((resolve) => { linger(call.req, resolve) })
     else dropRest(call)
   } catch (error) {
-    rescue(error)
+    rescue(error, call)
     await cutAfterTurn(call)
   } finally {
     source.close()

@@ -9,7 +9,7 @@ import { checkNames } from '../../src/runtime/option-names.js'
 import { func, readOptions, value, type OptionTable } from '../../src/runtime/options.js'
 import { isBehind, runInTurn, type HostRequest, type HostResponse, type Next } from './host.js'
 import { NodeRequest, placeOf, type CallFacts, type Place } from './request.js'
-import { send as sendDirectly, type Send } from './send.js'
+import { send as sendDirectly, type Rescue, type Send } from './send.js'
 
 /** Options of `toNode` and `attach`. */
 export interface NodeOptions<C = unknown> {
@@ -104,7 +104,7 @@ interface BindingParts<C> {
 
 export class Binding<C> {
   private readonly handle: (request: HttpRequest<C>) => MaybePromise<HttpResponse | undefined>
-  private readonly onError: OnError | undefined
+  private readonly rescue: Rescue
   private readonly makeContext: (req: HostRequest) => C
   private readonly send: Send
   private readonly place: (req: HostRequest, facts: CallFacts<C> | undefined) => Place
@@ -115,7 +115,8 @@ export class Binding<C> {
     handler: Handler<C>, { onError, context, mountPath }: NodeOptions<C>,
     { send = sendDirectly, place, rejecting }: BindingParts<C> = {},
   ) {
-    this.onError = onError
+    const rescue: Rescue = (error, call) => failureResponse(error, call, onError)
+    this.rescue = rescue
     this.handle = boundary(handler, onError)
     this.makeContext = context ?? defaultContext as (req: HostRequest) => C
     const fixed = typeof mountPath === 'string' ? cleanMountPath(mountPath) : undefined
@@ -163,9 +164,9 @@ export class Binding<C> {
     else if (response !== undefined) {
       // So that `server.close` ends although a client polls on this connection.
       if (isStopping(this.stops) && call.req.httpVersionMajor === 1) call.res.shouldKeepAlive = false
-      this.send(call, response, (error) => failureResponse(error, call, this.onError))
+      this.send(call, response, this.rescue)
     }
     else if (next !== undefined) next()
-    else this.settle(call, failureResponse(notFound(call), call, this.onError), undefined)
+    else this.settle(call, this.rescue(notFound(call), call), undefined)
   }
 }

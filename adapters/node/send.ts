@@ -10,7 +10,7 @@ import { countUnread } from './unread.js'
 import { setGlobalTimeout } from '../../src/runtime/timers.js'
 
 /** Reports an error, and returns the response that is sent instead. */
-export type Rescue = (error: unknown) => HttpResponse
+export type Rescue = (error: unknown, call: AnyRequest) => HttpResponse
 export type AnyRequest = NodeRequest<unknown>
 export type Send = (call: AnyRequest, response: HttpResponse, rescue: Rescue) => void
 
@@ -101,7 +101,7 @@ function endWith(res: HostResponse, text: string, encoding: BufferEncoding): voi
 async function sendFailure(call: AnyRequest, error: unknown, rescue: Rescue): Promise<void> {
   const { req, res } = call
   const begun = res.headersSent
-  const response = rescue(error)
+  const response = rescue(error, call)
   if (isGone(req, res)) return
   if (begun) {
     await cutAfterTurn(call)

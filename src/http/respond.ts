@@ -220,19 +220,19 @@ export function refuseIdempotencyKey({ headers }: HttpRequest<unknown>): void {
  * Does the work of a request. Repeats its Idempotency-Key in the response, failures included, to
  * show the client that the request may be repeated.
  */
-export function acknowledged<R extends HttpResponse | undefined>(
-  { headers }: HttpRequest<unknown>, work: () => Promise<R>,
+export function acknowledged<C, R extends HttpResponse | undefined>(
+  request: HttpRequest<C>, work: (request: HttpRequest<C>) => Promise<R>,
 ): Promise<R> {
-  const key = headers['idempotency-key']
-  return typeof key === 'string' ? withKey(key, work) : work()
+  const key = request.headers['idempotency-key']
+  return typeof key === 'string' ? withKey(key, request, work) : work(request)
 }
 
-async function withKey<R extends HttpResponse | undefined>(
-  key: string, work: () => Promise<R>,
+async function withKey<C, R extends HttpResponse | undefined>(
+  key: string, request: HttpRequest<C>, work: (request: HttpRequest<C>) => Promise<R>,
 ): Promise<R> {
   const headers = { 'idempotency-key': key }
   try {
-    const response = await work()
+    const response = await work(request)
     return response && { ...response, headers: { ...response.headers, ...headers } }
   } catch (error) {
     addFailureHeaders(error, headers)

@@ -95,7 +95,7 @@ export function backgroundEndpoint<A, T extends AnyTaskDefinition>(
         })
       }
       return describe((request: HttpRequest<C>) => (
-        request.method === work.method ? acknowledged(request, () => handle(request)) : undefined
+        request.method === work.method ? acknowledged(request, handle) : undefined
       ), [work.operation(true)])
     },
   }

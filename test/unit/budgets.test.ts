@@ -14,7 +14,7 @@ const BUDGETS = {
   'lines of code in conformance': 4_950,
   'public names': 429,
   'rows of options': 511,
-  'files of an accept': 48,
+  'files of an accept': 47,
   'functions of an accept': 137,
 }
 

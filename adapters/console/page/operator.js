@@ -19,8 +19,8 @@ const view = byId('operator-view')
 const state = byId('operator-state')
 const buttons = { previous: byId('operator-previous'), next: byId('operator-next') }
 const paging = new Paging(buttons, showTasks)
-/** Owner whose tasks are shown; `''` for all. */
-let shownOwner = ''
+/** Owner and tenant whose tasks are shown; `''` for all. */
+let shownOf = { owner: '', tenant: '' }
 
 filters.addEventListener('change', () => { void load() })
 filters.addEventListener('submit', (event) => {
@@ -63,9 +63,9 @@ async function load() {
     if (error.status !== 401) showError(byId('operator-error'), error)
     return
   }
-  const { status, owner } = filters.elements
-  shownOwner = owner.value.trim()
-  await paging.first(allTasks({ status: status.value, owner: shownOwner }))
+  const { status, owner, tenant } = filters.elements
+  shownOf = { owner: owner.value.trim(), tenant: tenant.value.trim() }
+  await paging.first(allTasks({ status: status.value, ...shownOf }))
 }
 
 async function readJson(name) {
@@ -90,9 +90,9 @@ function showOverview({ counts, oldestQueued, callbacks }) {
 
 function oldestWords(oldest) {
   if (oldest === undefined) return ['No task waits for a run.']
-  const { taskId, task, owner, createdAt, pool } = oldest
+  const { taskId, task, createdAt, pool } = oldest
   return [
-    'Oldest waiting task: ', h('strong', {}, task), ' ', shortId(taskId), ` of ${ownerWords(owner)}, `,
+    'Oldest waiting task: ', h('strong', {}, task), ' ', shortId(taskId), ` of ${ownerWords(oldest)}, `,
     `in the pool ${pool}, created `, time(createdAt), '.',
   ]
 }
@@ -108,9 +108,9 @@ function showPools(pools) {
 }
 
 function showCallbacks({ examined, failed }) {
-  const rows = failed.map(({ taskId, task, owner, callback }) => h('tr', {},
+  const rows = failed.map(({ taskId, task, callback, ...of }) => h('tr', {},
     h('td', {}, task, ' ', shortId(taskId)),
-    h('td', {}, ownerWords(owner)),
+    h('td', {}, ownerWords(of)),
     h('td', {}, callbackWords(callback).slice(1))))
   const heads = ['Task', 'Owner', 'Callback']
   fill(byId('operator-callbacks'), rows.length > 0
@@ -133,7 +133,7 @@ function rowOf(task) {
   const words = statusWords(task)
   const row = h('tr', {},
     h('td', {}, task.task, ' ', shortId(task.taskId)),
-    h('td', {}, ownerWords(task.owner)),
+    h('td', {}, ownerWords(task)),
     h('td', {}, h('span', { class: `badge ${task.status === 'input_required' ? 'asking' : words}` }, words)),
     h('td', {}, time(task.createdAt)),
     h('td', {}, task.error && h('code', { class: 'bad' }, task.error.code)))
@@ -149,23 +149,23 @@ function actionsOf(task, row) {
     'type': 'button', 'aria-label': label, 'onclick': ({ currentTarget }) => { void act(currentTarget, run) },
   }, words)
   const hasEnded = isFinal(task)
-  const owner = shownOwner
-  const all = `Retry all failed ${name}${owner === '' ? '' : ` of ${owner}`}`
-  const forgets = `Forget the task ${what} of ${ownerWords(task.owner)}? The server deletes it with its result and its files.`
+  const of = shownOf
+  const all = `Retry all failed ${name}${isEveryone(of) ? '' : ` of ${filterWords(of)}`}`
+  const forgets = `Forget the task ${what} of ${ownerWords(task)}? The server deletes it with its result and its files.`
   return h('div', { class: 'buttons' },
     detailsButton(task, what, row),
     !hasEnded && button('Cancel', `Cancel ${what}`, () => handle.cancel()),
     hasEnded && status !== 'completed' && button('Retry', `Retry ${what}`, () => handle.retry()),
     hasEnded && button('Forget', `Forget ${what}`, async () => (await confirmed(forgets, 'Forget') ? handle.forget() : false)),
-    status === 'failed' && config.retryMany && button('Retry all', all, () => retryAll(name, owner)))
+    status === 'failed' && config.retryMany && button('Retry all', all, () => retryAll(name, of)))
 }
 
-async function retryAll(task, owner) {
-  const { count, more } = await countFailed({ task, owner })
+async function retryAll(task, of) {
+  const { count, more } = await countFailed({ task, ...of })
   const number = `${more ? 'more than ' : ''}${COUNT.format(count)} failed ${count === 1 ? 'task' : 'tasks'}`
-  const whose = owner === '' ? 'of all owners' : `of ${owner}`
+  const whose = isEveryone(of) ? 'of all owners' : `of ${filterWords(of)}`
   if (!await confirmed(`Retry ${number} ${task} ${whose}?`, 'Retry all')) return false
-  const { retried, failed } = await retryFailed({ task, owner })
+  const { retried, failed } = await retryFailed({ task, ...of })
   announce(`${COUNT.format(retried)} of ${COUNT.format(retried + failed)} tasks were retried.`)
   return true
 }
@@ -209,8 +209,18 @@ async function act(button, run) {
   }
 }
 
-function ownerWords(owner) {
-  return owner ?? 'nobody'
+/** Names who a task belongs to. */
+function ownerWords({ owner, tenant }) {
+  return tenant === undefined ? owner ?? 'nobody' : `${owner ?? 'nobody'} in ${tenant}`
+}
+
+function isEveryone({ owner, tenant }) {
+  return owner === '' && tenant === ''
+}
+
+function filterWords({ owner, tenant }) {
+  if (owner === '') return `the tenant ${tenant}`
+  return tenant === '' ? owner : `${owner} in ${tenant}`
 }
 
 function shortId(taskId) {

@@ -11,9 +11,9 @@ export function ownTasks(filters) {
   return client.tasks(OWN, { ...given(filters), limit: PAGE_SIZE })
 }
 
-/** Returns the list of the tasks of all owners, or of one. Only operators may read it. */
-export function allTasks({ owner, ...filters }) {
-  const path = `${ALL}?${new URLSearchParams(given({ owner }))}`
+/** Returns the list of the tasks of all owners, of one, or of a tenant. Only operators may read it. */
+export function allTasks({ owner, tenant, ...filters }) {
+  const path = `${ALL}?${new URLSearchParams(given({ owner, tenant }))}`
   return client.tasks(path, { ...given(filters), limit: PAGE_SIZE, statusPath: `${ALL}/{id}` })
 }
 
@@ -27,16 +27,16 @@ export function operatorHandleOf(taskId) {
   return client.resume({ taskId, statusUrl: `${ALL}/${encodeURIComponent(taskId)}` })
 }
 
-/** Counts the failed tasks of a kind, of all owners or of one. Resolves with `{ count, more }`; `more` if there are more. */
-export async function countFailed({ task, owner }) {
-  const path = `${ALL}?${new URLSearchParams(given({ owner }))}`
+/** Counts the failed tasks of a kind, of all owners, of one, or of a tenant. Resolves with `{ count, more }`; `more` if there are more. */
+export async function countFailed({ task, owner, tenant }) {
+  const path = `${ALL}?${new URLSearchParams(given({ owner, tenant }))}`
   const { items, next } = await client.tasks(path, { status: 'failed', task, limit: 200 }).page()
   return { count: items.length, more: next !== undefined }
 }
 
-/** Retries all failed tasks of a kind, of all owners or of one. Resolves with the report, once it is done. */
-export async function retryFailed({ task, owner }) {
-  const query = new URLSearchParams(given({ status: 'failed', task, owner }))
+/** Retries all failed tasks of a kind, of all owners, of one, or of a tenant. Resolves with the report, once it is done. */
+export async function retryFailed({ task, owner, tenant }) {
+  const query = new URLSearchParams(given({ status: 'failed', task, owner, tenant }))
   const retrying = await client.submit(`${ALL}/retry?${query}`, {})
   return retrying.result()
 }

@@ -3,6 +3,9 @@ import { isFinalStatus, type StoredTask } from '../../engine/task.js'
 import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../http/exchange.js'
+import { parsePrefer, type Preferences } from '../../http/headers/prefer.js'
+import { countedAs } from '../../http/requester.js'
+import { parseIdempotencyKey } from '../../idempotency/key.js'
 import {
   claimRecord, isDecided, replay, stillRunning, type ClaimRecord, type KeyClaim, type OnceOptions,
 } from '../../idempotency/once.js'
@@ -16,11 +19,20 @@ import { pollAfter } from './formats.js'
 import type { EndpointSettings, ReadWork, SubmitTransaction } from './settings.js'
 import type { FindStartTime } from './start-at.js'
 
-/** A request without its input, and the response that it asks for. */
-export interface Submitter<C> {
+/** A request and what its headers say. Each of them is read once for a request. */
+export interface RequestHead<C> {
   readonly request: HttpRequest<C>
+  /** Owner of the tasks of the request. */
   readonly owner: string | undefined
+  /** Caller that limits count the request for. */
   readonly caller: string
+  readonly prefer: Preferences
+  /** The Idempotency-Key. */
+  readonly key: string | undefined
+}
+
+/** A request without its input, and the response that it asks for. */
+export interface Submitter<C> extends Pick<RequestHead<C>, 'request' | 'owner' | 'caller'> {
   /** `true` if the response is the result, not a 202. */
   readonly isDirect: boolean
   /** `true` if the client asked for a 202 by `respond-async`. */
@@ -44,6 +56,16 @@ export type TaskOfRequest = Pick<AcceptedTask, 'task' | 'created'>
 
 /** A task, or the response of an earlier request with the same key that has no task. */
 export type AcceptedSubmission = AcceptedTask | HttpResponse
+
+/** Calls `owner` of the application. Throws 401 `unauthorized` or 400 `invalid_idempotency_key`. */
+export function readHead<C>(
+  { requester }: EndpointSettings<C>, request: HttpRequest<C>,
+  prefer: Preferences = parsePrefer(request.headers.prefer),
+): RequestHead<C> {
+  const { owner } = requester(request)
+  const key = parseIdempotencyKey(request.headers['idempotency-key'])
+  return { request, owner, caller: countedAs(request, owner), prefer, key }
+}
 
 /** Discards input that no task will use. Never rejects, because input that is left expires. */
 export async function discardInput(work: ReadWork): Promise<void> {

@@ -3,7 +3,7 @@ import { readContentLength } from '../../http/headers/digests.js'
 import { bodyTooLarge } from '../../http/errors.js'
 import { ownerBytesLimit, OwnerBytes } from '../record/owner-bytes.js'
 import type { Blobs } from '../../stores/blobs.js'
-import type { RequestHead } from './request-head.js'
+import type { RequestHead } from './accept.js'
 import type { EndpointSettings } from './settings.js'
 
 /** Reference to a request body that is kept in blobs until its task reads it. */

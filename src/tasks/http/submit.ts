@@ -19,12 +19,11 @@ import { pausesWait, waitFor, type WaiterSlot } from '../record/subscriptions.js
 import { resultText, toTaskError } from '../record/view.js'
 import { toInput } from '../run/run.js'
 import {
-  accept, acceptedResponse, acceptInTransaction, discardInput, findTask, isDirect, onceOptions,
-  type AcceptedSubmission, type RequestSubmission, type Submitter, type TaskOfRequest,
+  accept, acceptedResponse, acceptInTransaction, discardInput, findTask, isDirect, onceOptions, readHead,
+  type AcceptedSubmission, type RequestHead, type RequestSubmission, type Submitter, type TaskOfRequest,
 } from './accept.js'
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
 import { submitOperations, withOwner } from './operations.js'
-import { readHead, type RequestHead } from './request-head.js'
 import {
   CALLBACK, jsonContext, readCallback, type CallbackSource, type EndpointSettings,
   type FindStart, type ReadWork, type Select, type Selected, type SubmitEndpointOptions, type SubmitTransaction,
@@ -70,11 +69,10 @@ export function createSubmit<C>(
   }
   if (definition) core.mustHave(definition)
   const isOptional = 'emptyBody' in options
-  const readBody = { maxBodyBytes }
   const read = async (request: HttpRequest<C>): Promise<SelectedWork> => {
     const json = await (isOptional
       ? readOptionalBody(request, maxBodyBytes, options.emptyBody)
-      : readJsonBody(request, readBody))
+      : readJsonBody(request, { maxBodyBytes }))
     const body = json.value
     if (definition) return { definition, input: body, json, body }
     const selected = await (select as Select<C>)(body, request)
@@ -87,9 +85,9 @@ export function createSubmit<C>(
   const submit = (request: HttpRequest<C>, body?: CountedBody): Promise<HttpResponse> => (
     readAndRespond(settings, readHead(settings, request), source, body)
   )
+  const submitCounted = (request: HttpRequest<C>): Promise<HttpResponse> => countingBody(request, submit)
   const handler: Handler<C> = (request) => (
-    request.method === 'POST'
-      ? acknowledged(request, () => countingBody(request, submit)) : undefined
+    request.method === 'POST' ? acknowledged(request, submitCounted) : undefined
   )
   return describe(handler, withOwner(settings, submitOperations(settings.format, definition, {
     always: mode === 'always', emptyBody: isOptional, startAt: startAt !== undefined,

@@ -211,7 +211,7 @@ describe('npx longhaul migrate', () => {
     await server.query((await command('migrate', '--print', '--schema', printed)).output)
     const first = await command('migrate', '--url', server.url, '--schema', created)
     assert.deepEqual({ ...first, output: '' }, { output: '', exitCode: 0 })
-    assert.equal(first.output, 'Applied: 1 tables, 2 limits of running work, 3 tasks that ask\n')
+    assert.equal(first.output, 'Applied: 1 tables, 2 limits of running work, 3 tasks that ask, 4 lists of tenants\n')
     assert.equal(await shapeOf(printed), await shapeOf(created))
     assert.deepEqual(await command('migrate', '--url', server.url, '--schema', printed), {
       output: 'No migration is missing.\n', exitCode: 0,

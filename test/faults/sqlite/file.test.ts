@@ -403,3 +403,22 @@ test('a page shows one state of the file, although another process removes tasks
   assert.equal((await engine.list({ of: 'all', order: 'oldest', limit: 10 })).length, 2)
   assert.equal((await engine.list({ of: 'all', order: 'oldest', limit: 10 })).length, 0)
 })
+
+test('a file of an earlier release gets the index of tenants, which a list of a tenant uses', async (t) => {
+  const statements: string[] = []
+  const { path, tasks } = await open(t)
+  const submitted = await tasks.submit(work, { text: 'hello' }, { owner: 'ann', tenant: 'acme' })
+  await submitted.wait({ timeoutMs: 30_000 })
+  const other = noting(openSqlite(path), (sql) => { statements.push(sql) })
+  t.after(() => { other.close() })
+  other.exec('DROP INDEX longhaul_tasks_tenant')
+  const { engine } = sqlite({ database: other })
+  const page = await engine.list({ of: { caller: 'tenant acme' }, order: 'newest', limit: 10 })
+  assert.deepEqual(page.map(({ id }) => id), [submitted.taskId])
+  const lists = statements.filter((sql) => /caller = .* AND caller GLOB/s.test(sql) && !sql.includes('INDEXED BY'))
+  assert.ok(lists.length > 0)
+  for (const sql of lists) {
+    const plan = other.prepare(`EXPLAIN QUERY PLAN ${sql.replaceAll('?', '1')}`).all()
+    assert.match(JSON.stringify(plan), /USING INDEX longhaul_tasks_tenant/)
+  }
+})

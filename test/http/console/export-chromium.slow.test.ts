@@ -160,6 +160,26 @@ describe('the console of an application', () => {
     assert.match(await page.locator('#operator-tasks').innerText(), /"n": 7[^]*One line of the log\./)
   })
 
+  test('shows the tasks of a tenant to operators, and retries only these', async () => {
+    const { taskId: own } = await tasks.ownedBy('dan', { tenant: 'acme' }).submit(failing, { n: 1 })
+    const { taskId: other } = await tasks.ownedBy('dan', { tenant: 'bolt' }).submit(failing, { n: 1 })
+    const page = await open('root-admin')
+    await page.getByLabel('Tenant', { exact: true }).fill('acme')
+    await page.keyboard.press('Enter')
+    await page.locator('#operator-page', { hasText: 'Page 1: 1 task.' }).waitFor()
+    const row = page.locator('#operator-tasks tr', { hasText: own.slice(0, 6) })
+    assert.match(await row.innerText(), /dan in acme/)
+    await row.getByRole('button', { name: 'Retry all failed failing of the tenant acme' }).click()
+    await page.getByRole('dialog').getByText('Retry 1 failed task failing of the tenant acme?').waitFor()
+    await checkPage(page)
+    await page.getByRole('dialog').getByRole('button', { name: 'Retry all' }).click()
+    await page.getByText('1 of 1 tasks were retried.').waitFor()
+    assert.equal((await tasks.get(other))?.attempt, 1)
+    await page.getByLabel('Owner', { exact: true }).fill('eve')
+    await page.keyboard.press('Enter')
+    await page.getByText('No task matches the filters.').waitFor()
+  })
+
   test('asks before it deletes a task, and does nothing if the user does not agree', async () => {
     const { taskId } = await tasks.ownedBy('eve').submit(failing, { n: 1 })
     const page = await open('root-admin')
