@@ -144,7 +144,9 @@ function row(option, checker) {
 function typeText(option, declaration, checker) {
   const written = declaration.type?.getText()
   const text = written ?? checker.typeToString(checker.getTypeOfSymbol(option), undefined, ts.TypeFormatFlags.NoTruncation)
-  return text.replaceAll(/\/\*[^]*?\*\//g, '').replaceAll(/\s+/g, ' ').replace(/^\| /, '').replaceAll('readonly ', '')
+  const plain = text.replaceAll(/\/\*[^]*?\*\//g, '').replaceAll(/\s+/g, ' ').replace(/^\| /, '').replaceAll('readonly ', '')
+  // An optional property may be `undefined` in any case.
+  return plain.replace(/ \| undefined$/, '')
 }
 
 /** Returns the first paragraph of a docstring, with its list if it ends in a colon, and the default. */

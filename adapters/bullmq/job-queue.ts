@@ -9,7 +9,7 @@ export interface QueuedJob {
 /** The part of BullMQ's `Queue` that `bullmqTask` uses. */
 export interface JobQueue {
   readonly name: string
-  /** Adds a job. If there is one with this id, adds none. */
+  /** Adds a job, unless there is a job with this id. */
   add(name: string, data: unknown, options?: object): Promise<{ readonly id?: string | undefined }>
   /** Resolves to `undefined` if there is no such job. */
   getJob(jobId: string): Promise<QueuedJob | undefined>

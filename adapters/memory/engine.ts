@@ -325,7 +325,7 @@ export class MemoryTaskEngine implements TaskEngine {
     return node && this.#isLive(node) ? node : undefined
   }
 
-  /** Returns whether a task has not expired. Removes it if it has. */
+  /** Returns true if a task has not expired. Removes an expired task. */
   #isLive(node: StoredNode): boolean {
     if (node.expiresAt > this.now()) return true
     this.#drop(node)

@@ -39,7 +39,7 @@ export interface WorkerHost {
   readonly now: () => number
   /** Called when a run of a task has begun; `before` is the status that the task had. */
   readonly onBegin: (node: StoredNode, before: TaskStatus) => void
-  /** Returns whether a task has not expired. Removes it if it has. */
+  /** Returns true if a task has not expired. Removes an expired task. */
   readonly isLive: (node: StoredNode) => boolean
   /** Called when a delayed task becomes due. */
   readonly onReady: (node: StoredNode) => void

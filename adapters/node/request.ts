@@ -8,7 +8,7 @@ import {
   HANDED_ON, isGone, type HostRequest, type HostResponse, type NodeRaw,
 } from './host.js'
 
-/** The path of a request, and what of it belongs to the framework. */
+/** The path of a request, and the part of it that belongs to the framework. */
 export interface Place {
   /** The whole path, percent-encoded. */
   readonly path: string

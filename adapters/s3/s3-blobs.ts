@@ -92,7 +92,7 @@ interface Version {
  * seconds. A sweep removes content 15 minutes after its end, and later if somebody still reads it. A put may take up to
  * a day.
  *
- * A put writes its mark after its content. It wins over all puts that had resolved before that. If
+ * A put writes its mark after its content. The put wins over all puts that had resolved before. If
  * marks of several puts are written at the same time, any of these puts may win, and all processes
  * see the same one.
  *
@@ -295,8 +295,8 @@ export class S3Blobs implements Blobs {
   }
 
   /**
-   * Returns size and entity tag of a version. With links it is the tag of the object, because the
-   * bucket sends it.
+   * Returns size and entity tag of a version. With links, the tag is that of the object, because
+   * the bucket sends this tag.
    */
   #infoOf({ id, size, etag }: Pick<Version, 'id' | 'size' | 'etag'>): BlobInfo {
     return { size, etag: this.link ? etag : `"${id}"` }

@@ -82,7 +82,7 @@ const CHANGED = [
   'turn', 'held', 'lease', 'leaseUntil', 'bytes', 'fileBytes', 'details', 'result', 'input',
 ] as const satisfies readonly (keyof TaskRow)[]
 
-/** Statements that set some of the columns, by the bits of these. */
+/** Statements that set some of the columns. The key has a bit for each column. */
 const updates = new Map<number, string>()
 
 /** A statement, and its values. */

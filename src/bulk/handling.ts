@@ -2,7 +2,7 @@ import type { BulkAsked, BulkSettings } from './options.js'
 
 type Handling = BulkAsked['handling']
 
-/** Returns true if a batch may be applied in part. Only an explicit `atomic: true` forbids it. */
+/** Returns true if a batch may be applied in part. Never with `atomic: true`. */
 export function mayBePartial<T>({ atomic, transaction, resume, writer }: BulkSettings<T>): boolean {
   if (transaction === undefined) return true
   // Single writes of many items have no common position at which a task could resume.

@@ -41,8 +41,8 @@ export class AddressRules {
   }
 
   /**
-   * Returns advice for the operator, with which the error reaches `onError`. Returns it only once,
-   * because clients can cause it.
+   * Returns advice for the operator, with which the error reaches `onError`. Returns the advice
+   * only once, because clients can cause such errors.
    */
   adviceOnce(host: string): Error | undefined {
     if (this.isAdvised) return undefined

@@ -67,8 +67,8 @@ class Deliveries {
   private readonly requests: SharedLimit
   private readonly receivers: SharedLimit
   /**
-   * Abort controllers of the open requests. Each request has its own, because a sender may leave a
-   * listener on its signal.
+   * Abort controllers of the open requests. Each request has its own controller, because a sender
+   * may leave a listener on the signal.
    */
   private readonly sending = new Set<AbortController>()
   private isClosing = false

@@ -18,7 +18,8 @@ export interface ResultOptions<R = unknown> extends SignalOptions {
    * Called when the task asks, with its questions by their keys. Sends the answers that it returns.
    * Default: somebody else answers.
    *
-   * If it returns nothing, or somebody else was faster, the call continues to wait.
+   * If the function returns nothing, or another client has answered before, the call continues to
+   * wait.
    */
   readonly onInput?: (
     inputs: Readonly<Record<string, TaskInput>>,

@@ -335,7 +335,7 @@ class StreamContent implements Content {
 
   async piece(start: number, size: number): Promise<Piece> {
     if (start < this.start) {
-      throw new ClientError('content_lost', 'The server needs bytes that the stream has passed.')
+      throw new ClientError('content_lost', 'The server needs bytes again that the stream can no longer return.')
     }
     // One byte more, to know whether it ends here.
     while (this.total === undefined && this.start + this.held.size <= start + size) {

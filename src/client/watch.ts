@@ -42,8 +42,8 @@ export interface WatchedTask<R = unknown, T = unknown> {
  */
 export interface TaskWatch<R = unknown, T = unknown> {
   /**
-   * Calls the function after each change, until the returned function is called. The first subscriber
-   * opens the connection, and the end of the last one closes it.
+   * Calls the function after each change, until the returned function is called. The first
+   * subscriber opens the connection. When the last subscriber leaves, the connection is closed.
    */
   readonly subscribe: (listener: () => void) => () => void
   /** Returns the same object until the next change. */

@@ -87,7 +87,7 @@ async function saveParts<T>(
   await checkpoint.save(saved)
 }
 
-/** Beginning of the digest of a file. A colon ends it. */
+/** Beginning of the digest of a file, which ends in a colon. */
 const DIGEST = 'sha-256=:'
 
 /** Checkpoint of an export. It is short, because a checkpoint of 1000 parts must fit. */

@@ -95,7 +95,7 @@ export function propertiesOf(record: object): readonly string[] {
   return Object.keys(jsonForm(record) as object)
 }
 
-/** Returns the JSON form of a value. An invalid Date has none. */
+/** Returns the JSON form of a value; `null` for an invalid Date. */
 function jsonForm(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   const { toJSON } = value as { readonly toJSON?: unknown }

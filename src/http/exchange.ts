@@ -64,7 +64,10 @@ export interface HttpRequest<C = unknown> {
   readonly body: BodySource
   /** Aborts if the client disconnects before the response is complete. Created on first access. */
   readonly signal: AbortSignal
-  /** True if `signal` is aborted. Does not create it. Absent if the binding does not know. */
+  /**
+   * True if `signal` is aborted. Reading this creates no signal. Absent if the binding does not
+   * know.
+   */
   readonly gone?: boolean | undefined
   /** Version that `versions` selected, as your code wrote it. Absent without `versions`. */
   readonly version?: string | undefined

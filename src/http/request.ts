@@ -25,8 +25,8 @@ export function plainRequest<C>(members: Omit<HttpRequest<C>, 'with'>): HttpRequ
 class PlainRequest extends BaseRequest {}
 
 /**
- * A request that differs from another request in some properties. It reads the others from that
- * request: a copy would run lazy getters, and a prototype would lose private fields.
+ * A request that differs from another request in some properties. All other properties are read
+ * from that request: a copy would run lazy getters, and a prototype would lose private fields.
  */
 export class DerivedRequest<C> extends BaseRequest implements HttpRequest<C> {
   readonly #request: HttpRequest<unknown>

@@ -20,8 +20,10 @@ export interface IdempotentOptions<C = unknown> {
   /** The store of keys and responses. With a shared store, a key counts in every process. */
   readonly store: Store
   /**
-   * The caller that a key belongs to, who alone gets the response again. Required, because each
-   * choice is wrong for some servers:
+   * The caller that a key belongs to, who alone gets the response again: a function, `'principal'`
+   * or `'anyone'`.
+   *
+   * Required, because each choice is wrong for some servers:
    *
    * - A function returns the caller's id: `caller: ({ context }) => context.user?.id`. `undefined`
    *   counts as `'anyone'`.

@@ -103,7 +103,7 @@ export class LineReader {
   }
 
   /**
-   * Byte at which the line begins that has not ended yet, or the next line.
+   * Position of the first byte of the unfinished line, or of the next line if there is none.
    * @internal
    */
   get lineStart(): number {

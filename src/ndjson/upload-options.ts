@@ -98,7 +98,7 @@ export interface UploadOptions<T = object> {
   readonly source?: UploadSource
   /**
    * Media types of bodies to accept besides those of `source`, such as
-   * `['application/vnd.acme.users']`. Without `source`: besides those in use for NDJSON. Default:
+   * `['application/vnd.acme.users']`. Without `source`: besides the usual types of NDJSON. Default:
    * none.
    */
   readonly moreMediaTypes?: readonly string[]

@@ -57,7 +57,7 @@ export interface NoRecord {
 
 /**
  * Creates what a source yields for a line without a record. With a fault the line is a failed line
- * of the report. Without one the line only counts, as a blank line does.
+ * of the report. Without a fault, the line only counts, like a blank line.
  * @example
  * import { noRecord, type UploadSource } from 'longhaul/ndjson'
  *

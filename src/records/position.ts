@@ -17,7 +17,10 @@ export interface ReportText {
 export interface RecordPosition extends ReportCounts {
   /** Place in the body at which reading continues. Absent: its beginning. */
   readonly place?: object | undefined
-  /** Number of the last record, or line, in the report. A later run skips those up to it. */
+  /**
+   * Number of the last record, or line, in the report. A later run skips all records up to this
+   * number.
+   */
   readonly done: number
   readonly report: ReportText
 }

@@ -59,7 +59,7 @@ export class SpooledRun implements Continuation {
   readonly report: Report
   /** The position after the last commit. */
   private position: RecordPosition
-  /** The list of parts that the task has; `undefined` if it may have another one. */
+  /** The list of parts in the stored task; `undefined` if the stored list may differ. */
   private saved: PartList | undefined
   private savedAt = -Infinity
 

@@ -34,7 +34,7 @@ export interface Continuation {
 export interface RecordRun<T> {
   readonly report: Report
   readonly write: Write<T>
-  /** Asked before each batch. `gone` is cheaper than `signal`, if it is there. */
+  /** Checked before each batch: `gone` if present, because it is cheaper, and else `signal`. */
   readonly call: { readonly gone?: boolean | undefined, readonly signal: AbortSignal }
   /** Absent for a synchronous request, which nothing continues. */
   readonly continuation?: Continuation | undefined

@@ -1,4 +1,7 @@
-/** Element of a list. It has the links itself, so that the list allocates nothing. */
+/**
+ * Element of a list. Elements have the links to their neighbours, so that the list allocates
+ * nothing.
+ */
 export interface Linked<T> {
   previous: T | undefined
   next: T | undefined

@@ -109,7 +109,10 @@ export class Share {
     return refusal
   }
 
-  /** Waits for an amount. Resolves to `false`, without it, if the signal of the work aborts first. */
+  /**
+   * Acquires an amount, and waits for it. If the signal of the work aborts first, acquires nothing
+   * and resolves to `false`.
+   */
   acquire(amount: number, work: { readonly signal: AbortSignal }): Promise<boolean> {
     if (this.tryAcquire(amount) === undefined) return Promise.resolve(true)
     const { signal } = work

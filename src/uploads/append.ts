@@ -67,7 +67,8 @@ class Append<C> {
   }
 
   /**
-   * Writes the body to blobs, one part after the other. Adds each to the state once it is stored.
+   * Writes the body to blobs, one part after the other. Once a part is stored, adds it to the
+   * state.
    */
   async storeParts(): Promise<void> {
     const { body, writer } = this
@@ -190,7 +191,8 @@ class Append<C> {
 }
 
 /**
- * The body of a request as a sequence of parts. Keeps the error of its end instead of throwing it.
+ * The body of a request as a sequence of parts. If the body fails, keeps the error instead of
+ * throwing it.
  */
 class BodyParts {
   #source: AsyncIterator<Uint8Array> | undefined

@@ -209,7 +209,9 @@ export class UploadWriter {
     await this.commit(parts, (state) => released({ ...state, length: length ?? state.length }))
   }
 
-  /** Stops `body` when another request asks for the upload. Returns a function that ends this. */
+  /**
+   * Stops `body` when another request asks for the upload. Returns a function that ends the watch.
+   */
   async watch(body: BodySource, stop: () => void): Promise<() => void> {
     const watch = new Watch(this.watched, (reading) => {
       // The next read may succeed. A write notices the loss in any case.

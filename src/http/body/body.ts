@@ -59,8 +59,8 @@ export async function readBytes(
  * after the same checks. A body without Content-Type is rejected, because a page of another site
  * can send one with the user's cookies. `charset` must be UTF-8 or US-ASCII. Lost digits of a
  * fraction cannot be seen in a value that your framework has parsed. Text that your framework has
- * read is either JSON, or a string that was JSON. Content-Length tells which; without it, the text
- * is rejected.
+ * read is either JSON, or a string that was JSON. Content-Length shows the difference; without this
+ * header, the text is rejected.
  * @example
  * const draft = await readJson(request, { maxBodyBytes: 65_536 })
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and
@@ -116,7 +116,7 @@ function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array, left: unknown
 
 /**
  * Returns the bytes of a body that your framework has read as text; `undefined` for a JSON string
- * that it has parsed. The length that was sent distinguishes them, because JSON adds two quotes.
+ * that it has parsed. The length that was sent shows the difference, because JSON adds two quotes.
  */
 function textAsSent(
   headers: RequestHeaders, left: string, maxBodyBytes: number,

@@ -100,7 +100,8 @@ const arriving = new Set<CountedBytes>()
 /**
  * The bytes of a request body in memory, as sent. If all bodies together become too large, rejects
  * the one whose client has been silent for longest: 503 `overloaded`. So clients that stop in the
- * middle of a body block nobody. If those of one caller become too large, rejects one of them: 429.
+ * middle of a body block nobody. If the bodies of one caller become too large, rejects one of these
+ * bodies: 429.
  */
 export class CountedBytes {
   readonly #memory: Share

@@ -4,7 +4,8 @@ import type { Store } from '../../stores/store.js'
 /** Times at which tasks of a definition are submitted. Made by `cron()` of `longhaul/cron`. */
 export interface Schedule<In = unknown> {
   /**
-   * Begins the schedule in a process that runs tasks. Returns a function that ends it there.
+   * Begins the schedule in a process that runs tasks. Returns a function that ends the schedule in
+   * this process.
    * @internal
    */
   readonly begin: (host: ScheduleHost) => () => Promise<void>

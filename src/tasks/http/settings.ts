@@ -22,8 +22,10 @@ export interface TaskEndpointsOptions<C = unknown> {
   /** The body of responses: `taskFormat` (default), `jobFormat`, or your own. */
   readonly format?: TaskFormat
   /**
-   * The owner of the tasks. Others get the response of an unknown task. Required, because each
-   * choice is wrong for some servers:
+   * The owner of the tasks: a function, `'principal'` or `'anyone'`. Others get the response of an
+   * unknown task.
+   *
+   * Required, because each choice is wrong for some servers:
    *
    * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. For
    *   `undefined`, the request gets 401 `unauthorized`, unless `anonymous` is `true`.
@@ -192,7 +194,10 @@ export function readSettings<C>(
   }
 }
 
-/** Returns the tasks that a request may see and change. Throws 401 or 403 if it may see none. */
+/**
+ * Returns the tasks that a request may see and change. Throws 401 or 403 if the request may see no
+ * tasks.
+ */
 export async function scopeOf<C>(
   { requester, access }: EndpointSettings<C>, request: HttpRequest<C>,
 ): Promise<Scope> {

@@ -9,7 +9,10 @@ export class StatusPath {
   readonly template: string
   readonly #before: string
   readonly #after: string
-  /** Locations of accepted tasks. `undefined` once it is known whether clients find tasks there. */
+  /**
+   * Locations of accepted tasks. `undefined` once a request has shown whether clients find tasks at
+   * these locations.
+   */
   #issued: Set<string> | undefined = new Set()
 
   /** @throws {TypeError} `{id}` is not one whole segment of the path. */

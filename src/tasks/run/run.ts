@@ -263,7 +263,10 @@ export class Stop extends RunSignal {
 /** Time for aborted runs to end and for their responses, in milliseconds. */
 const GRACE_MS = 2000
 
-/** The active runs of synchronous requests. No engine knows them, so `close` waits for them here. */
+/**
+ * The active runs of synchronous requests. They are not runs of an engine, so `close` waits for
+ * them here.
+ */
 export class DirectRuns {
   private readonly runs = new Map<Stop, Promise<unknown>>()
   private closed = false

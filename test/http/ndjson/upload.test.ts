@@ -319,7 +319,7 @@ describe('an upload over a socket', () => {
         [200, first.body, 'true', [{ id: 1 }]],
       )
     })
-    test('is written while it arrives, and once, without the preference, if it has a key and more than 1 MiB', async () => {
+    test('is written while it arrives, and only once, if it has a key, more than 1 MiB and no preference', async () => {
       seen.length = 0
       const headers = { 'idempotency-key': '"two"' }
       const first = await post('{"id":1}\n'.repeat(120_000), headers)

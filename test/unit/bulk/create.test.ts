@@ -135,7 +135,7 @@ describe('the report of a bulk create', () => {
     })
     assert.deepEqual(json.items.map(({ id }) => id), ids)
   })
-  test('has only the code of an error above maxReportBytes, and lists every item', async () => {
+  test('lists every item, and above maxReportBytes only the codes of errors', async () => {
     const body = Array.from({ length: 5000 }, () => ({}))
     const handler = handlerOf(new Users(), { streamAboveBytes: 100, maxReportBytes: 1000 })
     const { status, json } = await ask(handler, {

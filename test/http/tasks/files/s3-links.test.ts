@@ -116,7 +116,7 @@ describe('a download with a signed URL', () => {
     assert.deepEqual(front.requests, ['get'])
   })
 
-  test('is sent by longhaul if the option is absent', async (t) => {
+  test('is sent by longhaul without the option getSignedUrl', async (t) => {
     const { ask, blobs } = await start(t, { isSigned: false })
     assert.equal(blobs.link, undefined)
     const whole = await ask()

@@ -71,7 +71,7 @@ describe('a value of JSON text', () => {
       { numRuns: 5000 },
     )
   })
-  test('may lose digits as the name of a property', () => {
+  test('may lose digits if it is the name of a property', () => {
     assert.deepEqual(inexactValues('{"a":{"\\ud800":1}}'), [
       { pointer: '/a', message: 'has a name with half of a surrogate pair' },
     ])

@@ -5,6 +5,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { inspect } from 'node:util'
 import { memory } from '../../../../adapters/memory/index.js'
 import { mcpTasks, mcpTool } from '../../../../adapters/mcp/index.js'
+import { bulkCreate } from '../../../../src/bulk/index.js'
 import { callbacks } from '../../../../src/callbacks/index.js'
 import type { CallbackRequest } from '../../../../src/callbacks/index.js'
 import { countedAs } from '../../../../src/http/requester.js'
@@ -14,6 +15,7 @@ import { idempotent } from '../../../../src/idempotency/policy.js'
 import {
   compose, createTasks, defineTask, json, jsonSchema, router, taskEndpoints, type FailedWork, type TasksOptions,
 } from '../../../../src/index.js'
+import { ndjsonUpload } from '../../../../src/ndjson/index.js'
 import { authenticate, limitConcurrency, rateLimit } from '../../../../src/policies/index.js'
 import { inject, testContext } from '../../../../src/testing/index.js'
 import { deferred, eventually } from '../../../kit/wait.js'
@@ -273,6 +275,41 @@ describe('owner and tenant are told apart', () => {
     assert.deepEqual(await response.json(), { owner: 'ann', tenant: 'acme' })
     const { owner, tenant } = testContext(shows, { owner: 'ann', tenant: 'acme' })
     assert.deepEqual([owner, tenant], ['ann', 'acme'])
+  })
+
+  test('in the writes of bulk requests and uploads, at once and in the background', async (t) => {
+    const { blobs, ...parts } = memory()
+    const seen: unknown[] = []
+    const schema = jsonSchema<object>({ type: 'object' })
+    const bulk = bulkCreate({
+      repository: {
+        create: (_item: object, { owner, tenant }) => {
+          seen.push([owner, tenant])
+          return { id: '1' }
+        },
+      },
+      schema, background: { name: 'bulk', blobs },
+    })
+    const upload = ndjsonUpload({
+      schema, write: (_items, { owner, tenant }) => { seen.push([owner, tenant]) }, background: { name: 'upload', blobs },
+    })
+    const tasks = created(t, { ...parts, blobs, definitions: [bulk.task, upload.task] })
+    const endpoints = taskEndpoints(tasks, {
+      statusPath: '/{id}', owner: (_request: HttpRequest) => ({ owner: 'ann', tenant: 'acme' }),
+    })
+    const site = router({ 'POST /bulk': bulk.handler(endpoints), 'POST /upload': upload.handler(endpoints) })
+    const headers = { 'prefer': 'respond-async', 'idempotency-key': 'k' }
+    const sent = [
+      { path: '/bulk', body: [{}] }, { path: '/bulk', body: [{}], headers },
+      { path: '/upload', body: '{}\n', headers: { 'content-type': 'application/x-ndjson' } },
+      { path: '/upload', body: '{}\n', headers: { ...headers, 'content-type': 'application/x-ndjson' } },
+    ]
+    for (const [n, each] of sent.entries()) {
+      const response = await inject(site, { method: 'POST', ...each })
+      assert.ok(response.status < 300, await response.text())
+      await eventually(() => seen.length === n + 1)
+    }
+    assert.deepEqual(seen, sent.map(() => ['ann', 'acme']))
   })
 
   test('in the calls of an MCP client', async (t) => {
