@@ -34,7 +34,7 @@ export interface ConsolePageOptions<C = unknown> {
   readonly tasks?: string
   /**
    * Path above the handlers of `operatorEndpoints`: with `/admin`, these are `/admin/overview`, `/admin/pools`,
-   * `/admin/tasks`, `/admin/tasks/{id}` and those below it. Default: no such panel.
+   * `/admin/pause`, `/admin/tasks`, `/admin/tasks/{id}` and those below it. Default: no such panel.
    */
   readonly operators?: string
   /** True if `{operators}/tasks/retry` is `retryMany`, for a button that retries many tasks. Default: false. */
@@ -93,10 +93,9 @@ export function consolePage<C = unknown>(options: ConsolePageOptions<C>): Handle
 export function pageRoutes<C>(describe: (request: HttpRequest<C>) => Page<C>): Record<string, Handler<C>> {
   const how = { codings: ['br', 'gzip'], cacheControl: 'no-cache' } as const
   const served = new Set(assetNames.filter((name) => !name.endsWith('.html')))
-  const file = async ({ params: { file: name = '' } }: HttpRequest<C>): Promise<ContentSource | undefined> => {
-    if (!served.has(name)) return undefined
-    return textSource(await readAsset(name), typeOf(name))
-  }
+  const file = async ({ params: { file: name = '' } }: HttpRequest<C>): Promise<ContentSource | undefined> => (
+    served.has(name) ? assetSource(name) : undefined
+  )
   const page = async (request: HttpRequest<C>): Promise<ContentSource> => (
     textSource(await htmlOf(describe(request), request), 'text/html; charset=utf-8')
   )
@@ -121,6 +120,18 @@ function guarded<C>(handler: Handler<C>): Handler<C> {
     headers['cross-origin-opener-policy'] = 'same-origin'
     return response
   }
+}
+
+const assets = new Map<string, { readonly text: string, readonly source: ContentSource }>()
+
+/** Returns a file of the page. Its digest is made once, for all requests. */
+async function assetSource(name: string): Promise<ContentSource> {
+  const text = await readAsset(name)
+  // In a clone of the repository, files change.
+  let asset = assets.get(name)
+  if (asset?.text !== text) asset = { text, source: textSource(text, typeOf(name)) }
+  assets.set(name, asset)
+  return asset.source
 }
 
 function textSource(source: string, type: string): ContentSource {

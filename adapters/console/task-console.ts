@@ -6,7 +6,8 @@ import {
 } from '../../src/index.js'
 import { operatorEndpoints, type OperatorEndpointsOptions } from '../../src/operators/index.js'
 import { crossSite } from '../../src/policies/index.js'
-import { func, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
+import type { PartialResults } from '../../src/partial/index.js'
+import { func, hasMethod, readOptions, text, value, type OptionTable } from '../../src/runtime/options.js'
 import type { Definitions } from '../../src/tasks/definition/define.js'
 import { coreOf } from '../../src/tasks/tasks.js'
 import { pageRoutes } from './page.js'
@@ -25,13 +26,19 @@ export interface TaskConsoleOptions<C = HostContext, D extends Definitions = Def
   readonly operator?: OperatorEndpointsOptions<C>['operator']
   /** The definition of `retryTasks`, for a button that retries all failed tasks of a kind. Default: none. */
   readonly retries?: OperatorEndpointsOptions<C, D>['retries']
+  /**
+   * Partial results that are text, such as the words of an answer: what `partialResults` returned. The rows of the own
+   * tasks of a user show them while they arrive. Default: none.
+   */
+  readonly partialResults?: PartialResults<string>
   /** Title and heading of the page. Default `Tasks`. */
   readonly title?: string
 }
 
 const OPTIONS = {
   owner: value("a function or 'principal'", (given) => typeof given === 'function' || given === 'principal'),
-  operator: func(), retries: value(), title: text({ default: 'Tasks' }),
+  operator: func(), retries: value(), partialResults: value('what partialResults returned', hasMethod('endpoint')),
+  title: text({ default: 'Tasks' }),
 } satisfies OptionTable<TaskConsoleOptions>
 
 /**
@@ -45,25 +52,28 @@ const OPTIONS = {
  * const operator = ({ context }: HttpRequest<{ user?: { role: string } }>) => context.user?.role === 'admin'
  * app.use('/console', toNode(taskConsole(tasks, { operator })))
  *
- * @throws {TypeError} There is neither `owner` nor `operator`, or an option is unknown or not valid.
+ * @throws {TypeError} There is neither `owner` nor `operator`, there are `partialResults` without `owner`, or an option is unknown or not valid.
  */
 export function taskConsole<C = HostContext, D extends Definitions = Definitions>(
   tasks: Tasks<D>, options: TaskConsoleOptions<C, D>,
 ): Handler<C> {
   const where = 'taskConsole'
-  const { owner, operator, retries, title } = readOptions(where, options as TaskConsoleOptions<C>, OPTIONS)
+  const { owner, operator, retries, partialResults: words, title } = readOptions(where, options as TaskConsoleOptions<C>, OPTIONS)
   if (owner === undefined && operator === undefined) {
     throw new TypeError(`${where}: pass owner, operator, or both, to say who sees which tasks`)
   }
-  const names = [...coreOf(tasks, where).settings.definitions.keys()]
+  if (words !== undefined && owner === undefined) throw new TypeError(`${where}: partialResults needs owner`)
+  const definitions = [...coreOf(tasks, where).settings.definitions.values()]
+  const names = definitions.map(({ name }) => name)
+  const withWords = definitions.filter(({ external }) => words !== undefined && external === words.external).map(({ name }) => name)
   const routes = {
     ...pageRoutes<C>(({ mountPath }) => ({
-      title, names, retryMany: retries !== undefined, access: `${mountPath}/api/access`,
+      title, names, partialResults: withWords, retryMany: retries !== undefined, access: `${mountPath}/api/access`,
       ...owner && { tasks: `${mountPath}/api/tasks` },
       ...operator && { operators: `${mountPath}/api/operator` },
     })),
     'GET /api/access': accessHandler(operator),
-    ...owner && ownerRoutes(tasks, owner),
+    ...owner && ownerRoutes(tasks, owner, words),
     ...operator && operatorRoutes(tasks, operator, retries as OperatorEndpointsOptions<C, D>['retries']),
   }
   return compose<C>(crossSite<C>(), router<C>(routes))
@@ -87,11 +97,14 @@ async function isOperator<C>(operator: TaskConsoleOptions<C>['operator'], reques
 }
 
 function ownerRoutes<C, D extends Definitions>(
-  tasks: Tasks<D>, owner: NonNullable<TaskConsoleOptions<C>['owner']>,
+  tasks: Tasks<D>, owner: NonNullable<TaskConsoleOptions<C>['owner']>, words: PartialResults<string> | undefined,
 ): Record<string, Handler<C>> {
   const statusPath = '/api/tasks/{id}'
   const endpoints = taskEndpoints<C, D>(tasks, { statusPath, owner, remove: 'forget' })
-  return { 'GET|HEAD /api/tasks': endpoints.list, ...taskRoutes(statusPath, endpoints) }
+  return {
+    'GET|HEAD /api/tasks': endpoints.list, ...taskRoutes(statusPath, endpoints),
+    ...words && { [`GET|HEAD ${statusPath}/partial-results`]: words.endpoint(endpoints) },
+  }
 }
 
 function operatorRoutes<C, D extends Definitions>(
@@ -105,6 +118,7 @@ function operatorRoutes<C, D extends Definitions>(
   return {
     'GET|HEAD /api/operator/overview': operators.overview,
     'GET|HEAD /api/operator/pools': operators.pools,
+    'PUT|DELETE /api/operator/pause': operators.pause,
     'GET|HEAD /api/operator/tasks': operators.list,
     ...taskRoutes(statusPath, operators),
     ...retries && { 'POST /api/operator/tasks/retry': operators.retryMany },

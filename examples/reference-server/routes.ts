@@ -1,5 +1,5 @@
 import { compose, jobFormat, router, taskEndpoints, type Handler, type HttpRequest, type Tasks } from 'longhaul'
-import { operatorEndpoints, type RetryTasks } from 'longhaul/operators'
+import { operatorEndpoints } from 'longhaul/operators'
 import { idempotent } from 'longhaul/policies'
 import { strictQuery } from 'longhaul/resources'
 import type { PartialResults } from 'longhaul/partial'
@@ -12,6 +12,7 @@ import { largeFileContent } from './content.js'
 import { frontPage, serverConsole } from './front-page.js'
 import type { NdjsonUsers } from './ndjson.js'
 import type { ApiDocument } from './openapi.js'
+import type { Background } from './tasks/definitions.js'
 import { processData } from './tasks/process-data.js'
 import { processJob } from './tasks/process-job.js'
 import { byTaskAndData, startAt } from './select.js'
@@ -29,8 +30,8 @@ export interface Parts {
   readonly bulk: BulkUsers
   /** Partial results of the tasks `tell`. */
   readonly words: PartialResults<string>
-  /** Retries other tasks, for operators. */
-  readonly retries: RetryTasks
+  /** Retry, cancel and delete other tasks, for operators. */
+  readonly many: Background['many']
   readonly document: ApiDocument
   /** Tokens that the front page shows, so they are no secret. */
   readonly demoTokens: readonly string[]
@@ -42,7 +43,7 @@ export interface Parts {
 
 /** All routes of this server. Each route is protected separately, so that an unknown path is a 404. */
 export function routes({
-  store, tasks, users, ndjson, bulk, words, retries, document, demoTokens, kinds, trace,
+  store, tasks, users, ndjson, bulk, words, many, document, demoTokens, kinds, trace,
 }: Parts): Handler<Context> {
   const owner = ({ context }: HttpRequest<Context>): string | undefined => context.principal?.subject
   const common = { owner, callback: 'callbackUrl', startAt, remove: 'forget' } as const
@@ -52,7 +53,7 @@ export function routes({
   const started = taskEndpoints(tasks, { ...common, statusPath: '/task-status/{id}' })
 
   const operators = operatorEndpoints<Context>(tasks, {
-    statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.principal?.role === 'admin', remove: 'forget', retries,
+    statusPath: '/admin/tasks/{id}', operator: ({ context }) => context.principal?.role === 'admin', remove: 'forget', ...many,
   })
 
   const page = serverConsole(demoTokens, kinds, document)
@@ -113,6 +114,8 @@ export function routes({
     // The tasks of all owners
     'GET|HEAD /admin/tasks': forOperators(operators.list),
     'POST /admin/tasks/retry': forOperators(operators.retryMany),
+    'POST /admin/tasks/cancel': forOperators(operators.cancelMany),
+    'POST /admin/tasks/forget': forOperators(operators.forgetMany),
     'GET|HEAD|DELETE /admin/tasks/{id}': forOperators(operators.status),
     'GET|HEAD /admin/tasks/{id}/files/{name}': forOperators(operators.files),
     'POST /admin/tasks/{id}/retry': forOperators(operators.retry),
@@ -120,6 +123,7 @@ export function routes({
     'POST /admin/tasks/{id}/input': forOperators(operators.input),
     'GET|HEAD /admin/overview': forOperators(operators.overview),
     'GET|HEAD /admin/pools': forOperators(operators.pools),
+    'PUT|DELETE /admin/pause': forOperators(operators.pause),
   }
   return router<Context>(trace ? withTrace(all) : all)
 }

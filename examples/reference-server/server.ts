@@ -49,7 +49,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   const users = await openUsers(database)
   const storage = openStorage(options, { web: true })
   const { engine, store, blobs } = storage
-  const { ndjson, bulk, words, retries, definitions } = background(users, blobs, store)
+  const { ndjson, bulk, words, many, definitions } = background(users, blobs, store)
   const tasks = createTasks({ engine, store, blobs, callbacks: openCallbacks(options), worker: worker === 'on', definitions })
   const document = new ApiDocument()
   // Counts all paths together, for each subject. A store that is full or away does not stop reads: requests that need it fail themselves.
@@ -60,8 +60,8 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     cors({ origins: '*', maxAgeSeconds: 600 }),
     identify(tokens), limited, timeouts({ readMs }),
     routes({
-      store, tasks, users, ndjson, bulk, words, retries, document, trace,
-      demoTokens: publicTokens(tokens), kinds: definitions.filter((each) => each !== retries).map(({ name }) => name),
+      store, tasks, users, ndjson, bulk, words, many, document, trace, demoTokens: publicTokens(tokens),
+      kinds: definitions.map(({ name }) => name).filter((name) => !Object.values(many).some((each) => each.name === name)),
     }),
   )
   document.of(handler)

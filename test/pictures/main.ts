@@ -1,4 +1,4 @@
-// npm run pictures: makes the pictures of the console in docs, and writes the digest of the sources that they show.
+// npm run pictures: makes the pictures of pages in docs, and writes the digest of the sources that they show.
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -11,7 +11,8 @@ import { DEMO_TOKENS } from '../../examples/reference-server/config.js'
 import { startServer } from '../../examples/reference-server/server.js'
 import { between } from '../http/kit/console.js'
 import { openBrowser } from '../servers/chromium.js'
-import { DIGEST_FILE, digestOfConsole } from './sources.js'
+import { pictureOfProgress } from './progress.js'
+import { DIGEST_FILE, digestOfPages } from './sources.js'
 
 const docs = join(import.meta.dirname, '..', '..', 'docs')
 const folder = mkdtempSync(join(tmpdir(), 'longhaul-pictures-'))
@@ -28,7 +29,8 @@ try {
   await pictureOfOperator(browser)
   await pictureOfTasks(browser)
   await pictureOfUpload(browser)
-  writeFileSync(DIGEST_FILE, `${digestOfConsole()}\n`)
+  await pictureOfProgress(browser, join(docs, 'progress-page.png'))
+  writeFileSync(DIGEST_FILE, `${digestOfPages()}\n`)
 } finally {
   await browser.close()
   await server.stop()

@@ -13,7 +13,7 @@ const BUDGETS = {
   'lines of code in adapters': 13_620,
   'lines of code in conformance': 4_950,
   'public names': 429,
-  'rows of options': 511,
+  'rows of options': 512,
   'files of an accept': 47,
   'functions of an accept': 137,
 }

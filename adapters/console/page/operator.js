@@ -98,13 +98,30 @@ function oldestWords(oldest) {
 }
 
 function showPools(pools) {
-  const rows = pools.map(({ pool, running, waiting, oldestWaitingMs }) => h('tr', {},
-    h('td', {}, pool),
+  const rows = pools.map(({ pool, isPaused, running, waiting, oldestWaitingMs }) => h('tr', {},
+    h('td', {}, pool, isPaused && ' ', isPaused && h('span', { class: 'badge asking' }, 'paused')),
     h('td', { class: 'number' }, COUNT.format(running)),
     h('td', { class: 'number' }, COUNT.format(waiting)),
-    h('td', { class: 'number' }, oldestWaitingMs === undefined ? '–' : `${Math.round(oldestWaitingMs / 1000)} s`)))
-  const heads = ['Pool', 'Running', 'Waiting', 'Oldest waits']
+    h('td', { class: 'number' }, oldestWaitingMs === undefined ? '–' : `${Math.round(oldestWaitingMs / 1000)} s`),
+    h('td', {}, pauseButton(pool, isPaused))))
+  const heads = ['Pool', 'Running', 'Waiting', 'Oldest waits', 'Actions']
   fill(byId('operator-pools'), rows.length > 0 && table('Table of pools', heads, rows))
+}
+
+function pauseButton(pool, isPaused) {
+  const verb = isPaused ? 'Resume' : 'Pause'
+  const asks = `Pause the pool ${pool} in all processes? No task begins in it until you resume it. Tasks that run continue.`
+  const run = async () => {
+    if (!isPaused && !await confirmed(asks, 'Pause')) return false
+    await ask(isPaused ? 'DELETE' : 'PUT', `${config.operators}/pause?${new URLSearchParams({ pool })}`)
+    announce(`The pool ${pool} was ${isPaused ? 'resumed' : 'paused'}.`)
+    return true
+  }
+  const buttonOf = () => byId('operator-pools').querySelector(`button[data-pool="${pool}"]`)
+  return h('button', {
+    'type': 'button', 'data-pool': pool, 'aria-label': `${verb} the pool ${pool}`,
+    'onclick': ({ currentTarget }) => { void act(currentTarget, run, buttonOf) },
+  }, verb)
 }
 
 function showCallbacks({ examined, failed }) {
@@ -192,16 +209,20 @@ function detailsButton(task, what, row) {
   return button
 }
 
-/** Runs what a button does, and reads the view again. `false` from `run` says that nothing was done. */
-async function act(button, run) {
+/**
+ * Runs what a button does, and reads the view again. `false` from `run` says that nothing was done.
+ *
+ * @param next - returns the element that gets the focus then
+ */
+async function act(button, run, next = () => byId('operator-tasks-title')) {
   if (isBusy(button)) return
   setBusy(button, true)
   showError(byId('operator-error'))
   try {
     if (await run() === false) return
     await load()
-    // The row of the button now shows another task.
-    byId('operator-tasks-title').focus()
+    // The view has new rows, and the row of a task may show another one.
+    next()?.focus()
   } catch (error) {
     showError(byId('operator-error'), error)
   } finally {

@@ -1,5 +1,5 @@
 import type { AnyTaskDefinition } from 'longhaul'
-import { retryTasks, type RetryTasks } from 'longhaul/operators'
+import { cancelTasks, forgetTasks, retryTasks } from 'longhaul/operators'
 import type { PartialResults } from 'longhaul/partial'
 import type { Blobs, Store } from 'longhaul/stores'
 import { BulkUsers } from '../bulk.js'
@@ -20,8 +20,8 @@ export interface Background {
   readonly bulk: BulkUsers
   /** Partial results of the tasks `tell`. */
   readonly words: PartialResults<string>
-  /** Retries other tasks, for operators. */
-  readonly retries: RetryTasks
+  /** Retry, cancel and delete other tasks, for operators. */
+  readonly many: ReturnType<typeof manyTasks>
   /** For `createTasks`. Web and worker processes share the list. */
   readonly definitions: AnyTaskDefinition[]
 }
@@ -30,10 +30,17 @@ export interface Background {
 export function background(users: Users, blobs: Blobs, store: Store): Background {
   const ndjson = new NdjsonUsers(users, blobs)
   const bulk = new BulkUsers(users, blobs)
-  const retries = retryTasks()
+  const many = manyTasks()
   const words = storyWords(store)
   return {
-    ndjson, bulk, words, retries,
-    definitions: [wait, checksum, tell(words), exportUsers(users), invite, anyTask, processData, processJob, ...ndjson.tasks, ...bulk.tasks, retries],
+    ndjson, bulk, words, many,
+    definitions: [
+      wait, checksum, tell(words), exportUsers(users), invite, anyTask, processData, processJob,
+      ...ndjson.tasks, ...bulk.tasks, ...Object.values(many),
+    ],
   }
+}
+
+function manyTasks() {
+  return { retries: retryTasks(), cancels: cancelTasks(), forgets: forgetTasks() }
 }

@@ -1,10 +1,13 @@
 // longhaul/console in applications of its users: the page and its API under every framework, without a browser.
 import assert from 'node:assert/strict'
+import crypto from 'node:crypto'
+import { syncBuiltinESMExports } from 'node:module'
 import { describe, test } from 'node:test'
 import { createTasks, defineTask, jsonSchema, type Handler, type HttpRequest } from 'longhaul'
 import { consolePage, taskConsole } from 'longhaul/console'
 import { memory } from 'longhaul/memory'
 import { retryTasks } from 'longhaul/operators'
+import { partialResults } from 'longhaul/partial'
 import { HOSTS, type Host } from '../kit/hosts.js'
 
 interface Context { readonly user?: unknown }
@@ -115,6 +118,60 @@ describe('the console', () => {
       assert.equal((await response.json() as { code: string }).code, 'cross_site')
     })
     await tasks.close({ drainMs: 0 })
+  })
+
+  test('has the pause of a pool for operators, and for nobody else', async () => {
+    for (const isOperator of [true, false]) {
+      const { tasks, handler } = consoleOf(isOperator)
+      await mounted(host, handler, async (url) => {
+        const pause = (method: string) => fetch(`${url}/api/operator/pause?pool=default`, { method })
+        assert.equal((await pause('PUT')).status, isOperator ? 204 : 403)
+        assert.equal((await tasks.pools())[0]?.isPaused, isOperator)
+        assert.equal((await pause('DELETE')).status, isOperator ? 204 : 403)
+        assert.equal((await tasks.pools())[0]?.isPaused, false)
+      })
+      await tasks.close({ drainMs: 0 })
+    }
+  })
+
+  test('serves the partial results of the own tasks of the user', async () => {
+    const storage = memory()
+    const words = partialResults<string>({ store: storage.store })
+    const tell = defineTask({
+      name: 'tell', external: words.external,
+      run: words.run(async (_: object, { emit }) => { for (const word of ['Once', 'upon']) await emit(word) }),
+    })
+    const tasks = createTasks({ ...storage, definitions: [tell, failing], onError: () => undefined })
+    const handler = taskConsole<Context>(tasks, {
+      owner: ({ context }: HttpRequest<Context>) => nameOf(context.user), partialResults: words,
+    })
+    await mounted(host, handler, async (url) => {
+      const page = (await (await fetch(url)).text()).replaceAll('&quot;', '"')
+      assert.match(page, /"partialResults":\["tell"\]/)
+      const [own, other] = [await tasks.ownedBy('ann').submit(tell, {}), await tasks.ownedBy('bob').submit(tell, {})]
+      for (const { taskId } of [own, other]) await tasks.wait(taskId, { timeoutMs: 20_000 })
+      const { results } = await jsonOf(`${url}/api/tasks/${own.taskId}/partial-results`)
+      assert.deepEqual(results.map(({ value }: { value: string }) => value), ['Once', 'upon'])
+      assert.equal((await fetch(`${url}/api/tasks/${other.taskId}/partial-results`)).status, 404)
+    })
+    await tasks.close()
+    assert.throws(() => taskConsole(tasks, { operator: () => true, partialResults: words }), /partialResults needs owner/)
+  })
+
+  test('makes the digest of a file once, and a browser that has the file gets a 304', async (t) => {
+    const { tasks, handler } = consoleOf()
+    await mounted(host, handler, async (url) => {
+      const first = await fetch(`${url}/main.js`)
+      const etag = first.headers.get('etag') ?? ''
+      assert.match(etag, /^(?:W\/)?"[^"]+"$/)
+      const hash = t.mock.method(crypto, 'createHash')
+      syncBuiltinESMExports()
+      const again = await fetch(`${url}/main.js`, { headers: { 'if-none-match': etag } })
+      assert.deepEqual([again.status, hash.mock.callCount()], [304, 0])
+      hash.mock.restore()
+      syncBuiltinESMExports()
+    })
+    await tasks.close()
   })
 
   test('declines paths that it does not know', async () => {

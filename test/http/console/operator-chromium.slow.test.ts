@@ -29,7 +29,7 @@ describe('the view of the operator', () => {
     const shown = await counts(page)
     assert.deepEqual([shown['completed'], shown['failed'], shown['cancelled']], ['9', '1', '0'])
     const pool = await page.locator('#operator-pools td').allInnerTexts()
-    assert.deepEqual(pool, ['default', '1', '0', '–'])
+    assert.deepEqual(pool, ['default', '1', '0', '–', 'Pause'])
     await page.locator('#operator-page', { hasText: 'Page 1: 10 tasks.' }).waitFor()
     await page.locator('#operator').getByRole('button', { name: 'Next page' }).click()
     await page.locator('#operator-page', { hasText: 'Page 2: 1 task.' }).waitFor()
@@ -43,6 +43,29 @@ describe('the view of the operator', () => {
     await page.keyboard.press('Enter')
     await page.locator('#operator-page', { hasText: 'Page 1: 9 tasks.' }).waitFor()
     assert.equal(await page.locator('#operator-next').getAttribute('aria-disabled'), 'true')
+  })
+
+  test('pauses a pool after a question, by keyboard, and resumes it', async () => {
+    const page = await kit.open({ token: 'demo-admin' })
+    const pause = page.getByRole('button', { name: 'Pause the pool default' })
+    const isPaused = async () => (
+      (await (await kit.ask('demo-admin', 'GET', '/admin/pools')).json()) as { items: { isPaused: boolean }[] }
+    ).items[0]?.isPaused
+    await pause.focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').getByText(/^Pause the pool default in all processes\? No task begins/).waitFor()
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    assert.equal(await isPaused(), false, 'the focused button of the question does nothing')
+    await page.keyboard.press('Enter')
+    await agree(page, 'Pause')
+    await page.locator('#operator-pools .badge', { hasText: 'paused' }).waitFor()
+    assert.equal(await isPaused(), true)
+    await page.locator('#announcer', { hasText: 'The pool default was paused.' }).waitFor()
+    await page.locator('button[data-pool]:focus', { hasText: 'Resume' }).waitFor()
+    await page.keyboard.press('Enter')
+    await page.locator('#operator-pools .badge').waitFor({ state: 'detached' })
+    assert.equal(await isPaused(), false)
   })
 
   test('shows callbacks that failed, with their owner', async () => {

@@ -83,6 +83,37 @@ test('a retry of many tasks rejects every invalid request, and has a report', as
   assert.equal((await client.ask('PATCH', '/admin/tasks/retry', admin)).status, 405)
 })
 
+test('a cancel and a deletion of many tasks are for operators, and each has a report', async () => {
+  const { headers } = await client.submit('wait', { ms: 60_000 })
+  const id = idOf(headers.get('location'))
+  for (const [path, query, report] of [
+    ['/admin/tasks/cancel', '?task=wait', { cancelled: 1, failed: 0, failures: [] }],
+    ['/admin/tasks/forget', '?status=cancelled&task=wait', { forgotten: 1, failed: 0, failures: [] }],
+  ] as const) {
+    for (const [status, what] of [...badPosts, [403, { token: 'writer-1' }] as const]) {
+      assert.equal((await client.ask('POST', path + query, { ...admin, ...what })).status, status)
+    }
+    assert.equal((await client.ask('POST', `${path}?limit=1`, admin)).json.code, 'invalid_query')
+    const accepted = await client.ask('POST', path + query, admin)
+    assert.equal(accepted.status, 202)
+    const { json } = await client.ended(String(accepted.headers.get('location')), admin)
+    assert.deepEqual(json.result, report)
+  }
+  assert.equal((await client.ask('GET', `/api/status/${id}`)).status, 404)
+})
+
+test('a pool is paused and resumed by operators only', async () => {
+  const path = '/admin/pause?pool=default'
+  for (const method of ['PUT', 'DELETE']) {
+    for (const [token, status] of [[null, 401], ['writer-1', 403], ['admin-1', 204]] as const) {
+      assert.equal((await client.ask(method, path, { token })).status, status)
+    }
+    const { json } = await client.ask('GET', '/admin/pools', admin)
+    assert.equal((json as { items: { isPaused: boolean }[] }).items[0]?.isPaused, method === 'PUT')
+  }
+  assert.equal((await client.ask('PUT', '/admin/pause?pool=none', admin)).json.code, 'invalid_query')
+})
+
 test('lists, pools and the overview are for operators only', async () => {
   for (const path of [
     '/admin/tasks', '/admin/overview', '/admin/pools', '/admin/tasks/unknown',
