@@ -16,7 +16,10 @@ export interface CloseOnSignalOptions {
   readonly server?: object
   /** The object that `createTasks` returned. */
   readonly tasks?: Pick<Tasks, 'close'>
-  /** Not used, because the tasks close it. `...storage` may contain it. */
+  /**
+   * Not used, because the tasks close the engine. Allowed, because `...storage` may contain an
+   * engine.
+   */
   readonly engine?: object
   /** The store of the engine. */
   readonly store?: object

@@ -65,8 +65,8 @@ export interface TaskEngine {
   counts(pool: string): MaybePromise<PoolCounts>
   /**
    * Pauses a pool in all processes, or ends the pause. Nothing begins in a paused pool; what runs,
-   * continues. The pause is as durable as the tasks. A worker notifies its `places` within a
-   * second, so that synchronous requests obey too.
+   * continues. The pause is as durable as the tasks. Each worker tells its `places` within a
+   * second, so that synchronous requests obey the pause too.
    */
   setPaused(pool: string, isPaused: boolean): MaybePromise<void>
   /** Returns the names of the paused pools, by code unit. */

@@ -47,7 +47,8 @@ export interface Page {
  * Reads partial results after a position: those of one part, or the newest ones. So a slow reader
  * holds at most one part. Results may be missing, because they were dropped.
  *
- * @param hasRun - true for a final task whose run has begun, so that no entry means that all is gone
+ * @param hasRun - true for a final task whose run has begun: without an entry, all results were
+ * lost
  */
 export async function readAfter(
   store: Store, task: TaskOfLog, position: Position | undefined, hasRun: boolean,

@@ -15,7 +15,8 @@ export interface Scheme<P extends Principal = Principal> {
   /** Reads the credentials from the headers or the query of the request. */
   readonly read: (request: HttpRequest) => Credentials
   /**
-   * Returns the principal; `undefined` if the credentials are not valid. Throws if it cannot tell.
+   * Returns the principal; `undefined` if the credentials are not valid. Throws if they cannot be
+   * verified now.
    */
   readonly verify: (credentials: string, request: HttpRequest) => MaybePromise<P | undefined>
   /** If `true`, the cache of `authenticate` may keep results. */

@@ -19,8 +19,8 @@ export const CLOCK = `clock AS MATERIALIZED (SELECT ${NOW} AS now)`
 export const SAME_NOW = '(SELECT now FROM clock)'
 
 /**
- * SQL of the condition of a held task, whose caller has its share running. It is due at no time, so it
- * gets no turn before a run of the caller ends.
+ * SQL of the condition of a held task: the running tasks of its caller take the whole share of the
+ * caller. It is due at no time, so it gets no turn before a run of the caller ends.
  */
 export const HELD = 'status < 2 AND due_at = \'Infinity\''
 
