@@ -95,7 +95,7 @@ test('the consumer that is compiled and run against the package imports every en
 
 test('the package contains what is built and the docs for users, without side effects, for the tested versions of Node', () => {
   const pages = ['CHANGELOG.md', 'docs/README.md', 'docs/errors.md', 'docs/guarantees.md', 'docs/guide']
-  const pictures = ['docs/flow.svg', 'docs/states.svg', 'docs/console*.png', 'docs/upload-*.png']
+  const pictures = ['docs/flow.svg', 'docs/states.svg', 'docs/console*.png', 'docs/upload-*.png', 'docs/progress-*.png']
   assert.deepEqual(manifest.files, ['dist', ...pages, ...pictures])
   assert.equal(manifest.sideEffects, false)
   assert.equal(manifest.engines.node, '>=20.19')

@@ -105,7 +105,7 @@ describe('a worker on PostgreSQL reports once', { concurrency: true }, () => {
     const { reports } = onPostgres(t, server.url, { schema: 'missing', migrate: false })
     await reportedOnce(
       reports,
-      /lacks the migrations 1 "tables", 2 "limits of running work", 3 "tasks that ask"\./,
+      /lacks the migrations 1 "tables", 2 "limits of running work", 3 "tasks that ask", 4 "lists of tenants"\./,
       /lacks the migrations/,
     )
   })

@@ -47,7 +47,7 @@ export function assertTellsNothing(
   assert.equal(headers['x-powered-by'], undefined, where)
   if (how.head === true) return
   const body = JSON.parse(text) as Record<string, unknown>
-  assert.ok(typeof body['error'] === 'string' && /^[A-Z].*[.!?]$/s.test(body['error']), `${where}: a sentence: ${text}`)
+  assert.ok(typeof body['error'] === 'string' && /^(?:[A-Z]|"[a-z_]+" ).*[.!?]$/s.test(body['error']), `${where}: a sentence: ${text}`)
   const code = String(body['code'])
   if (!OWN.has(code))
     assert.equal(
