@@ -14,7 +14,7 @@ const FILE_TIMEOUT_MS = Number(process.env.LONGHAUL_TEST_FILE_TIMEOUT_MS ?? 240_
 /** Maximum time of all tests, in milliseconds. */
 const RUN_TIMEOUT_MS = 3_000_000
 /** Number of test processes at once. A run within a test has fewer. */
-const PROCESSES = Number(process.env.LONGHAUL_TEST_PROCESSES ?? 2 * availableParallelism())
+const PROCESSES = Number(process.env.LONGHAUL_TEST_PROCESSES ?? 3 * availableParallelism())
 /** Folders whose files share processes, and the maximum number of files in one. */
 const SHARED = ['test/unit/']
 const FILES_IN_A_PROCESS = 25

@@ -7,8 +7,8 @@ import { Load } from './program.js'
 import type { LoadOrder } from './load.js'
 import { valgrindEnvironment } from './valgrind.js'
 
-/** Requests until V8 compiles hardly any function again. */
-const WARM_UP = 12_000
+/** Requests until V8 compiles hardly any function again. An accept in Express on Node 24 needs some 20,000. */
+const WARM_UP = 24_000
 const WINDOWS = 6
 const WINDOW = 600
 /** Some tasks of the default limit of one owner. */
@@ -55,7 +55,7 @@ export interface CountedServer {
   readonly load: string
   /** Returns the requests that count. `run` sends requests that do not count and returns bodies of the responses. */
   readonly prepare: (run: (order: Requests & Pick<LoadOrder, 'count' | 'keepBodies'>) => Promise<readonly string[]>) => Promise<Requests> | Requests
-  /** Requests before the first one that counts. Default: 12,000. */
+  /** Requests before the first one that counts. Default: 24,000. */
   readonly warmUp?: number
 }
 
