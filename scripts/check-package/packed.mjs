@@ -9,7 +9,7 @@ const ALLOWED = [
   /^dist\/cjs\/[\w-]+\.cjs$/,
   /^dist\/types\/[\w.-]+\.d\.c?ts$/,
   /^docs\/(?:guide\/[\w-]+|README|errors|guarantees)\.md$/,
-  /^docs\/(?:flow|states|console[\w-]*|upload-[\w-]+)\.(?:png|svg)$/,
+  /^docs\/(?:flow|states|console[\w-]*|(?:upload|progress)-[\w-]+)\.(?:png|svg)$/,
   /^(?:package\.json|README\.md|LICENSE|CHANGELOG\.md)$/
 ]
 /** The files of the repository that pages link to, as docs/README.md says. On npm, links of README lead there. */
