@@ -18,7 +18,7 @@ import { secretDigest, type Scheme } from './schemes.js'
 /** Options of `authenticate`. */
 export interface AuthenticateOptions<P extends Principal> {
   /** The accepted kinds of credentials, tried in this order. */
-  readonly schemes: readonly Scheme<P>[]
+  readonly schemes: readonly (Scheme<P> | Scheme)[]
   /** Named in the challenges (RFC 9110 section 11.5), in printable ASCII. Default `longhaul`. */
   readonly realm?: string
   /**
@@ -82,13 +82,13 @@ export function authenticate<P extends Principal, C = unknown>(
   options: AuthenticateOptions<P>,
 ): Policy<C> {
   const { schemes, realm, optional, cache } = readOptions('authenticate', options, OPTIONS)
-  const verify: Verify<P> = cache === undefined
+  const verify: Verify = cache === undefined
     ? (scheme, credentials, request) => scheme.verify(credentials, request)
     : cached(cache, schemes)
 
   const policy: Policy<C> = async (request, next) => {
-    const rejected: Scheme<P>[] = []
-    let principal: P | undefined
+    const rejected: Scheme[] = []
+    let principal: Principal | undefined
     for (const scheme of schemes) {
       const credentials = scheme.read(request)
       if (credentials === undefined) continue
@@ -122,7 +122,7 @@ export function authenticate<P extends Principal, C = unknown>(
     })
   }
   return Object.assign(policy, {
-    place: optional ? OPTIONAL : PLACE, describe: securedBy(schemes as readonly Scheme[], optional),
+    place: optional ? OPTIONAL : PLACE, describe: securedBy(schemes, optional),
   })
 }
 
@@ -133,21 +133,19 @@ function areSchemes(list: unknown): boolean {
   })
 }
 
-function checked<P extends Principal>(principal: P): P {
+function checked(principal: Principal): Principal {
   if (typeof principal.subject === 'string' && principal.subject !== '') return principal
   throw new TypeError('authenticate: verify must return a principal with a subject, a string that is not empty, or undefined')
 }
 
-type Verify<P extends Principal> = (
-  scheme: Scheme<P>, credentials: string, request: HttpRequest,
-) => MaybePromise<P | undefined>
+type Verify = (
+  scheme: Scheme, credentials: string, request: HttpRequest,
+) => MaybePromise<Principal | undefined>
 
-function cached<P extends Principal>(
-  options: CredentialCache, schemes: readonly Scheme<P>[],
-): Verify<P> {
+function cached(options: CredentialCache, schemes: readonly Scheme[]): Verify {
   const { maxEntries, ttlMs, key: keyOf } = readOptions('authenticate: cache', options, CACHE)
-  const known = new LRUCache<string, P>({ max: maxEntries, ttl: ttlMs })
-  const pending = new Map<string, Promise<P | undefined>>()
+  const known = new LRUCache<string, Principal>({ max: maxEntries, ttl: ttlMs })
+  const pending = new Map<string, Promise<Principal | undefined>>()
   return (scheme, credentials, request) => {
     if (!scheme.cacheable) return scheme.verify(credentials, request)
     const more: unknown = keyOf === undefined ? '' : keyOf(request)
