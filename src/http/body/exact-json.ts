@@ -10,6 +10,8 @@ const LONG_INTEGER = /\d{16}/
 const LARGE_EXPONENT = /\d[eE][+-]?\d{3}/
 const FRACTION = /\d\.\d/
 const LONG_FRACTION = /[\d.]{16}/
+/** Length of the runs that both expressions look for. */
+const RUN = 16
 /** An escape that may be half of a surrogate pair. */
 const HALF_ESCAPE = /\\u[dD][89a-fA-F]/
 const HALF_PAIR = /[\ud800-\udfff]/u
@@ -21,9 +23,30 @@ const MAX_PRECISION = 100
 
 /** Returns false if JSON text certainly has no value that changes when it is parsed. */
 export function mayBeInexact(text: string): boolean {
-  return LONG_INTEGER.test(text) || LARGE_EXPONENT.test(text)
-    || (FRACTION.test(text) && LONG_FRACTION.test(text))
+  return (hasLongRun(text) && (LONG_INTEGER.test(text) || (FRACTION.test(text) && LONG_FRACTION.test(text))))
+    || LARGE_EXPONENT.test(text)
     || (text.includes('\\u') && HALF_ESCAPE.test(text))
+}
+
+/**
+ * Returns true if 16 digits or points follow each other. One of them has an index that is a multiple of 16, so
+ * only these are looked at: the expressions alone take a third of the time of `readRecords`.
+ */
+function hasLongRun(text: string): boolean {
+  for (let at = 0; at < text.length; at += RUN) {
+    if (!isDigitOrPoint(text.charCodeAt(at))) continue
+    let start = at
+    while (isDigitOrPoint(text.charCodeAt(start - 1))) start--
+    let end = at + 1
+    while (end - start < RUN && isDigitOrPoint(text.charCodeAt(end))) end++
+    if (end - start >= RUN) return true
+  }
+  return false
+}
+
+/** @param code - `NaN` outside of the text */
+function isDigitOrPoint(code: number): boolean {
+  return (code >= 0x30 && code <= 0x39) || code === 0x2e
 }
 
 /** @throws {HttpError} `inexact_value`, with a pointer to each of the first five values. */

@@ -45,6 +45,14 @@ describe('a value of JSON text', () => {
       assert.deepEqual(inexactValues(text).map(({ pointer }) => pointer), ['/list/1/a~1b~0'])
     })
   }
+  test('changes wherever it stands in the text', () => {
+    for (let at = 0; at < 40; at++) {
+      for (const value of ['9007199254740993', '0.12345678901234567891']) {
+        assert.ok(mayBeInexact(`${' '.repeat(at)}${value}`), `${value} at ${String(at)}`)
+        assert.ok(!mayBeInexact(`${' '.repeat(at)}${value.slice(0, 15)} ${'7'.repeat(15)}`), `15 characters at ${String(at)}`)
+      }
+    }
+  })
   for (const value of EXACT) {
     test(`${value} is kept`, () => {
       assert.deepEqual(inexactValues(`[{"n":${value}}]`), [])
