@@ -53,6 +53,11 @@ describe('a value of JSON text', () => {
       }
     }
   })
+  test('is looked at once, however long it is', () => {
+    const long = `0.5${'0'.repeat(4_000_000)}`
+    assert.ok(!mayBeInexact(`[${long}, 0.14285714285714285, -0.3333333333333333]`))
+    assert.ok(mayBeInexact(`[${long}1, 2]`))
+  })
   for (const value of EXACT) {
     test(`${value} is kept`, () => {
       assert.deepEqual(inexactValues(`[{"n":${value}}]`), [])
