@@ -1,6 +1,6 @@
 import { isJsonObject } from '../../src/http/body/json.js'
 import { readFailure } from '../../src/http/failure.js'
-import { checkOwnerId, checkTenantOwner, isTenantOwner } from '../../src/http/requester.js'
+import { givenOwner } from '../../src/http/requester.js'
 import { func, readOptions, value, whole, type OptionTable } from '../../src/runtime/options.js'
 import { telling, warn } from '../../src/runtime/warning.js'
 import type { TaskProgress } from '../../src/wire/task.js'
@@ -194,9 +194,7 @@ function toMcpError(error: unknown, onError: (error: unknown) => void): McpError
 
 /** Returns the owner as it is stored. Throws if there is none, or if the value is not an id. */
 function ownerOf(given: unknown): string {
-  const owner = isTenantOwner(given)
-    ? checkTenantOwner('mcpTasks: owner', given, false)
-    : checkOwnerId('mcpTasks: owner', given)
+  const owner = givenOwner('mcpTasks: owner', given, false)
   if (owner === undefined) throw new McpError(CODES.invalidParams, 'Authentication is required')
   return owner
 }

@@ -65,10 +65,7 @@ export function findRequester<C>(
   if (option === 'principal') return (request) => byPrincipal(request, about)
   if (typeof option !== 'function') throw missing(option, about)
   return (request) => {
-    const given = option(request)
-    const owner = isTenantOwner(given)
-      ? checkTenantOwner(`${where}: ${name}`, given, anonymous)
-      : checkOwnerId(`${where}: ${name}`, given)
+    const owner = givenOwner(`${where}: ${name}`, option(request), anonymous)
     if (owner !== undefined) return { kind: 'owner', owner }
     if (!anonymous) throw httpError('unauthorized')
     return ANONYMOUS
@@ -102,9 +99,15 @@ function checkText(where: string, id: unknown): void {
   throw new TypeError(`${where} must be ${NAME_RULE} or U+001F; it has ${id.length} characters`)
 }
 
-/** Returns true if `owner` of the application returned `{ owner, tenant }`. A promise is not one. */
-export function isTenantOwner(given: unknown): given is TenantOwner {
-  return typeof given === 'object' && given !== null && !('then' in given)
+/**
+ * Returns the stored owner for what `owner` of the application returned.
+ *
+ * @param anonymous - `true` if the client may be without an owner
+ */
+export function givenOwner(where: string, given: unknown, anonymous: boolean): string | undefined {
+  // A promise has no owner.
+  const isTenantOwner = typeof given === 'object' && given !== null && !('then' in given)
+  return isTenantOwner ? checkTenantOwner(where, given as TenantOwner, anonymous) : checkOwnerId(where, given)
 }
 
 /**

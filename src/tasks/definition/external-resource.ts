@@ -72,11 +72,11 @@ const MAX_ALL_LENGTH = 8192
  */
 export function checkedNames(given: string | readonly string[]): readonly string[] {
   const names = typeof given === 'string' ? [given] : [...new Set(Array.isArray(given) ? given as string[] : [''])]
-  if (names.length <= MAX_NAMES && names.every(isName) && names.join('').length <= MAX_ALL_LENGTH) return names
+  if (names.length <= MAX_NAMES && names.every(isResourceName) && names.join('').length <= MAX_ALL_LENGTH) return names
   throw new TypeError(`external.of must return a string of 1 to ${MAX_NAME_LENGTH} characters, or an array of at most`
     + ` ${MAX_NAMES} of them with ${MAX_ALL_LENGTH} characters together`)
 }
 
-function isName(name: unknown): boolean {
+function isResourceName(name: unknown): boolean {
   return typeof name === 'string' && name !== '' && name.length <= MAX_NAME_LENGTH
 }
