@@ -12,7 +12,7 @@ import type { Call, Repository } from '../repositories/repository.js'
 import { FailedRecord, readRecord, readReturned } from '../repositories/returned.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { childPointer } from '../schema/pointer.js'
-import { toDocumentSchema, validate, type Schema } from '../schema/schema.js'
+import { toDocumentSchema, validInput, type Schema } from '../schema/schema.js'
 import type { ListOptions } from './list.js'
 import { PATCH_TYPES } from './operations.js'
 
@@ -92,7 +92,7 @@ export class Items<Item extends object, Draft, Change, Id> {
 
   readonly create = counting(async (request) => {
     const { schema, maxBodyBytes } = this.#options
-    const draft = await validated(schema, await readBody(request, maxBodyBytes))
+    const draft = await validInput(schema, await readBody(request, maxBodyBytes))
     const returned = await this.#options.repository.create?.(draft, callOf(request))
     const item = this.#checked(readRecord(returned, 'collection: repository.create'))
     const id = this.#id.of(item)
@@ -119,7 +119,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     this.#checkConditional(request)
     const body = await readBody(request, this.#options.maxBodyBytes)
     const wanted = this.#withoutId(body, request, this.#schemaHasId)
-    const draft = await validated(this.#options.schema, wanted)
+    const draft = await validInput(this.#options.schema, wanted)
     const write: Write<Item, Draft, Change, Id, Replaced<Item>> = async (repository, before) => {
       const done = this.#replaced(await repository.replace?.(id, draft, callOf(request)))
       // Another request has created or deleted the record since the read. Inside a transaction this
@@ -141,7 +141,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     const { changeSchema } = this.#options
     const hasId = changeSchema ? this.#changeHasId : this.#schemaHasId
     const wanted = this.#withoutId(patch, request, hasId)
-    const change = changeSchema && await validated(changeSchema, wanted)
+    const change = changeSchema && await validInput(changeSchema, wanted)
     const write: Write<Item, Draft, Change, Id, Item | undefined> = async (repository, before) => {
       const isMerged = before?.item && change === undefined
       const done = isMerged ? await this.#merged(before.item, wanted) : change
@@ -224,7 +224,7 @@ export class Items<Item extends object, Draft, Change, Id> {
 
   async #merged(item: Item, patch: Readonly<Record<string, unknown>>): Promise<Change> {
     const merged = mergePatch(item, patch) as Readonly<Record<string, unknown>>
-    const draft: unknown = await validated(this.#options.schema, merged)
+    const draft: unknown = await validInput(this.#options.schema, merged)
     const known = isJsonObject(draft) ? draft : {}
     for (const [name, value] of Object.entries(patch)) {
       // The schema has removed the property, so it is unknown. A removed property may be missing.
@@ -305,12 +305,6 @@ async function readBody(
     const headers = { ...error.headers, 'accept-patch': mediaTypes.join(', ') }
     throw httpError('unsupported_media_type', { headers })
   }
-}
-
-async function validated<T>(schema: Schema<T>, value: unknown): Promise<T> {
-  const result = await validate(schema, value)
-  if ('details' in result) throw httpError('invalid_input', { details: result.details })
-  return result.value
 }
 
 function invalidInput(pointer: string, message: string): HttpError {

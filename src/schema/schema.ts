@@ -1,4 +1,5 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
+import { httpError } from '../http/errors.js'
 import type { ErrorDetail } from '../wire/errors.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { cutText } from '../runtime/text.js'
@@ -90,6 +91,20 @@ export type Validation<T> = { readonly value: T } | { readonly details: ErrorDet
 export function validate<T>(schema: Schema<T>, value: unknown): MaybePromise<Validation<T>> {
   const result = schema['~standard'].validate(value)
   return 'then' in result ? result.then(toValidation) : toValidation(result)
+}
+
+/**
+ * Returns the validated value.
+ * @throws {HttpError} 400 `invalid_input`, with the details
+ */
+export function validInput<T>(schema: Schema<T>, value: unknown): MaybePromise<T> {
+  const result = schema['~standard'].validate(value)
+  return 'then' in result ? result.then(toInput) : toInput(result)
+}
+
+function toInput<T>(result: StandardSchemaV1.Result<T>): T {
+  if (!result.issues) return result.value
+  throw httpError('invalid_input', { details: toDetails(result.issues) })
 }
 
 /**

@@ -6,8 +6,7 @@ import { digestHeader } from '../http/headers/digests.js'
 import { fileBytes, fileTypeOf, NO_FILES } from '../tasks/definition/file-content.js'
 import type { AnyQuestion, TaskFiles } from '../tasks/definition/run-context.js'
 import { checkedQuestion, NO_ASK } from '../tasks/definition/asks.js'
-import { httpError } from '../http/errors.js'
-import { validate } from '../schema/schema.js'
+import { validInput } from '../schema/schema.js'
 import type { TaskFile } from '../wire/task.js'
 
 type RunContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
@@ -124,9 +123,7 @@ export function testContext<D extends AnyTaskDefinition>(
       if (!Object.hasOwn(answers, key)) {
         throw new Error(`testContext: run asks ${key}; pass an answer in the option answers`)
       }
-      const outcome = await validate(schema, JSON.parse(JSON.stringify(answers[key])))
-      if ('details' in outcome) throw httpError('invalid_input', { details: outcome.details })
-      return outcome.value as never
+      return await validInput(schema, JSON.parse(JSON.stringify(answers[key]))) as never
     },
     reports, logged, asked, saved, written: files.written,
     abort: (reason) => { controller.abort(reason) },

@@ -1,7 +1,7 @@
 import { types } from 'node:util'
 import type { TaskEngine, Transaction } from '../../engine/engine.js'
 import { httpError } from '../../http/errors.js'
-import type { CallerLimit, NewTask, StoredTask, Unique } from '../../engine/task.js'
+import type { CallerLimit, Created, NewTask, StoredTask, Unique } from '../../engine/task.js'
 import { PRIORITY, type AnyTaskDefinition } from '../definition/define.js'
 import { digestOf } from '../../idempotency/key.js'
 import { Json } from '../../runtime/json.js'
@@ -12,7 +12,7 @@ import type { TraceHeaders } from '../definition/tracing.js'
 import { noCallbacks, type TaskCore } from './task-core.js'
 import { releaseExternal, renewExternal } from '../record/outside.js'
 import { queueFull, shuttingDown, tooManyTasks } from '../run/failure.js'
-import { toInput } from '../run/run.js'
+import { validInput } from '../../schema/schema.js'
 import { publishAccepted, taskChannel } from '../record/diagnostics.js'
 import { detailsOf, externalNames, isTaskId, type Details } from '../record/details.js'
 import { LONGEST_MS } from '../../runtime/options.js'
@@ -135,7 +135,7 @@ export async function submitTask(
   }
   const copy: unknown = text === undefined ? undefined : JSON.parse(text)
   core.mustHave(definition)
-  const valid = definition.input ? await toInput(definition, copy) : copy
+  const valid = definition.input ? await validInput(definition.input, copy) : copy
   if (definition.check) await definition.check(valid)
   const { callbackUrl, owner, startAt, delayMs, ...others } = options
   if (callbackUrl !== undefined) await core.checkCallback(callbackUrl, owner)
@@ -155,9 +155,9 @@ export function acceptTask(
   return tracing.accept(name, (trace) => create(core, submission, start, trace))
 }
 
-async function create(
+function create(
   core: TaskCore, submission: Submission, start: Start | undefined, trace: TraceHeaders | undefined,
-): Promise<AcceptedTask> {
+): MaybePromise<AcceptedTask> {
   const { definition, transaction, caller, byOperator } = submission
   // What acts on the tasks of all owners is for operators and the application, even if a client knows its name.
   if (definition.runForOperators !== undefined && caller !== undefined && byOperator !== true) {
@@ -165,23 +165,40 @@ async function create(
   }
   const task = newTask(core, submission, start, trace)
   const { external }: Details = task.details
-  const names = external === undefined ? NO_NAMES : externalNames(task.details)
-  if (start !== undefined && names.length > 0) await renewForLater(core, definition, names, start)
+  if (external !== undefined) return createWithExternal(core, submission, start, task)
   if (core.isClosing) throw shuttingDown()
-  const creating = core.engine.create(task, transaction === undefined ? undefined : { transaction })
-  const created = isPending(creating) ? await creating : creating
+  const created = core.engine.create(task, transaction === undefined ? undefined : { transaction })
+  return isPending(created)
+    ? created.then((late) => toAccepted(late, task, submission)) : toAccepted(created, task, submission)
+}
+
+/** Creates a task that has external resources. Releases them if no task will use them. */
+async function createWithExternal(
+  core: TaskCore, submission: Submission, start: Start | undefined, task: NewTask,
+): Promise<AcceptedTask> {
+  const { definition, transaction } = submission
+  const names = externalNames(task.details)
+  if (start !== undefined) await renewForLater(core, definition, names, start)
+  if (core.isClosing) throw shuttingDown()
+  const created = await core.engine.create(task, transaction === undefined ? undefined : { transaction })
+  if (created.outcome === 'full') await releaseExternal(core.context, definition, { names })
+  const accepted = toAccepted(created, task, submission)
+  if (created.outcome === 'exists') await releaseOthers(core, definition, names, accepted.task)
+  return accepted
+}
+
+/** Throws for a task that was not created, unless the existing one is the same. */
+function toAccepted(created: Created, task: NewTask, submission: Submission): AcceptedTask {
   switch (created.outcome) {
     case 'created':
-      if (taskChannel.hasSubscribers && transaction === undefined) publishAccepted(created.task)
+      if (taskChannel.hasSubscribers && submission.transaction === undefined) publishAccepted(created.task)
       return { task: created.task, created: true, replaced: false }
     case 'caller_full':
       throw tooManyTasks()
     case 'full':
-      if (names.length > 0) await releaseExternal(core.context, definition, { names })
       throw queueFull()
     case 'exists':
       checkSame(created.task, task, submission)
-      if (names.length > 0) await releaseOthers(core, definition, names, created.task)
       return { task: created.task, created: false, replaced: false }
     case 'replaced':
       return { task: created.task, created: false, replaced: true }
@@ -189,7 +206,6 @@ async function create(
 }
 
 const NO_DETAILS: Details = {}
-const NO_NAMES: readonly string[] = []
 
 /** Releases the external resources of this submission that the existing task does not have. */
 async function releaseOthers(

@@ -1,6 +1,6 @@
 import { httpError } from '../../http/errors.js'
 import { isWorkerClosing } from '../../engine/runs.js'
-import { validate } from '../../schema/schema.js'
+import { validInput } from '../../schema/schema.js'
 import {
   checkedQuestion, MAX_INPUTS_LENGTH, MAX_QUESTIONS, type CheckedQuestion,
 } from '../definition/asks.js'
@@ -46,9 +46,7 @@ export class RunAsks {
     if (stop.aborted && !isWorkerClosing(stop.reason)) throw stop.reason
     const { answer } = this.known(key) ?? {}
     if (answer !== undefined) {
-      const outcome = await validate(checked.answers, answer.value)
-      if ('details' in outcome) throw httpError('invalid_input', { details: outcome.details })
-      return outcome.value as never
+      return await validInput(checked.answers, answer.value) as never
     }
     if (this.pending.has(key)) throw new TypeError(`ask: the key ${key} is asked twice at the same time`)
     return new Promise((_resolve, reject) => {

@@ -7,7 +7,7 @@ import { isFinalStatus, type StoredTask, type TaskChange } from '../../engine/ta
 import { after, isPending, type MaybePromise, Sequence } from '../../runtime/maybe-promise.js'
 import { within } from '../../runtime/timers.js'
 import { retryDelay, type AnyTaskDefinition, type OtherTasks } from '../definition/define.js'
-import type { Ask, Checkpoint, TaskContext } from '../definition/run-context.js'
+import type { Ask, Checkpoint } from '../definition/run-context.js'
 import { UNDECLARED } from '../definition/json-values.js'
 import {
   droppedFileKeys, fileKey, fileRunOf, renewExternal, withFileRun,
@@ -19,6 +19,7 @@ import {
 } from '../record/details.js'
 import { publishStep, taskChannel } from '../record/diagnostics.js'
 import { failureOf, isPermanent, toFailure } from '../run/failure.js'
+import { validInput, type Schema } from '../../schema/schema.js'
 import { withLine } from '../record/run-log.js'
 import { toStoredError, withError, withInput } from '../record/stored-failure.js'
 import { NO_FILES } from '../definition/file-content.js'
@@ -26,7 +27,7 @@ import { NO_ASK } from '../definition/asks.js'
 import { RunFiles } from '../run/run-files.js'
 import { deleteBlobs, renewBlobs } from '../../stores/blob-rules.js'
 import {
-  errorOf, failedOutcome, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,
+  errorOf, failedOutcome, holdInput, runOnce, RunContext, Stop, type Outcome,
 } from '../run/run.js'
 import { changeListed } from './change-task.js'
 import { followUpOf } from './follow-up.js'
@@ -99,7 +100,7 @@ export class RunningTask implements OwnRun {
       if (definition === undefined) return await this.giveBack(unknownTask(name))
       let input = run.input.value as never
       if (definition.input !== undefined) {
-        const valid = await this.validate(definition, input)
+        const valid = await this.validate(definition, definition.input, input)
         if (valid === undefined) return
         input = valid.input
       }
@@ -153,13 +154,14 @@ export class RunningTask implements OwnRun {
 
   /** Validates the input. If it is not valid, ends the run and returns `undefined`. */
   private async validate(
-    definition: AnyTaskDefinition, value: unknown,
+    definition: AnyTaskDefinition, schema: Schema, value: unknown,
   ): Promise<{ readonly input: never } | undefined> {
     try {
       const { name, timeoutMs } = definition
-      return { input: await within(toInput(definition, value), timeoutMs, () => (
+      const input = validInput(schema, value)
+      return { input: (isPending(input) ? await within(input, timeoutMs, () => (
         httpError('task_timeout', { cause: new Error(`The schema of ${name} took longer than ${timeoutMs} ms`) })
-      )) }
+      )) : input) as never }
     } catch (error) {
       const isForeign = isHttpError(error) && error.code === 'invalid_input'
       if (isForeign && this.core.engine.durable) await this.giveBack(error)
@@ -175,8 +177,8 @@ export class RunningTask implements OwnRun {
     const { task: { id: taskId, attempt, owner }, details: { context, external, failures = 0 }, stop } = this
     const { tracing, maxResultBytes, progressIntervalMs } = this.core.settings
     this.files = this.openFiles(definition)
-    const options: RunOptions = {
-      taskId, attempt, owner, external, context, stop, checkpoint,
+    const facts = new RunContext({
+      taskId, attempt, owner, external, context, checkpoint,
       lastAttempt: failures + 1 >= definition.attempts, workId: workIdOf(this.task),
       progress: (done, total, message, unit) => {
         if (this.isOver) return
@@ -188,12 +190,12 @@ export class RunningTask implements OwnRun {
         if (!this.isOver) this.details = { ...this.details, log: withLine(this.details.log ?? [], attempt, line) }
       },
       files: this.files ?? NO_FILES, ask: definition.asks === undefined ? NO_ASK : this.openAsks(definition),
-      timeoutMs: definition.timeoutMs, maxResultBytes,
-    }
-    const begin = (context: TaskContext): unknown => (
+    }, stop)
+    const options = { stop, timeoutMs: definition.timeoutMs, maxResultBytes }
+    const begin = (): unknown => (
       definition.runForOperators === undefined
-        ? definition.run(input, context)
-        : definition.runForOperators(otherTasks(this.core), input, context)
+        ? definition.run(input, facts)
+        : definition.runForOperators(otherTasks(this.core), input, facts)
     )
     if (tracing === undefined) return runOnce(definition, options, begin)
     const { task: { name, createdAt, startAt }, details: { trace } } = this

@@ -9,6 +9,7 @@ import { parseIdempotencyKey } from '../../idempotency/key.js'
 import {
   claimRecord, isDecided, replay, stillRunning, type ClaimRecord, type KeyClaim, type OnceOptions,
 } from '../../idempotency/once.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import { newId } from '../../runtime/random-id.js'
 import { isStoreUnavailable } from '../../stores/store.js'
 import { waitUntil } from '../../stores/watched.js'
@@ -77,7 +78,16 @@ export async function discardInput(work: ReadWork): Promise<void> {
 }
 
 /** Accepts a submission. Discards its input unless a task may use it. */
-export async function accept<C>(
+export function accept<C>(
+  settings: EndpointSettings<C>, submission: RequestSubmission<C>,
+): MaybePromise<AcceptedSubmission> {
+  const { idempotency, findStart, work } = submission
+  return idempotency === undefined && findStart === undefined && work.discard === undefined
+    ? acceptTask(settings.core, submission) : acceptUnlessEarlier(settings, submission)
+}
+
+/** The same for a request that may repeat an earlier one, asks for a start, or has input to discard. */
+async function acceptUnlessEarlier<C>(
   settings: EndpointSettings<C>, submission: RequestSubmission<C>,
 ): Promise<AcceptedSubmission> {
   const { core } = settings

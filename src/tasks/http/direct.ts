@@ -13,9 +13,10 @@ import { unsavedCheckpoint } from '../definition/json-values.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { pausesWait, waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { shuttingDown } from '../run/failure.js'
+import { validInput } from '../../schema/schema.js'
 import { NO_FILES } from '../definition/file-content.js'
 import {
-  errorOf, holdInput, runOnce, toInput, Stop, type Outcome, type RunOptions,
+  errorOf, holdInput, runOnce, RunContext, Stop, type Outcome,
 } from '../run/run.js'
 import type { AcceptedTask } from '../core/accept-task.js'
 import { acceptedResponse, type RequestSubmission, type Submitter } from './accept.js'
@@ -59,15 +60,15 @@ export async function runHere<C>(
   // Keeps the process alive while a request waits, even if no socket does.
   const keepAlive = setGlobalTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
   try {
-    const options: RunOptions = {
+    const context = new RunContext({
       taskId: undefined, attempt: 1, lastAttempt: true, workId: undefined, owner, external: undefined,
       context: ownContext,
       progress: () => undefined, log: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
       ask: NO_ASK,
-      stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
-    }
-    const run = (): MaybePromise<Outcome> => runOnce(definition, options, async (context) => (
-      definition.run(await toInput(definition, input), context)
+    }, stop)
+    const options = { stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes }
+    const run = (): MaybePromise<Outcome> => runOnce(definition, options, async () => (
+      definition.run(definition.input ? await validInput(definition.input, input) : input, context)
     ))
     const { name } = definition
     const outcome = await directRuns.perform(stop, async () => (

@@ -12,12 +12,13 @@ import { acknowledged, empty, errorResponse, jsonText } from '../../http/respond
 import { claimKey, fingerprintOf } from '../../idempotency/key.js'
 import { buffered, oncePerKey, type KeptResponse, type OnceWork } from '../../idempotency/once.js'
 import { Json } from '../../runtime/json.js'
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { after, isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
+import type { TaskCore } from '../core/task-core.js'
 import { pausesWait, waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
-import { toInput } from '../run/run.js'
+import { validInput } from '../../schema/schema.js'
 import {
   accept, acceptedResponse, acceptInTransaction, discardInput, findTask, isDirect, onceOptions, readHead,
   type AcceptedSubmission, type RequestHead, type RequestSubmission, type Submitter, type TaskOfRequest,
@@ -32,11 +33,18 @@ import { parseStart } from './start-at.js'
 
 interface SelectedWork extends ReadWork, Selected {
   readonly json?: Json
+  /** Callback URL that the request names, once it is checked. */
+  readonly callbackUrl?: string | undefined
 }
 
-interface SubmissionSource<C> {
-  /** Reads the body and selects the work. Called once the headers are valid. */
-  readonly read: (request: HttpRequest<C>) => MaybePromise<SelectedWork>
+/** Functions that read the body of a request, of type `B`, and select its work. */
+interface SubmissionSource<C, B> extends SubmissionOptions<C> {
+  /** Reads the body. Called once the headers are valid. */
+  readonly read: (request: HttpRequest<C>) => MaybePromise<B>
+  readonly select: (body: B, request: HttpRequest<C>) => MaybePromise<SelectedWork>
+}
+
+interface SubmissionOptions<C> {
   readonly callback: CallbackSource<C> | undefined
   readonly startAt: FindStart<C> | undefined
   /** `prefer`: the client's `Prefer` decides. `always`: a 202 at once. `async`: a 202 after its `wait`. */
@@ -62,25 +70,19 @@ export function createSubmit<C>(
   if (transaction && !core.engine.hasTransactions) {
     throw new TypeError('submit: transaction needs the engine of longhaul/postgres')
   }
-  const select = typeof what === 'function' ? what : undefined
   const definition = typeof what === 'function' ? undefined : what
-  if (!select && !definition?.name) {
+  if (typeof what !== 'function' && !what?.name) {
     throw new TypeError('submit: pass what defineTask returned, or a function that selects a definition')
   }
   if (definition) core.mustHave(definition)
   const isOptional = 'emptyBody' in options
-  const read = async (request: HttpRequest<C>): Promise<SelectedWork> => {
-    const json = await (isOptional
-      ? readOptionalBody(request, maxBodyBytes, options.emptyBody)
-      : readJsonBody(request, { maxBodyBytes }))
-    const body = json.value
-    if (definition) return { definition, input: body, json, body }
-    const selected = await (select as Select<C>)(body, request)
-    core.mustHave(selected.definition)
-    const { pointer = '' } = selected
-    return { definition: selected.definition, input: selected.input, pointer, body }
+  const source: SubmissionSource<C, Json> = {
+    read: (request) => (isOptional
+      ? readOptionalBody(request, maxBodyBytes, options.emptyBody) : readJsonBody(request, { maxBodyBytes })),
+    select: typeof what === 'function' ? (json, request) => selectWork(core, what, json.value, request)
+      : (json) => ({ definition: what, input: json.value, json, body: json.value }),
+    callback, startAt, mode, transaction,
   }
-  const source = { read, callback, startAt, mode, transaction }
   // 1. Owner, Prefer and Idempotency-Key. Until then, nothing of the body is read.
   const submit = (request: HttpRequest<C>, body?: CountedBody): Promise<HttpResponse> => (
     readAndRespond(settings, readHead(settings, request), source, body)
@@ -102,20 +104,33 @@ export function acceptRead<C>(
 ): Promise<HttpResponse> {
   const { core, callback, startAt } = settings
   core.mustHave(definition)
-  const read = async (): Promise<SelectedWork> => ({ ...await readWork(), definition })
-  return readAndRespond(settings, head, { read, callback, startAt, mode: 'async' })
+  return readAndRespond(settings, head, {
+    read: readWork, select: (work) => ({ ...work, definition }), callback, startAt, mode: 'async',
+  })
+}
+
+/** Calls the function of the application that selects a definition. */
+async function selectWork<C>(
+  core: TaskCore, select: Select<C>, body: unknown, request: HttpRequest<C>,
+): Promise<SelectedWork> {
+  const { definition, input, pointer = '' } = await select(body, request)
+  core.mustHave(definition)
+  return { definition, input, pointer, body }
 }
 
 /**
  * The path of a submission, from its body to its response. Ends before the request begins to wait for the
  * task, so that waiting requests keep no input.
  */
-async function readAndRespond<C>(
-  settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionSource<C>,
+async function readAndRespond<C, B>(
+  settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionSource<C, B>,
   body?: CountedBody,
 ): Promise<HttpResponse> {
   // 2. The body: which work, its input, its callback and its start.
-  const submission = await readSubmission(settings, head, source)
+  const selecting = source.select(await source.read(head.request), head.request)
+  const work = isPending(selecting) ? await selecting : selecting
+  const reading = readSubmission(settings, head, source, work)
+  const submission = isPending(reading) ? await reading : reading
   const { submitter, submitter: { isDirect: asksDirect }, definition: { pool } } = submission
   // 3. A synchronous request runs here, without a task, if the work allows it and a place is free.
   if (asksDirect && settings.core.hasForeignPauses(pool)) await settings.core.readPauses()
@@ -129,9 +144,9 @@ async function readAndRespond<C>(
   if (asksDirect && !slot) return empty(503)
   let accepted: AcceptedSubmission
   try {
-    accepted = await (submission.runTransaction
-      ? acceptInTransaction(settings, submission, submission.runTransaction)
-      : accept(settings, submission))
+    const accepting = submission.runTransaction
+      ? acceptInTransaction(settings, submission, submission.runTransaction) : accept(settings, submission)
+    accepted = isPending(accepting) ? await accepting : accepting
   } catch (error) {
     slot?.release()
     throw error
@@ -141,43 +156,64 @@ async function readAndRespond<C>(
   return respond(settings, submitter, accepted, slot)
 }
 
-async function readSubmission<C>(
-  settings: EndpointSettings<C>, head: RequestHead<C>,
-  { read, callback, startAt, mode, transaction }: SubmissionSource<C>,
+/** Checks work, and adds what else the request says of it. */
+function readSubmission<C>(
+  settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionOptions<C>, work: SelectedWork,
+): MaybePromise<RequestSubmission<C>> {
+  const { definition, input, pointer = '', discard } = work
+  return source.callback === undefined && pointer === '' && discard === undefined
+    ? after(checkInput(definition, input), () => toSubmission(settings, head, source, work))
+    : readWithCallback(settings, head, source, work)
+}
+
+/** The same for work that a request may name a callback for, is part of a body, or has input to discard. */
+async function readWithCallback<C>(
+  settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionOptions<C>, work: SelectedWork,
 ): Promise<RequestSubmission<C>> {
-  const { core, maxWaitSeconds, context, access } = settings
-  const { request, owner, caller, prefer: { respondAsync, wait = 0 }, key } = head
-  const work = await read(request)
-  const { definition, input, json, body, pointer = '' } = work
+  const { definition, input, body, pointer = '' } = work
   try {
     try {
-      const valid = definition.input ? await toInput(definition, input) : input
-      if (definition.check) await definition.check(valid)
+      await checkInput(definition, input)
     } catch (error) {
       throw below(pointer, error)
     }
-    const url = callback?.find(membersOf(body), request)
-    const callbackUrl = url === undefined ? undefined : await core.checkCallback(url, owner)
-    const time = startAt?.(membersOf(body), request)
-    const findStart = time === undefined ? undefined : parseStart(time, body)
-    // RFC 7240 section 2: a preference is no demand. There is no result before the start.
-    const asksDirect = mode === 'prefer' && !respondAsync && findStart === undefined
-    if (asksDirect && callbackUrl !== undefined) throw httpError('callback_needs_async')
-    const waitSeconds = mode === 'always' ? 0 : Math.min(wait, maxWaitSeconds)
-    return {
-      submitter: { request, owner, caller, isDirect: asksDirect, respondAsync, waitSeconds },
-      definition, input, json, owner, caller, isRequest: true, isDirect: asksDirect,
-      byOperator: access !== undefined,
-      context: context?.(request), callbackUrl, findStart, work, runTransaction: transaction,
-      idempotency: key === undefined ? undefined : {
-        key: claimKey(request, owner, key), fingerprint: requestFingerprint(request, body),
-        isShared: mode === 'async',
-      },
-    }
+    const url = source.callback?.find(membersOf(body), head.request)
+    const callbackUrl = url === undefined ? undefined : await settings.core.checkCallback(url, head.owner)
+    return toSubmission(settings, head, source, { ...work, callbackUrl })
   } catch (error) {
     await discardInput(work)
     throw error
   }
+}
+
+function toSubmission<C>(
+  { maxWaitSeconds, context, access }: EndpointSettings<C>, head: RequestHead<C>,
+  { startAt, mode, transaction }: SubmissionOptions<C>, work: SelectedWork,
+): RequestSubmission<C> {
+  const { request, owner, caller, prefer: { respondAsync, wait = 0 }, key } = head
+  const { definition, input, json, body, callbackUrl } = work
+  const time = startAt?.(membersOf(body), request)
+  const findStart = time === undefined ? undefined : parseStart(time, body)
+  // RFC 7240 section 2: a preference is no demand. There is no result before the start.
+  const asksDirect = mode === 'prefer' && !respondAsync && findStart === undefined
+  if (asksDirect && callbackUrl !== undefined) throw httpError('callback_needs_async')
+  const waitSeconds = mode === 'always' ? 0 : Math.min(wait, maxWaitSeconds)
+  return {
+    submitter: { request, owner, caller, isDirect: asksDirect, respondAsync, waitSeconds },
+    definition, input, json, owner, caller, isRequest: true, isDirect: asksDirect,
+    byOperator: access !== undefined,
+    context: context?.(request), callbackUrl, findStart, work, runTransaction: transaction,
+    idempotency: key === undefined ? undefined : {
+      key: claimKey(request, owner, key), fingerprint: requestFingerprint(request, body),
+      isShared: mode === 'async',
+    },
+  }
+}
+
+/** Throws unless the schema and `check` of a definition accept the input. */
+function checkInput(definition: AnyTaskDefinition, input: unknown): MaybePromise<unknown> {
+  const valid = definition.input ? validInput(definition.input, input) : input
+  return definition.check ? after(valid, (checked) => definition.check?.(checked)) : valid
 }
 
 function membersOf(body: unknown): Readonly<Record<string, unknown>> {

@@ -1,5 +1,4 @@
 import { httpError } from '../../http/errors.js'
-import { validate } from '../../schema/schema.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskContext } from '../definition/run-context.js'
 import { toResultText } from '../definition/json-values.js'
@@ -20,8 +19,8 @@ export type Outcome =
   /** Stopped from outside. `reason` is the reason of the signal. */
   | { readonly kind: 'aborted', readonly reason: unknown }
 
-/** `owner` is that of a stored task: see `storedOwner`. */
-export interface RunOptions extends Omit<TaskContext, 'signal' | 'tenant'> {
+/** Limits of one run. */
+export interface RunOptions {
   /** Stops the run. It serves one run only. */
   readonly stop: Stop
   readonly timeoutMs: number
@@ -38,7 +37,7 @@ export function failedOutcome(cause: unknown): Outcome {
 
 /** Performs one run. Never throws or rejects, and always settles. */
 export function runOnce(
-  definition: AnyTaskDefinition, options: RunOptions, start: (context: TaskContext) => unknown,
+  definition: AnyTaskDefinition, options: RunOptions, start: () => unknown,
 ): MaybePromise<Outcome> {
   const { stop, timeoutMs, maxResultBytes } = options
   if (stop.aborted) return { kind: 'aborted', reason: stop.reason }
@@ -49,7 +48,7 @@ export function runOnce(
     stop.aborted ? stopped(definition, options) : failedOutcome(error)
   )
   try {
-    const started = start(new RunContext(options))
+    const started = start()
     return isThenable(started)
       ? stop.waitFor(started, timeoutMs, onValue, onError) : onValue(started)
   } catch (error) {
@@ -99,15 +98,11 @@ function tooFar(
   return { kind: 'failed', failure: failureOf(code), cause: httpError(code, { cause }), timedOut }
 }
 
-/** Returns the input of `run`, whose type is not known. Throws 400 `invalid_input`. */
-export async function toInput(definition: AnyTaskDefinition, rawInput: unknown): Promise<never> {
-  if (!definition.input) return rawInput as never
-  const outcome = await validate(definition.input, rawInput)
-  if ('details' in outcome) throw httpError('invalid_input', { details: outcome.details })
-  return outcome.value as never
-}
+/** Properties of the context of a run. `owner` is that of a stored task: see `storedOwner`. */
+type ContextFacts = Omit<TaskContext, 'signal' | 'tenant'>
 
-class RunContext implements TaskContext {
+/** The second argument of `run`. */
+export class RunContext implements TaskContext {
   readonly taskId: string | undefined
   readonly attempt: number
   readonly lastAttempt: boolean
@@ -124,10 +119,10 @@ class RunContext implements TaskContext {
   declare readonly signal: AbortSignal
   readonly #stop: Stop
 
-  constructor(options: RunOptions) {
+  constructor(facts: ContextFacts, stop: Stop) {
     const {
       taskId, attempt, lastAttempt, workId, owner, external, context, progress, log, files, checkpoint, ask,
-    } = options
+    } = facts
     this.taskId = taskId
     this.attempt = attempt
     this.lastAttempt = lastAttempt
@@ -142,7 +137,7 @@ class RunContext implements TaskContext {
     this.files = files
     this.checkpoint = checkpoint
     this.ask = ask
-    this.#stop = options.stop
+    this.#stop = stop
     // An own property, so that a copy (`{ ...context }`) has it too. All contexts share one getter,
     // because V8 keeps a hidden class, and with it the whole run, for each getter that it meets.
     Object.defineProperty(this, 'signal', RunContext.#signal)
