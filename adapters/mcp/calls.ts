@@ -2,7 +2,7 @@ import { isFinalStatus, type StoredTask } from '../../src/engine/task.js'
 import { isJsonObject } from '../../src/http/body/json.js'
 import { isHttpError } from '../../src/http/errors.js'
 import { readFailure } from '../../src/http/failure.js'
-import { countedAsOwner, countedWithoutOwner } from '../../src/http/requester.js'
+import { countedAsOwner, UNKNOWN_CALLER } from '../../src/http/requester.js'
 import { telling } from '../../src/runtime/warning.js'
 import { submitTask } from '../../src/tasks/core/accept-task.js'
 import { answerTask } from '../../src/tasks/core/answer-task.js'
@@ -94,7 +94,7 @@ export class ToolCalls {
     const { owner, context } = client
     const { task } = await submitTask(this.core, tool.definition, params['arguments'] ?? {}, {
       owner, context, isRequest: true,
-      caller: owner === undefined ? countedWithoutOwner(undefined) : countedAsOwner(owner),
+      caller: owner === undefined ? UNKNOWN_CALLER : countedAsOwner(owner),
     })
     return task
   }

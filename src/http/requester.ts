@@ -5,7 +5,54 @@ import { checkNames } from '../runtime/option-names.js'
 import { clientAddress } from './client-address.js'
 import { httpError } from './errors.js'
 import type { HttpRequest } from './exchange.js'
-import { principalOf, principalOrNobody, type Principal } from './principal.js'
+
+/** Authenticated sender of a request. Applications may add properties such as roles. */
+export interface Principal {
+  /** Permanent id, independent of the credentials. Tasks belong to it and limits count it. */
+  readonly subject: string
+  /**
+   * Id of the tenant. The same subject in another tenant is another owner of tasks, and limits count
+   * the tenant. Default: none.
+   */
+  readonly tenant?: string | undefined
+}
+
+/** The context that the bindings of Express, Connect, Fastify and Koa make by default. */
+export interface HostContext {
+  /**
+   * The user that your framework has authenticated: `req.user`, `request.user`, `ctx.state.user`.
+   */
+  readonly user?: any
+}
+
+/**
+ * Returns the principal of a request; `undefined` for an anonymous one.
+ * @example
+ * const subject = principalOf(request)?.subject
+ */
+export function principalOf<P extends Principal = Principal>(
+  request: HttpRequest<unknown>,
+): P | undefined {
+  return (request.context as { readonly principal?: P } | null | undefined)?.principal
+}
+
+/**
+ * Returns the principal; `undefined` for an anonymous request.
+ * @throws {TypeError} The context has a `user` but no `principal`: such a request is not anonymous.
+ */
+export function principalOrNobody<P extends Principal = Principal>(
+  request: HttpRequest<unknown>, where: string,
+): P | undefined {
+  const principal = principalOf<P>(request)
+  if (principal !== undefined) return principal
+  const user = (request.context as { readonly user?: unknown } | null | undefined)?.user
+  if (user === undefined || user === null) return undefined
+  throw new TypeError(
+    `${where}: your framework has set context.user (req.user), but there is no context.principal. ` +
+      'Say which subject the user is: put authenticate({ schemes: [hostUser(({ context }) => ({ subject: String(context.user.id) }))] }) ' +
+      'in front, or give the binding context: (req) => ({ principal: { subject: String(req.user.id) } })',
+  )
+}
 
 /** An owner in a tenant. The same owner in another tenant, or in none, is another one. */
 export interface TenantOwner {
@@ -148,8 +195,7 @@ function byPrincipal(request: HttpRequest<unknown>, { where, name }: RequesterOp
 }
 
 /** Returns the stored owner of a principal; `undefined` if it has no subject. */
-export function ownerOfPrincipal(where: string, principal: Principal | undefined): string | undefined {
-  if (principal === undefined) return undefined
+export function ownerOfPrincipal(where: string, principal: Principal): string | undefined {
   const owner = checkOwnerId(`${where}the subject of the principal`, principal.subject)
   const tenant = checkTenantId(`${where}the tenant of the principal`, principal.tenant)
   return owner === undefined ? undefined : checkedOwner(`${where}the principal`, { owner, tenant })
@@ -185,8 +231,11 @@ const addressOf = clientAddress()
  * @param owner - the owner as it is stored
  */
 export function countedAs(request: HttpRequest<unknown>, owner?: string): string {
-  const known = owner ?? ownerOfPrincipal('', principalOf(request))
-  return known === undefined ? countedWithoutOwner(addressOf(request)) : countedAsOwner(known)
+  const principal = owner === undefined ? principalOf(request) : undefined
+  const known = principal === undefined ? owner : ownerOfPrincipal('', principal)
+  if (known !== undefined) return countedAsOwner(known)
+  const address = addressOf(request)
+  return address === undefined ? UNKNOWN_CALLER : `address ${address}`
 }
 
 /** @throws {TypeError} The tenant is no id. */
@@ -213,6 +262,5 @@ export function tenantOf(caller: string): string {
 /** Engines index the tasks of callers that begin so: see `TaskQuery`. */
 const TENANT = 'tenant '
 
-export function countedWithoutOwner(address: string | undefined): string {
-  return `address ${address ?? 'unknown'}`
-}
+/** Caller without an owner, a principal and a known address. */
+export const UNKNOWN_CALLER = 'address unknown'

@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto'
 import { isJsonObject } from '../http/body/json.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { principalOrNobody } from '../http/principal.js'
-import { ownerOfPrincipal } from '../http/requester.js'
+import { ownerOfPrincipal, principalOrNobody } from '../http/requester.js'
 
 const QUOTED = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/
 const BARE = /^[!#-+\--~]+$/
@@ -34,7 +33,8 @@ export function claimKey(
 
 function callerOf(request: HttpRequest<unknown>, owner: string | undefined): readonly unknown[] {
   if (owner !== undefined) return ['owner', owner]
-  const subject = ownerOfPrincipal('Idempotency-Key: ', principalOrNobody(request, 'Idempotency-Key'))
+  const principal = principalOrNobody(request, 'Idempotency-Key')
+  const subject = principal && ownerOfPrincipal('Idempotency-Key: ', principal)
   if (subject !== undefined) return ['subject', subject]
   return ['credentials', ...CREDENTIALS.map((name) => request.headers[name] ?? null)]
 }

@@ -143,7 +143,7 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     const header = request.headers['idempotency-key']
     if (header === undefined || !counted.has(request.method)) return next(request)
     const key = parseIdempotencyKey(header) as string
-    return acknowledged(request, () => countingBody(request, (counted) => once(counted, next, key)))
+    return acknowledged(request, countingBody((counted) => once(counted, next, key)))
   }
   const describe = (operation: Operation): Operation => {
     if (!counted.has(operation.method)) return operation

@@ -60,13 +60,6 @@ const OFFERS = ['application/json']
 
 type Request = HttpRequest<unknown>
 
-type Handle = (request: Request) => Promise<HttpResponse>
-
-/** Makes the memory of a large body count until the handler has responded. */
-function counting(handler: Handle): Handle {
-  return (request) => countingBody(request, handler)
-}
-
 /** The state before a write; `undefined` if it was not read. */
 type Before<Item> = { readonly item: Item | undefined } | undefined
 
@@ -90,7 +83,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     this.#changeHasId = changeSchema === undefined || mayHaveId(changeSchema)
   }
 
-  readonly create = counting(async (request) => {
+  readonly create = countingBody(async (request) => {
     const { schema, maxBodyBytes } = this.#options
     const draft = await validInput(schema, await readBody(request, maxBodyBytes))
     const returned = await this.#options.repository.create?.(draft, callOf(request))
@@ -114,7 +107,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     return { status: 200, headers, body }
   }
 
-  readonly replace = counting(async (request) => {
+  readonly replace = countingBody(async (request) => {
     const id = this.#idOf(request)
     this.#checkConditional(request)
     const body = await readBody(request, this.#options.maxBodyBytes)
@@ -133,7 +126,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     return written(request, this.#shown(item), { path: request.path, created })
   })
 
-  readonly update = counting(async (request) => {
+  readonly update = countingBody(async (request) => {
     const id = this.#idOf(request)
     this.#checkConditional(request)
     const patch = await readBody(request, this.#options.maxBodyBytes, PATCH_TYPES)

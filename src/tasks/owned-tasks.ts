@@ -1,6 +1,6 @@
 import type { ListedStatus } from '../engine/engine.js'
 import {
-  checkedOwner, checkOwnerId, checkTenantId, countedAsOwner, countedWithoutOwner,
+  checkedOwner, checkOwnerId, checkTenantId, countedAsOwner, UNKNOWN_CALLER,
 } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions, value, type OptionTable } from '../runtime/options.js'
@@ -157,7 +157,7 @@ export class ServedTasks implements OwnedTasks {
       ? ['tasks.submit', SUBMIT] : ['ownedBy: submit', OWNED_SUBMIT]
     checkNames(where, options, names)
     const owner = this.#of === 'all' ? ownerOf(options) : this.#of.owner
-    const nobody = this.#of === 'all' ? undefined : countedWithoutOwner(undefined)
+    const nobody = this.#of === 'all' ? undefined : UNKNOWN_CALLER
     const caller = owner === undefined ? nobody : countedAsOwner(owner)
     const accepted = await submitTask(this.#core, definition, input, { ...options, owner, caller })
     return handleOf(this, definition, accepted)

@@ -49,7 +49,7 @@ export async function readBytes(
     return checkedAsSent(request.headers, left, parsed)
   }
   if (isCoded(request.headers)) throw mustBeIdentity()
-  const bytes = await countingBody(request, ({ body }) => body.bytes(maxBodyBytes))
+  const bytes = await countingBody(({ body }) => body.bytes(maxBodyBytes))(request)
   if (bytes === undefined) throw bodyTooLarge(maxBodyBytes)
   return bytes
 }
@@ -101,11 +101,12 @@ export function readJsonBody(
     return jsonOfBytes(bytes)
   }
   if (length <= SMALL_BYTES) return request.body.bytes(maxBodyBytes).then(parse)
-  return countingBody(request, async ({ body }, counted) => {
+  const readCounted = countingBody(async ({ body }, counted) => {
     const bytes = await body.bytes(maxBodyBytes)
     await counted?.waitToParse(bytes?.byteLength ?? 0, request)
     return parse(bytes)
   })
+  return readCounted(request)
 }
 
 /** @param left - what your framework has left: the bytes, or the text from which they were made */

@@ -10,15 +10,17 @@ export const PARSED = new SharedLimit(heapShare(8 / 3, Infinity))
 export const HEAP_PER_BYTE = 24
 export const SMALL_BYTES = 65_536
 
-/** Runs work on a request. If the body may be large, its memory counts until the work has ended. */
+/** Wraps work on a request. If the body may be large, its memory counts until the work has ended. */
 export function countingBody<C, R>(
-  request: HttpRequest<C>, work: (request: HttpRequest<C>, counted?: CountedBody) => Promise<R>,
-): Promise<R> {
-  const { body, headers } = request
-  // A body that the framework has parsed takes its memory already. One of HTTP/2 may have no length.
-  const isSmall = body.parsed !== undefined || Number(headers['content-length']) <= SMALL_BYTES
-  if (isSmall) return work(request)
-  return body instanceof CountedBody ? work(request, body) : countLargeBody(request, work)
+  work: (request: HttpRequest<C>, counted?: CountedBody) => Promise<R>,
+): (request: HttpRequest<C>) => Promise<R> {
+  return (request) => {
+    const { body, headers } = request
+    // A body that the framework has parsed takes its memory already. One of HTTP/2 may have no length.
+    const isSmall = body.parsed !== undefined || Number(headers['content-length']) <= SMALL_BYTES
+    if (isSmall) return work(request)
+    return body instanceof CountedBody ? work(request, body) : countLargeBody(request, work)
+  }
 }
 
 async function countLargeBody<C, R>(

@@ -1,5 +1,5 @@
 import { checkTransaction, type TaskEngine, type Transaction } from '../../engine/engine.js'
-import { isFinalStatus, type StoredTask } from '../../engine/task.js'
+import { isFinalStatus } from '../../engine/task.js'
 import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../http/exchange.js'
@@ -81,7 +81,8 @@ export async function discardInput(work: ReadWork): Promise<void> {
 export function accept<C>(
   settings: EndpointSettings<C>, submission: RequestSubmission<C>,
 ): MaybePromise<AcceptedSubmission> {
-  const { idempotency, findStart, work } = submission
+  const { idempotency, findStart, work, runTransaction } = submission
+  if (runTransaction !== undefined) return acceptInTransaction(settings, submission, runTransaction)
   return idempotency === undefined && findStart === undefined && work.discard === undefined
     ? acceptTask(settings.core, submission) : acceptUnlessEarlier(settings, submission)
 }
@@ -150,11 +151,6 @@ export async function findTask(
   return { task, created: false, replaced: false }
 }
 
-/** Returns whether the response is the result. The first request with a key decides. */
-export function isDirect<C>(task: StoredTask, submitter: Submitter<C>): boolean {
-  return task.key === undefined ? submitter.isDirect : detailsOf(task).isDirect === true
-}
-
 function createdNothing(error: unknown): boolean {
   return isHttpError(error) || error instanceof TypeError
     || isStoreUnavailable(error) && error.reason === 'full'
@@ -181,7 +177,7 @@ function transactionError(engine: TaskEngine, error: unknown): unknown {
  * Accepts a submission in a transaction of the application, whose `submit` rejects if an earlier request with
  * the key commits meanwhile: roll back.
  */
-export async function acceptInTransaction<C>(
+async function acceptInTransaction<C>(
   settings: EndpointSettings<C>, submission: RequestSubmission<C>, run: SubmitTransaction<C>,
 ): Promise<AcceptedSubmission> {
   const { core } = settings

@@ -7,8 +7,7 @@ import type { Fragment, Properties } from '../../openapi/fragment.js'
 import { LISTED_STATUSES, type ListedStatus } from '../../engine/engine.js'
 import type * as wire from '../../wire/task.js'
 import { bodyOf, listedStatus, taskText } from '../record/view.js'
-import { fileLinks, withFileUrls } from '../record/outside.js'
-import type { Details } from '../record/details.js'
+import { fileLinks } from '../record/outside.js'
 
 /** Representation of a task in the 202 and in the status resource. */
 export interface TaskFormat {
@@ -116,10 +115,7 @@ export const TASK_STATUSES = {
 
 /** The task format: `{ taskId, status, message, progress?, result?, error?, createdAt, … }`. */
 export const taskFormat: TaskFormat = {
-  toText: (task, statusPath) => {
-    const { blobs }: Details = task.details
-    return blobs === undefined ? taskText(task) : withFileUrls(taskText(task), statusPath)
-  },
+  toText: taskText,
   notFound: 'task_not_found',
   statuses: TASK_STATUSES,
   schema: {

@@ -16,11 +16,12 @@ import { after, isPending, type MaybePromise } from '../../runtime/maybe-promise
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskCore } from '../core/task-core.js'
+import { detailsOf } from '../record/details.js'
 import { pausesWait, waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { validInput } from '../../schema/schema.js'
 import {
-  accept, acceptedResponse, acceptInTransaction, discardInput, findTask, isDirect, onceOptions, readHead,
+  accept, acceptedResponse, discardInput, findTask, onceOptions, readHead,
   type AcceptedSubmission, type RequestHead, type RequestSubmission, type Submitter, type TaskOfRequest,
 } from './accept.js'
 import { acquireRunPlace, acquireWaiterSlot, respondWithEnd, runHere } from './direct.js'
@@ -84,12 +85,11 @@ export function createSubmit<C>(
     callback, startAt, mode, transaction,
   }
   // 1. Owner, Prefer and Idempotency-Key. Until then, nothing of the body is read.
-  const submit = (request: HttpRequest<C>, body?: CountedBody): Promise<HttpResponse> => (
+  const submit = countingBody((request: HttpRequest<C>, body?: CountedBody) => (
     readAndRespond(settings, readHead(settings, request), source, body)
-  )
-  const submitCounted = (request: HttpRequest<C>): Promise<HttpResponse> => countingBody(request, submit)
+  ))
   const handler: Handler<C> = (request) => (
-    request.method === 'POST' ? acknowledged(request, submitCounted) : undefined
+    request.method === 'POST' ? acknowledged(request, submit) : undefined
   )
   return describe(handler, withOwner(settings, submitOperations(settings.format, definition, {
     always: mode === 'always', emptyBody: isOptional, startAt: startAt !== undefined,
@@ -144,8 +144,7 @@ async function readAndRespond<C, B>(
   if (asksDirect && !slot) return empty(503)
   let accepted: AcceptedSubmission
   try {
-    const accepting = submission.runTransaction
-      ? acceptInTransaction(settings, submission, submission.runTransaction) : accept(settings, submission)
+    const accepting = accept(settings, submission)
     accepted = isPending(accepting) ? await accepting : accepting
   } catch (error) {
     slot?.release()
@@ -161,9 +160,13 @@ function readSubmission<C>(
   settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionOptions<C>, work: SelectedWork,
 ): MaybePromise<RequestSubmission<C>> {
   const { definition, input, pointer = '', discard } = work
-  return source.callback === undefined && pointer === '' && discard === undefined
-    ? after(checkInput(definition, input), () => toSubmission(settings, head, source, work))
-    : readWithCallback(settings, head, source, work)
+  if (source.callback !== undefined || pointer !== '' || discard !== undefined) {
+    return readWithCallback(settings, head, source, work)
+  }
+  const checking = checkInput(definition, input)
+  return isPending(checking)
+    ? checking.then(() => toSubmission(settings, head, source, work))
+    : toSubmission(settings, head, source, work)
 }
 
 /** The same for work that a request may name a callback for, is part of a body, or has input to discard. */
@@ -257,11 +260,16 @@ export function respond<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedSubmission,
   slot?: WaiterSlot,
 ): MaybePromise<HttpResponse> {
-  if ('task' in accepted && isDirect(accepted.task, submitter)) {
-    return respondWithEnd(settings, submitter, accepted, slot)
+  if (!('task' in accepted)) {
+    slot?.release()
+    return accepted
   }
+  const { task } = accepted
+  // The first request with a key decides.
+  const isDirect = task.key === undefined ? submitter.isDirect : detailsOf(task).isDirect === true
+  if (isDirect) return respondWithEnd(settings, submitter, accepted, slot)
   slot?.release()
-  return 'task' in accepted ? respondAccepted(settings, submitter, accepted) : accepted
+  return respondAccepted(settings, submitter, accepted)
 }
 
 /** Responds with 202, or with the result if the task ends within `waitSeconds`. */

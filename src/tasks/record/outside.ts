@@ -3,7 +3,7 @@ import type { OwnContext } from '../../runtime/own-context.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { EndedTask } from '../definition/external-resource.js'
 import type { PartList } from '../../stores/parts.js'
-import type { ServedFile, TaskBody, TaskFile } from '../../wire/task.js'
+import type { ServedFile, TaskFile } from '../../wire/task.js'
 
 /** The blobs that one run may have. The task names them before they are written. */
 export type FileRun = readonly [run: string, slots: number]
@@ -63,11 +63,6 @@ export function droppedFileKeys(
 export function allFileKeys(record: FileOwner): readonly string[] {
   const seen = (record.blobs ?? []).map((blob) => fileKey(record.id, blob))
   return [...seen, ...hiddenFileKeys(record)]
-}
-
-export function withFileUrls(text: string, statusPath: string): string {
-  const body = JSON.parse(text) as TaskBody<TaskFile>
-  return JSON.stringify({ ...body, ...body.files && { files: fileLinks(body.files, statusPath) } })
 }
 
 export function fileLinks(

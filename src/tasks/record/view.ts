@@ -2,6 +2,7 @@ import { HttpError, httpError } from '../../http/errors.js'
 import type { AnyTaskDefinition, NameOf, ResultOf } from '../definition/define.js'
 import { callbackText, type Details } from './details.js'
 import { openInputsText } from './inputs.js'
+import { fileLinks } from './outside.js'
 import type { LogLine } from './run-log.js'
 import { toFailureDetails, type FailureDetails } from './stored-failure.js'
 import type { ListedStatus } from '../../engine/engine.js'
@@ -34,14 +35,16 @@ const STATUS: Readonly<Record<TaskStatus, string>> = {
 }
 
 /**
- * Returns the JSON of a task as clients see it, without the URLs of its files. A queued task has the
- * status `processing`. Only the job format shows `queued`.
+ * Returns the JSON of a task as clients see it. A queued task has the status `processing`. Only the job
+ * format shows `queued`.
+ *
+ * @param statusPath - path of its status, below which its files are. Default: they have no URLs
  */
-export function taskText(task: StoredTask): string {
+export function taskText(task: StoredTask, statusPath?: string): string {
   const {
     id, status, name, attempt, result, createdAt, startAt, startedAt, finishedAt, callbackAt,
   } = task
-  const { progress, files, error, attempts, callback, inputs }: Details = task.details
+  const { progress, files, blobs, error, attempts, callback, inputs }: Details = task.details
   const isLater = startAt !== undefined && status === 'queued' && attempt === 0
   const shown = isLater
     ? `"processing","message":"The task was accepted and starts at ${toIso(startAt)}."`
@@ -52,7 +55,10 @@ export function taskText(task: StoredTask): string {
   if (progress !== undefined) text += `,"progress":${JSON.stringify(progress)}`
   if (result !== undefined) text += `,"result":${result}`
   // Before the end, those of a run that a later one may replace.
-  if (files !== undefined && isFinalStatus(status)) text += `,"files":${JSON.stringify(files)}`
+  if (files !== undefined && isFinalStatus(status)) {
+    const shownFiles = blobs === undefined || statusPath === undefined ? files : fileLinks(files, statusPath)
+    text += `,"files":${JSON.stringify(shownFiles)}`
+  }
   if (error !== undefined) text += `,"error":${JSON.stringify(error)}`
   if (attempts !== undefined) text += `,"attempts":${JSON.stringify(attempts)}`
   if (callback !== undefined) text += `,"callback":${callbackText(callback, callbackAt)}`

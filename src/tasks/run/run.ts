@@ -35,32 +35,41 @@ export function failedOutcome(cause: unknown): Outcome {
   return { kind: 'failed', failure: toFailure(cause), cause, timedOut: false }
 }
 
-/** Performs one run. Never throws or rejects, and always settles. */
+/**
+ * Performs one run. Never throws or rejects, and always settles: waits for a promise of `start` until the run has
+ * used its time and grace time.
+ */
 export function runOnce(
   definition: AnyTaskDefinition, options: RunOptions, start: () => unknown,
 ): MaybePromise<Outcome> {
-  const { stop, timeoutMs, maxResultBytes } = options
+  const { stop, timeoutMs } = options
   if (stop.aborted) return { kind: 'aborted', reason: stop.reason }
-  const onValue = (value: unknown): Outcome => (
-    stop.aborted ? stopped(definition, options) : completed(definition, value, maxResultBytes)
-  )
-  const onError = (error: unknown): Outcome => (
-    stop.aborted ? stopped(definition, options) : failedOutcome(error)
-  )
   try {
     const started = start()
-    return isThenable(started)
-      ? stop.waitFor(started, timeoutMs, onValue, onError) : onValue(started)
+    if (!isThenable(started)) return returned(definition, options, started)
+    return new Promise((resolve) => {
+      const fail = (error: unknown): void => { resolve(thrown(definition, options, error)) }
+      stop.begin(timeoutMs, fail)
+      // Wraps foreign thenables: their `then` may throw or settle twice.
+      Promise.resolve(started).then((value) => { resolve(returned(definition, options, value)) }, fail)
+    })
   } catch (error) {
-    return onError(error)
+    return thrown(definition, options, error)
   }
+}
+
+function thrown(definition: AnyTaskDefinition, options: RunOptions, error: unknown): Outcome {
+  return options.stop.aborted ? stopped(definition, options) : failedOutcome(error)
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }
 
-function completed({ name }: AnyTaskDefinition, value: unknown, maxResultBytes: number): Outcome {
+function returned(definition: AnyTaskDefinition, options: RunOptions, value: unknown): Outcome {
+  const { stop, maxResultBytes } = options
+  if (stop.aborted) return stopped(definition, options)
+  const { name } = definition
   let result: string
   try {
     result = toResultText(value)
@@ -187,7 +196,7 @@ export class Stop extends RunSignal {
   private graceMs = ABORT_GRACE_MS
   private followed: { readonly signal: AbortSignal, readonly listener: () => void } | undefined
   private timer: NodeJS.Timeout | undefined
-  /** Settles the promise of `waitFor` with an error. */
+  /** Ends the wait for the run with an error. */
   private giveUp: ((error: Error) => void) | undefined
 
   /**
@@ -208,20 +217,10 @@ export class Stop extends RunSignal {
     else super.abort(reason)
   }
 
-  /** Waits for a run, which fails if it continues beyond its time and grace time. */
-  waitFor<T, R>(
-    run: PromiseLike<T>, timeoutMs: number,
-    onValue: (value: T) => R, onError: (error: unknown) => R,
-  ): Promise<R> {
-    return new Promise((resolve) => {
-      const giveUp = (error: Error): void => { resolve(onError(error)) }
-      this.giveUp = giveUp
-      this.startTimer(this.aborted ? this.graceMs : timeoutMs)
-      // Wraps foreign thenables: their `then` may throw or settle twice.
-      Promise.resolve(run).then(
-        (value) => { resolve(onValue(value)) }, (error: unknown) => { resolve(onError(error)) },
-      )
-    })
+  /** Starts the time of a run. Calls `giveUp` if the run continues beyond its time and grace time. */
+  begin(timeoutMs: number, giveUp: (error: Error) => void): void {
+    this.giveUp = giveUp
+    this.startTimer(this.aborted ? this.graceMs : timeoutMs)
   }
 
   /** Aborts the run, and waits for it no longer. */

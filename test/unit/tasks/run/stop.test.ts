@@ -11,7 +11,10 @@ keepAlive({ after })
 
 /** Resolves to the value of a run, or to the error. */
 const outcome = (stop: Stop, run: Promise<unknown>, timeoutMs: number): Promise<unknown> => (
-  stop.waitFor(run, timeoutMs, (value) => value, (error) => error)
+  new Promise((resolve) => {
+    stop.begin(timeoutMs, resolve)
+    run.then(resolve, resolve)
+  })
 )
 
 describe('Stop', () => {
