@@ -157,8 +157,7 @@ export function acceptTask(
   const { callbacks, tracing } = core.settings
   if (submission.callbackUrl !== undefined && !callbacks) throw noCallbacks()
   if (tracing === undefined) return create(core, submission, start, undefined)
-  const { definition: { name } } = submission
-  return tracing.accept(name, (trace) => create(core, submission, start, trace))
+  return tracing.accept(submission.definition.name, (trace) => create(core, submission, start, trace))
 }
 
 function create(
@@ -189,37 +188,25 @@ async function createWithExternal(
   const created = await core.engine.create(task, transaction === undefined ? undefined : { transaction })
   if (created.outcome === 'full') await releaseExternal(core.context, definition, { names })
   const accepted = toAccepted(created, task, submission)
-  if (created.outcome === 'exists') await releaseOthers(core, definition, names, accepted.task)
+  if (created.outcome === 'exists') {
+    const owned = new Set(externalNames(detailsOf(accepted.task)))
+    await releaseExternal(core.context, definition, { names: names.filter((name) => !owned.has(name)) })
+  }
   return accepted
 }
 
 /** Throws for a task that was not created, unless the existing one is the same. */
 function toAccepted(created: Created, task: NewTask, submission: Submission): AcceptedTask {
-  switch (created.outcome) {
-    case 'created':
-      if (taskChannel.hasSubscribers && submission.transaction === undefined) publishAccepted(created.task)
-      return { task: created.task, created: true, replaced: false }
-    case 'caller_full':
-      throw tooManyTasks()
-    case 'full':
-      throw queueFull()
-    case 'exists':
-      checkSame(created.task, task, submission)
-      return { task: created.task, created: false, replaced: false }
-    case 'replaced':
-      return { task: created.task, created: false, replaced: true }
-  }
+  if (created.outcome === 'caller_full') throw tooManyTasks()
+  if (created.outcome === 'full') throw queueFull()
+  const { outcome, task: stored } = created
+  if (outcome === 'exists') checkSame(stored, task, submission)
+  const isNew = outcome === 'created'
+  if (isNew && taskChannel.hasSubscribers && !submission.transaction) publishAccepted(stored)
+  return { task: stored, created: isNew, replaced: outcome === 'replaced' }
 }
 
 const NO_DETAILS: Details = {}
-
-/** Releases the external resources of this submission that the existing task does not have. */
-async function releaseOthers(
-  core: TaskCore, definition: AnyTaskDefinition, names: readonly string[], existing: StoredTask,
-): Promise<void> {
-  const owned = new Set(externalNames(detailsOf(existing)))
-  await releaseExternal(core.context, definition, { names: names.filter((name) => !owned.has(name)) })
-}
 
 export function newTask(
   { settings: { pendingMs } }: TaskCore, submission: Submission, start: Start | undefined,

@@ -130,7 +130,7 @@ export class RunningTask implements OwnRun {
 
   /** Makes a change, unless another run of the task has begun. */
   private change(change: TaskChange): MaybePromise<Moved> {
-    return this.core.changeRun(this.task, this.run.lease, change)
+    return this.core.persist(this.task, { lease: this.run.lease }, change)
   }
 
   private async beginLater(): Promise<void> {

@@ -153,11 +153,6 @@ export class TaskCore {
     return this.moved(from, await this.engine.change(from, expected, change))
   }
 
-  /** @param lease - the lease of the run */
-  changeRun(from: StoredTask, lease: string, change: TaskChange): MaybePromise<Moved> {
-    return this.persist(from, { lease }, change)
-  }
-
   /** Makes a change. Retries for about five minutes while the engine is unavailable. */
   persist(from: StoredTask, expected: Expected, change: TaskChange): MaybePromise<Moved> {
     const changed = this.engine.change(from, expected, change)

@@ -15,7 +15,6 @@ import { Json } from '../../runtime/json.js'
 import { after, isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { TaskCore } from '../core/task-core.js'
 import { detailsOf } from '../record/details.js'
 import { pausesWait, waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
@@ -39,13 +38,10 @@ interface SelectedWork extends ReadWork, Selected {
 }
 
 /** Functions that read the body of a request, of type `B`, and select its work. */
-interface SubmissionSource<C, B> extends SubmissionOptions<C> {
+interface SubmissionSource<C, B = unknown> {
   /** Reads the body. Called once the headers are valid. */
-  readonly read: (request: HttpRequest<C>) => MaybePromise<B>
-  readonly select: (body: B, request: HttpRequest<C>) => MaybePromise<SelectedWork>
-}
-
-interface SubmissionOptions<C> {
+  read(request: HttpRequest<C>): MaybePromise<B>
+  select(body: B, request: HttpRequest<C>): MaybePromise<SelectedWork>
   readonly callback: CallbackSource<C> | undefined
   readonly startAt: FindStart<C> | undefined
   /** `prefer`: the client's `Prefer` decides. `always`: a 202 at once. `async`: a 202 after its `wait`. */
@@ -80,8 +76,13 @@ export function createSubmit<C>(
   const source: SubmissionSource<C, Json> = {
     read: (request) => (isOptional
       ? readOptionalBody(request, maxBodyBytes, options.emptyBody) : readJsonBody(request, { maxBodyBytes })),
-    select: typeof what === 'function' ? (json, request) => selectWork(core, what, json.value, request)
-      : (json) => ({ definition: what, input: json.value, json, body: json.value }),
+    select: typeof what !== 'function'
+      ? (json) => ({ definition: what, input: json.value, json, body: json.value })
+      : async ({ value: body }, request) => {
+        const { definition: selected, input, pointer = '' } = await what(body, request)
+        core.mustHave(selected)
+        return { definition: selected, input, pointer, body }
+      },
     callback, startAt, mode, transaction,
   }
   // 1. Owner, Prefer and Idempotency-Key. Until then, nothing of the body is read.
@@ -92,8 +93,7 @@ export function createSubmit<C>(
     request.method === 'POST' ? acknowledged(request, submit) : undefined
   )
   return describe(handler, withOwner(settings, submitOperations(settings.format, definition, {
-    always: mode === 'always', emptyBody: isOptional, startAt: startAt !== undefined,
-    callback,
+    always: mode === 'always', emptyBody: isOptional, startAt: startAt !== undefined, callback,
   })))
 }
 
@@ -107,15 +107,6 @@ export function acceptRead<C>(
   return readAndRespond(settings, head, {
     read: readWork, select: (work) => ({ ...work, definition }), callback, startAt, mode: 'async',
   })
-}
-
-/** Calls the function of the application that selects a definition. */
-async function selectWork<C>(
-  core: TaskCore, select: Select<C>, body: unknown, request: HttpRequest<C>,
-): Promise<SelectedWork> {
-  const { definition, input, pointer = '' } = await select(body, request)
-  core.mustHave(definition)
-  return { definition, input, pointer, body }
 }
 
 /**
@@ -157,21 +148,20 @@ async function readAndRespond<C, B>(
 
 /** Checks work, and adds what else the request says of it. */
 function readSubmission<C>(
-  settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionOptions<C>, work: SelectedWork,
+  settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionSource<C>, work: SelectedWork,
 ): MaybePromise<RequestSubmission<C>> {
   const { definition, input, pointer = '', discard } = work
   if (source.callback !== undefined || pointer !== '' || discard !== undefined) {
     return readWithCallback(settings, head, source, work)
   }
   const checking = checkInput(definition, input)
-  return isPending(checking)
-    ? checking.then(() => toSubmission(settings, head, source, work))
-    : toSubmission(settings, head, source, work)
+  if (isPending(checking)) return checking.then(() => toSubmission(settings, head, source, work))
+  return toSubmission(settings, head, source, work)
 }
 
 /** The same for work that a request may name a callback for, is part of a body, or has input to discard. */
 async function readWithCallback<C>(
-  settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionOptions<C>, work: SelectedWork,
+  settings: EndpointSettings<C>, head: RequestHead<C>, source: SubmissionSource<C>, work: SelectedWork,
 ): Promise<RequestSubmission<C>> {
   const { definition, input, body, pointer = '' } = work
   try {
@@ -191,7 +181,7 @@ async function readWithCallback<C>(
 
 function toSubmission<C>(
   { maxWaitSeconds, context, access }: EndpointSettings<C>, head: RequestHead<C>,
-  { startAt, mode, transaction }: SubmissionOptions<C>, work: SelectedWork,
+  { startAt, mode, transaction }: SubmissionSource<C>, work: SelectedWork,
 ): RequestSubmission<C> {
   const { request, owner, caller, prefer: { respondAsync, wait = 0 }, key } = head
   const { definition, input, json, body, callbackUrl } = work
@@ -260,25 +250,21 @@ export function respond<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedSubmission,
   slot?: WaiterSlot,
 ): MaybePromise<HttpResponse> {
-  if (!('task' in accepted)) {
-    slot?.release()
-    return accepted
-  }
-  const { task } = accepted
   // The first request with a key decides.
-  const isDirect = task.key === undefined ? submitter.isDirect : detailsOf(task).isDirect === true
+  const isDirect = 'task' in accepted && (accepted.task.key === undefined
+    ? submitter.isDirect : detailsOf(accepted.task).isDirect === true)
   if (isDirect) return respondWithEnd(settings, submitter, accepted, slot)
   slot?.release()
-  return respondAccepted(settings, submitter, accepted)
+  return 'task' in accepted ? respondAccepted(settings, submitter, accepted) : accepted
 }
 
 /** Responds with 202, or with the result if the task ends within `waitSeconds`. */
 export function respondAccepted<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: TaskOfRequest,
 ): MaybePromise<HttpResponse> {
-  const { request, isDirect: asksDirect, respondAsync, waitSeconds } = submitter
-  if (waitSeconds > 0 && !asksDirect) return respondAfterWait(settings, submitter, accepted)
-  return acceptedResponse(settings, request, accepted, respondAsync ? 'respond-async' : undefined)
+  if (submitter.waitSeconds > 0 && !submitter.isDirect) return respondAfterWait(settings, submitter, accepted)
+  const preference = submitter.respondAsync ? 'respond-async' : undefined
+  return acceptedResponse(settings, submitter.request, accepted, preference)
 }
 
 async function respondAfterWait<C>(

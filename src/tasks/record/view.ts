@@ -56,8 +56,7 @@ export function taskText(task: StoredTask, statusPath?: string): string {
   if (result !== undefined) text += `,"result":${result}`
   // Before the end, those of a run that a later one may replace.
   if (files !== undefined && isFinalStatus(status)) {
-    const shownFiles = blobs === undefined || statusPath === undefined ? files : fileLinks(files, statusPath)
-    text += `,"files":${JSON.stringify(shownFiles)}`
+    text += `,"files":${JSON.stringify(blobs && statusPath !== undefined ? fileLinks(files, statusPath) : files)}`
   }
   if (error !== undefined) text += `,"error":${JSON.stringify(error)}`
   if (attempts !== undefined) text += `,"attempts":${JSON.stringify(attempts)}`
