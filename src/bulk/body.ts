@@ -122,12 +122,6 @@ function elementOptions(settings: BodySettings): ElementOptions {
   return { path, alone: otherMembers === 'refuse', maxElements, maxElementBytes }
 }
 
-export function blocksOf(
-  body: BulkBody, from?: ArrayPosition,
-): Iterable<Block<never>> | AsyncIterable<Block<ArrayPosition>> {
-  return body.whole === undefined ? body.open(from) : [body.whole]
-}
-
 /** Parses a whole body. Does not limit its depth: an item that is too deep fails alone. */
 export function bodyOfBytes(settings: BodySettings, bytes: Uint8Array): WholeBody {
   const text = jsonTextOf(bytes)

@@ -51,8 +51,8 @@ export async function readDirect<T>(
   if (coding === 'identity' && length <= Math.min(READ_AT_ONCE_BYTES, streamAboveBytes)) {
     // Content-Length says that there are no more bytes.
     const bytes = await request.body.bytes(READ_AT_ONCE_BYTES) ?? new Uint8Array()
-    const body = bodyOfBytes(settings, bytes)
-    return withParsed(request, bytes.byteLength, () => reader.work(wholeDirect(body)))
+    const body = wholeDirect(bodyOfBytes(settings, bytes))
+    return await withParsed(request, bytes.byteLength, () => reader.work(body))
   }
   const source = request.body.stream()[Symbol.asyncIterator]()
   const held = new CountedBytes(request)
@@ -94,26 +94,24 @@ async function respondToHeld<T>(
       if (size > settings.maxDirectBytes) throw tooLarge
     })
   }
-  let body: BulkBody
-  let items: number
-  let parsedBytes: number
+  let arrived: Pick<DirectBody, 'body' | 'items'> & { readonly bytes: number } | undefined
   try {
     // One after the other: a batch with a large item takes much memory while it is parsed.
-    const arrived = await inTurn(request, async () => {
-      const read = await readBody(settings, open)
-      if (read.whole) return [read, read.whole.records.length, decodedBytes] as const
-      const size = await read.measure()
-      return [read, size.items, size.batchBytes] as const
+    arrived = await inTurn(request, async () => {
+      const body = await readBody(settings, open)
+      if (body.whole) return { body, items: body.items, bytes: decodedBytes }
+      const { items, batchBytes } = await body.measure()
+      return { body, items, bytes: batchBytes }
     })
-    if (arrived === undefined) return empty(503)
-    ;[body, items, parsedBytes] = arrived
   } catch (error) {
     if (error !== tooLarge || reader.spool === undefined) throw error
     decoder?.release()
     return reader.spool(held.open())
   }
+  if (arrived === undefined) return empty(503)
+  const { body, items, bytes } = arrived
   if (body.whole) decoder?.release()
-  return withParsed(request, parsedBytes, () => reader.work(body.whole
+  return withParsed(request, bytes, () => reader.work(body.whole
     ? wholeDirect(body)
     : { body, items, identity: () => ({ coding, sha256: sha256Of(held) }) }))
 }
@@ -171,10 +169,15 @@ const TURN = new SharedLimit(1)
  * Runs work on parsed JSON of `bytes` bytes. Larger JSON does not wait for memory, because it takes
  * memory already.
  */
-export async function withParsed<R>(
+export function withParsed<R>(
   request: HttpRequest<unknown>, bytes: number, work: () => Promise<R>,
 ): Promise<R> {
-  if (bytes <= COUNTED_BYTES) return work()
+  return bytes <= COUNTED_BYTES ? work() : withCounted(request, bytes, work)
+}
+
+async function withCounted<R>(
+  request: HttpRequest<unknown>, bytes: number, work: () => Promise<R>,
+): Promise<R> {
   const heap = PARSED.open(countedAs(request))
   const code = heap.tryAcquire(bytes * HEAP_PER_BYTE)
   if (code !== undefined) throw memoryRefused(code, 'large bodies')
