@@ -135,8 +135,7 @@ export function bodyOfValue(settings: BodySettings, body: unknown, wellFormed: b
   if (items.length > maxItems) {
     throw httpError('body_too_large', { message: `The body has more than ${maxItems} items.` })
   }
-  const { length } = items
-  return { whole: { records: items, last: length, wellFormed, bytes: 0 }, items: length }
+  return { whole: { records: items, last: items.length, wellFormed, bytes: 0 }, items: items.length }
 }
 
 function itemsOf({ items, path, otherMembers }: BodySettings, body: unknown): unknown[] {

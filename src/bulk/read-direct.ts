@@ -47,19 +47,21 @@ export async function readDirect<T>(
   const { coding } = reader
   const header = parsed === undefined ? headers['content-length'] : undefined
   const length = typeof header === 'string' ? Number(header) : NaN
-  if (length > maxDirectBytes) return respondToLarge(settings, reader, request.body.stream())
-  if (coding === 'identity' && length <= Math.min(READ_AT_ONCE_BYTES, streamAboveBytes)) {
+  const maxAtOnce = Math.min(READ_AT_ONCE_BYTES, streamAboveBytes, maxDirectBytes)
+  if (coding === 'identity' && length <= maxAtOnce) {
     // Content-Length says that there are no more bytes.
     const bytes = await request.body.bytes(READ_AT_ONCE_BYTES) ?? new Uint8Array()
     const body = wholeDirect(bodyOfBytes(settings, bytes))
     return await withParsed(request, bytes.byteLength, () => reader.work(body))
   }
+  const spool = reader.spool ?? (() => { throw largerThanDirect(settings) })
+  if (length > maxDirectBytes) return spool(request.body.stream())
   const source = request.body.stream()[Symbol.asyncIterator]()
   const held = new CountedBytes(request)
   const decoder = coding === 'identity' ? undefined : new DecoderMemory(request)
   try {
     const isWhole = await held.read(source, Math.min(maxBodyBytes, maxDirectBytes))
-    if (!isWhole) return await respondToLarge(settings, reader, joined(held, source))
+    if (!isWhole) return await spool(joined(held, source))
     return await respondToHeld(settings, reader, { request, held, decoder })
   } finally {
     decoder?.release()
@@ -121,13 +123,6 @@ function wholeDirect(body: WholeBody): DirectBody {
   return { body, items: records.length, identity: () => records }
 }
 
-async function respondToLarge<T>(
-  settings: BulkSettings<T>, { spool }: DirectReader, bytes: AsyncIterable<Uint8Array>,
-): Promise<HttpResponse> {
-  if (spool === undefined) throw largerThanDirect(settings)
-  return spool(bytes)
-}
-
 function largerThanDirect<T>({ maxBodyBytes, maxDirectBytes }: BulkSettings<T>) {
   const bytes = Math.min(maxBodyBytes, maxDirectBytes)
   return httpError('body_too_large', {
@@ -169,15 +164,10 @@ const TURN = new SharedLimit(1)
  * Runs work on parsed JSON of `bytes` bytes. Larger JSON does not wait for memory, because it takes
  * memory already.
  */
-export function withParsed<R>(
+export async function withParsed<R>(
   request: HttpRequest<unknown>, bytes: number, work: () => Promise<R>,
 ): Promise<R> {
-  return bytes <= COUNTED_BYTES ? work() : withCounted(request, bytes, work)
-}
-
-async function withCounted<R>(
-  request: HttpRequest<unknown>, bytes: number, work: () => Promise<R>,
-): Promise<R> {
+  if (bytes <= COUNTED_BYTES) return await work()
   const heap = PARSED.open(countedAs(request))
   const code = heap.tryAcquire(bytes * HEAP_PER_BYTE)
   if (code !== undefined) throw memoryRefused(code, 'large bodies')

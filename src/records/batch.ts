@@ -32,9 +32,6 @@ export interface Block<P extends object> {
   readonly isFlushed?: boolean
 }
 
-/** Blocks of a body, in their order. */
-export type Blocks<P extends object> = Iterable<Block<P>> | AsyncIterable<Block<P>>
-
 /** Valid records that are written at once, and rejected ones between them. */
 export class Batch<T> {
   readonly values: T[] = []
@@ -101,7 +98,7 @@ const MAX_REJECTED = 4096
 
 /** Validates the records of a body, and divides them into batches. */
 export async function* batchesOf<T, P extends object>(
-  blocks: Blocks<P>, settings: BatchSettings<T>,
+  blocks: Iterable<Block<P>> | AsyncIterable<Block<P>>, settings: BatchSettings<T>,
 ): AsyncGenerator<Batch<T>, void, undefined> {
   const batcher = new Batcher<T>(settings)
   for await (const block of blocks) {
@@ -125,8 +122,8 @@ export async function useBatches<T>(
   }
   const batcher = new Batcher<T>(settings)
   batcher.begin(body)
-  for (let batch = await batcher.next(body); batch; batch = await batcher.next(body)) await use(batch)
-  if (!batcher.isEmpty) await use(batcher.end())
+  const next = (): MaybePromise<Batch<T> | undefined> => batcher.next(body, true)
+  for (let batch = await next(); batch; batch = await next()) await use(batch)
 }
 
 class Batcher<T> {
@@ -152,8 +149,11 @@ class Batcher<T> {
     this.batch.place = place
   }
 
-  /** Adds records of the block. Returns a batch that is full; `undefined` at the end of the block. */
-  next(block: Block<object>): MaybePromise<Batch<T> | undefined> {
+  /**
+   * Adds records of the block. Returns a batch that is full, or has the last records of the body;
+   * `undefined` at the end of the block.
+   */
+  next(block: Block<object>, isLast = false): MaybePromise<Batch<T> | undefined> {
     const { batch: { values, rejected }, settings: { batchSize } } = this
     const { length } = block.records
     if (this.at > length) return undefined
@@ -161,7 +161,7 @@ class Batcher<T> {
       const verdict = this.judge(block, this.at)
       // An await for each record would double the cost of a synchronous schema.
       if (verdict instanceof Promise) {
-        return this.takeTogether(block, verdict).then(() => this.next(block))
+        return this.takeTogether(block, verdict).then(() => this.next(block, isLast))
       }
       this.settle(block, this.at++, verdict)
     }
@@ -169,7 +169,7 @@ class Batcher<T> {
     this.finish(block)
     this.at = length + 1
     const isLarge = this.bytes >= BATCH_BYTES || rejected.length >= MAX_REJECTED
-    return block.isFlushed || isLarge ? this.end() : undefined
+    return block.isFlushed || isLarge || (isLast && !this.isEmpty) ? this.end() : undefined
   }
 
   /** Adds up to `concurrency` records whose judge is asynchronous. */
