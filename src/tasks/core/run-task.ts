@@ -85,10 +85,8 @@ export class RunningTask implements OwnRun {
     const memory = holdInput(run.input.parsedBytes)
     if (this.task.run === 1 && taskChannel.hasSubscribers) publishCommitted(this.task)
     try {
-      if (memory === undefined) {
-        // Another task may have the place until there is memory for the input.
-        return await this.beginLater()
-      }
+      // Another task may have the place until there is memory for the input.
+      if (memory === undefined) return await this.beginLater()
       if (run.crashed) {
         const { moved, task } = await this.change({ details: this.details })
         if (!moved) return
@@ -134,8 +132,7 @@ export class RunningTask implements OwnRun {
   }
 
   private async beginLater(): Promise<void> {
-    const change = { status: 'queued', isGivenBack: true, isHidden: true, delayMs: LATER_MS } as const
-    await this.change(change)
+    await this.change({ status: 'queued', isGivenBack: true, isHidden: true, delayMs: LATER_MS })
   }
 
   /**
@@ -217,9 +214,7 @@ export class RunningTask implements OwnRun {
       if (outcome.kind === 'aborted') return await this.concludeAborted(definition, outcome.reason)
       const { cause, failure } = outcome
       // An error that clients see as it is was thrown on purpose, so the application need not know it.
-      if (!readFailure(cause).expected) {
-        core.report(cause, task)
-      }
+      if (!readFailure(cause).expected) core.report(cause, task)
       const failures = (this.details.failures ?? 0) + 1
       if (failures >= definition.attempts || isPermanent(cause)) await this.end({ failure, cause })
       else {

@@ -6,7 +6,7 @@ import type { StoredTaskFailure } from '../record/details.js'
 import { failureOf, isPermanent, toFailure, shuttingDown } from './failure.js'
 import { namedOwner } from '../../runtime/names.js'
 import { SharedLimit, heapShare } from '../../runtime/shared-limit.js'
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import type { TaskRun } from '../../engine/engine.js'
 import { RunSignal, WorkerClosingError } from '../../engine/runs.js'
 import type { OwnContext } from '../../runtime/own-context.js'
@@ -46,7 +46,7 @@ export function runOnce(
   if (stop.aborted) return { kind: 'aborted', reason: stop.reason }
   try {
     const started = start()
-    if (!isThenable(started)) return returned(definition, options, started)
+    if (!isPending(started)) return returned(definition, options, started)
     return new Promise((resolve) => {
       const fail = (error: unknown): void => { resolve(thrown(definition, options, error)) }
       stop.begin(timeoutMs, fail)
@@ -60,10 +60,6 @@ export function runOnce(
 
 function thrown(definition: AnyTaskDefinition, options: RunOptions, error: unknown): Outcome {
   return options.stop.aborted ? stopped(definition, options) : failedOutcome(error)
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }
 
 function returned(definition: AnyTaskDefinition, options: RunOptions, value: unknown): Outcome {
