@@ -10,7 +10,10 @@ import { BODY } from './work.js'
 
 const { values: { quick, only } } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
 
-const SERVERS = ['bare', 'hand-written', 'longhaul', 'fastify', 'fastify-with-duties', 'in-fastify', 'h3', 'hono', 'koa', 'express']
+const SERVERS = [
+  'bare', 'hand-written', 'longhaul', 'fastify', 'fastify-with-duties', 'in-fastify', 'h3', 'hono', 'koa',
+  'express', 'express-with-duties', 'in-express',
+]
 const QUICK = ['bare', 'hand-written', 'longhaul', 'fastify']
 const CONNECTIONS = 32
 const HELD = ['hand-written', 'longhaul']
