@@ -1,8 +1,16 @@
-import { createHash } from 'node:crypto'
-import { constants, read, type BigIntStats } from 'node:fs'
-import { lstat, open, readlink, stat, type FileHandle } from 'node:fs/promises'
+import { hash } from 'node:crypto'
+import * as fs from 'node:fs'
+import { promisify } from 'node:util'
 import { httpError } from '../../src/http/errors.js'
 import { setTimeout } from '../../src/runtime/timers.js'
+
+// Half as dear as file handles and the functions of fs/promises.
+const open = promisify(fs.open)
+const close = promisify(fs.close)
+const read = promisify(fs.read)
+const fstat = promisify(fs.fstat)
+const lstat = promisify(fs.lstat)
+const stat = promisify(fs.stat)
 
 /** Chunk size in bytes. There is no read-ahead: the socket buffer keeps the network busy. */
 const CHUNK = 128 * 1024
@@ -14,7 +22,7 @@ const {
   O_RDONLY,
   O_NOFOLLOW = 0,
   O_NONBLOCK = 0,
-} = constants as Partial<typeof constants> & typeof constants
+} = fs.constants as Partial<typeof fs.constants> & typeof fs.constants
 
 const TICK_MS = 20
 
@@ -22,75 +30,77 @@ const ABSENT = new Set(['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP', 'EACCES', 
 
 export interface FoundFile {
   readonly path: string
-  readonly version: BigIntStats
+  readonly version: fs.BigIntStats
   /** True if `path` has no symbolic links and must have none when it is opened. */
   readonly exact: boolean
 }
 
 /**
  * Yields a range of one version of a file. If the file is changed in place, fails before the last
- * byte, so that no client gets a mixture.
+ * byte, so that no client gets a mixture. A consumer that passes a chunk back to `next` has no
+ * further use for the chunk, so the next chunk takes its memory: V8 would collect all garbage each
+ * 32 MiB of new buffers.
  */
 export async function* readFilePart(
   file: FoundFile, start: number, end: number,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  const handle = await openVersion(file)
+): AsyncGenerator<Uint8Array, void, Uint8Array | undefined> {
+  const fd = await openFile(file)
   try {
+    let memory = memoryFor(start, end)
     let taken = 0
     for (let at = start; at < end; ) {
-      const chunk = await readChunk(handle.fd, at, end)
-      if (chunk.byteLength === 0) throw changedMidway()
-      at += chunk.byteLength
-      const look = at === end || ++taken % LOOK_EVERY === 0
-      if (look && !hasSameContent(await handle.stat({ bigint: true }), file.version)) {
-        throw changedMidway()
-      }
-      yield chunk
+      const length = Math.min(CHUNK, end - at)
+      const { bytesRead } = await read(fd, memory, 0, length, at)
+      const isFirst = at === start
+      at += bytesRead
+      const look = isFirst || bytesRead === 0 || at === end || ++taken % LOOK_EVERY === 0
+      if (look) await checkVersion(fd, file.version, isFirst)
+      if (bytesRead === 0) throw changedMidway()
+      const chunk = memory.subarray(0, bytesRead)
+      const returned = yield chunk
+      if (returned !== chunk) memory = memoryFor(at, end)
     }
   } finally {
-    await handle.close()
+    await close(fd)
   }
 }
 
-/** Twice as fast as the method of file handles. */
-function readChunk(fd: number, at: number, end: number): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    const length = Math.min(CHUNK, end - at)
-    read(fd, Buffer.allocUnsafeSlow(length), 0, length, at, (error, bytesRead, buffer) => {
-      if (error !== null) reject(error)
-      else resolve(bytesRead === length ? buffer : buffer.subarray(0, bytesRead))
-    })
-  })
+function memoryFor(at: number, end: number): Buffer {
+  return Buffer.allocUnsafeSlow(Math.min(CHUNK, end - at))
 }
 
-async function openVersion({ path, version, exact }: FoundFile): Promise<FileHandle> {
-  let handle: FileHandle
+/**
+ * Opens a file, and reads nothing. The version of the file is checked when the first chunk has been
+ * read, which is before anything is sent.
+ */
+async function openFile({ path, exact }: FoundFile): Promise<number> {
+  let fd: number
   try {
-    handle = await open(path, O_RDONLY | O_NONBLOCK | (exact ? O_NOFOLLOW : 0))
+    fd = await open(path, O_RDONLY | O_NONBLOCK | (exact ? O_NOFOLLOW : 0))
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (isAbsent(error)) throw httpError('not_found', { cause: error })
     if (code === 'EMFILE' || code === 'ENFILE') throw busy(error)
     throw error
   }
-  try {
-    if (!isSameVersion(await handle.stat({ bigint: true }), version)) {
-      throw busy('The file changed between its being found and opened')
-    }
-    if (exact && !(await liesAt(handle, path))) {
-      throw busy('The file was reached by another way than it was found')
-    }
-    return handle
-  } catch (error) {
-    await handle.close()
-    throw error
-  }
+  if (!exact || liesAt(fd, path)) return fd
+  await close(fd)
+  throw busy('The file was reached by another way than it was found')
 }
 
-async function liesAt(handle: FileHandle, path: string): Promise<boolean> {
+async function checkVersion(fd: number, version: fs.BigIntStats, isFirst: boolean): Promise<void> {
+  const now = await fstat(fd, { bigint: true })
+  if (isFirst && !isSameVersion(now, version)) {
+    throw busy('The file changed between its being found and opened')
+  }
+  if (!hasSameContent(now, version)) throw changedMidway()
+}
+
+/** Reads a link of /proc, which is in memory. */
+function liesAt(fd: number, path: string): boolean {
   if (process.platform !== 'linux') return true
   try {
-    return await readlink(`/proc/self/fd/${handle.fd}`) === path
+    return fs.readlinkSync(`/proc/self/fd/${fd}`) === path
   } catch {
     // There is no /proc.
     return true
@@ -112,8 +122,8 @@ export function isAbsent(error: unknown): boolean {
 
 export async function versionOf(
   path: string, links: 'follow' | 'refuse',
-): Promise<BigIntStats | undefined> {
-  const look = (): Promise<BigIntStats> =>
+): Promise<fs.BigIntStats | undefined> {
+  const look = (): Promise<fs.BigIntStats> =>
     (links === 'follow' ? stat : lstat)(path, { bigint: true })
   try {
     let stats = await look()
@@ -130,17 +140,16 @@ export async function versionOf(
   }
 }
 
-export function isSameVersion(a: BigIntStats, b: BigIntStats): boolean {
+export function isSameVersion(a: fs.BigIntStats, b: fs.BigIntStats): boolean {
   return a.ino === b.ino && a.dev === b.dev && a.ctimeNs === b.ctimeNs && hasSameContent(a, b)
 }
 
-export function hasSameContent(a: BigIntStats, b: BigIntStats): boolean {
+export function hasSameContent(a: fs.BigIntStats, b: fs.BigIntStats): boolean {
   return a.size === b.size && a.mtimeNs === b.mtimeNs
 }
 
 /** Returns a strong entity tag. Hashed, because inode numbers are private. */
-export function etagOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
-  const hash = createHash('sha256').update(`${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`)
-    .digest('base64url')
-  return `"${hash.slice(0, 22)}"`
+export function etagOf({ dev, ino, size, mtimeNs, ctimeNs }: fs.BigIntStats): string {
+  const digest = hash('sha256', `${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`, 'base64url')
+  return `"${digest.slice(0, 22)}"`
 }

@@ -1,6 +1,6 @@
-import { statSync, type BigIntStats } from 'node:fs'
-import { realpath } from 'node:fs/promises'
+import * as fs from 'node:fs'
 import { basename, join, resolve, sep } from 'node:path'
+import { promisify } from 'node:util'
 import type { ContentSource, FindContent } from '../../src/content/source.js'
 import { httpError } from '../../src/http/errors.js'
 import type { HttpRequest } from '../../src/http/exchange.js'
@@ -8,6 +8,8 @@ import { flag, func, oneOf, readOptions, text, value, type OptionTable } from '.
 import { FileDigests, type FileDigestOptions } from './file-digests.js'
 import { etagOf, isAbsent, readFilePart, versionOf, type FoundFile } from './read.js'
 import { typeOfName } from './types.js'
+
+const realpath = promisify(fs.realpath.native)
 
 /** Separators of any system, U+0000, and on Windows the colon of drives and streams. */
 const UNSAFE = process.platform === 'win32' ? /[/\\\0:]|[. ]$/ : /[/\\\0]/
@@ -17,7 +19,7 @@ export type Symlinks = 'refuse' | 'inside' | 'follow'
 export interface FileFacts {
   /** Absolute path. */
   readonly path: string
-  readonly stats: BigIntStats
+  readonly stats: fs.BigIntStats
 }
 
 /** Options of every source of files. */
@@ -111,7 +113,7 @@ export function folderSource<C = unknown>(
     readOptions('folderSource', options, FOLDER_SOURCE)
   const digests = options.digests && new FileDigests('folderSource', options.digests)
   const root = resolve(folder)
-  if (statSync(root, { throwIfNoEntry: false })?.isDirectory() !== true) {
+  if (fs.statSync(root, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new TypeError(`folderSource: ${root} is no folder; create it first, or name another`)
   }
   return async (request) => {
