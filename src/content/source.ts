@@ -74,9 +74,7 @@ export function checkSource(source: ContentSource): void {
     throw new TypeError('The media type of a content source cannot be sent in a header')
   }
   if (lastModified !== undefined && !Number.isFinite(lastModified)) {
-    throw new TypeError(
-      `lastModified must be a time in milliseconds since 1970, not ${lastModified}`
-    )
+    throw new TypeError(`lastModified must be a time in milliseconds since 1970, not ${lastModified}`)
   }
   if (digests !== undefined) checkDigests(digests)
 }

@@ -76,8 +76,7 @@ export function inexactValues(text: string): ErrorDetail[] {
     } else if (code === QUOTE) {
       const end = endOfString(text, at)
       const string = stringAt(text, at, end, isKey)
-      const isHalf = string?.isWellFormed() === false
-      if (isHalf) {
+      if (string?.isWellFormed() === false) {
         const pointer = pointerOf(isKey ? path.slice(0, -1) : path)
         const message = isKey ? 'has a name with half of a surrogate pair' : 'has half of a surrogate pair'
         details.push({ pointer, message })
