@@ -53,9 +53,9 @@ const GUIDE = {
 
 const HEAD = `# Options
 
-All options of all functions, with their defaults. \`npm run options\` writes this page from the docstrings, and a test checks that it is
-up to date. Times that end in \`Ms\` are milliseconds, sizes that end in \`Bytes\` are bytes. A function that gets an option that it does
-not know throws a \`TypeError\` that lists the options it knows. An option that several functions have is described once.
+All options of all functions, with their defaults, from the docstrings (\`npm run options\`). Times that end in \`Ms\` are milliseconds,
+sizes that end in \`Bytes\` are bytes. A function that gets an option that it does not know throws a \`TypeError\` that lists the
+options it knows. An option that several functions have is described once.
 `
 
 /** Matches "Default 10." and "Default: the id of the owner.", up to the end of the sentence. */
@@ -92,7 +92,7 @@ function entrySection(entry, functions, checker, described) {
     return `\n### ${heading}\n\n${tableOf(rows.match(/.+\n/g), heading, described)}`
   })
   const guide = GUIDE[entry]
-  const head = `\n## \`${entry}\`\n${guide === undefined ? '' : `\nGuide: [${guide}](${guide})\n`}`
+  const head = `\n## \`${entry}\`\n${guide === undefined ? '' : `\n[Guide](${guide})\n`}`
   return head + sections.join('')
 }
 
@@ -135,8 +135,9 @@ function row(option, checker) {
   if (!declaration || !/\/(src|adapters|conformance)\//.test(declaration.getSourceFile().fileName)) return undefined
   const { meaning, byDefault } = docsOf(option, checker)
   const optional = (option.flags & ts.SymbolFlags.Optional) !== 0
-  // The head of the page says the units of these names.
-  const text = /(?:Ms|Bytes)$/.test(option.name) ? meaning.replaceAll(/,? in (?:milliseconds|bytes)(?=[,.:;])/g, '') : meaning
+  // The head of the page says the units of these names, and a column says the default.
+  const plain = meaning.replaceAll(' (default)', '')
+  const text = /(?:Ms|Bytes)$/.test(option.name) ? plain.replaceAll(/,? in (?:milliseconds|bytes)(?=[,.:;])/g, '') : plain
   const cells = [`\`${option.name}\``, `\`${typeText(option, declaration, checker)}\``, optional ? byDefault || '–' : 'required', text]
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`
 }

@@ -5,6 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { builtFile } from './test-build.mjs'
 import { guard } from './test-guard.mjs'
+import { releaseAfterFiles } from './test-releases.mjs'
 
 /** Time in milliseconds that a file has to close what it opened, after its last test. */
 const CLOSING_MS = 3000
@@ -20,6 +21,7 @@ const KINDS = new Set(['TCPServerWrap', 'TCPSocketWrap', 'Timeout', 'Immediate',
  */
 export async function runFiles(program, files) {
   process.setSourceMapsEnabled(true)
+  releaseAfterFiles()
   const left = new Set(files)
   process.on('exit', (code) => {
     if (code === 0 && left.size === 0) rmSync(new URL(program), { force: true })

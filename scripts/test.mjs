@@ -64,9 +64,9 @@ const files = chosen.filter((file) => ![...gaps.values()].some((without) => with
 const servers = await startShared(files)
 const isLong = (file) => file.endsWith('.slow.test.ts')
 try {
-  // Most tests wait much. A long one loads the machine itself, and has limits of time, so half as many of these run at once.
+  // Most tests wait much. Some long ones load the machine, and have limits of time, so fewer of these run at once.
   await runTests(files.filter((file) => !isLong(file)), PROCESSES, FILE_TIMEOUT_MS)
-  await runTests(files.filter(isLong), Math.ceil(PROCESSES / 2), 2 * FILE_TIMEOUT_MS)
+  await runTests(files.filter(isLong), Math.ceil((2 * PROCESSES) / 3), 2 * FILE_TIMEOUT_MS)
 } finally {
   rmSync(programs, { recursive: true, force: true })
   for (const server of servers) await server.stop()

@@ -47,8 +47,10 @@ export interface BullmqTaskOptions<
   /** Options of the job, such as `attempts`, `backoff` and `priority`. Default: those of the queue. */
   readonly jobOptions?: JobOptionsOf<Q>
   /**
-   * Time for which BullMQ keeps the job once it has ended, in milliseconds. Make it longer than all
-   * processes that run these tasks may be down. Default: 86_400_000 (one day).
+   * Time for which BullMQ keeps the job once it has ended, in milliseconds. Default: 86_400_000
+   * (one day).
+   *
+   * Make it longer than all processes that run these tasks may be down.
    *
    * Until one of these processes has read the result, only the job has it.
    */
@@ -62,8 +64,9 @@ export interface BullmqTaskOptions<
   readonly progress?: (jobProgress: unknown) => TaskProgress | undefined
   /**
    * Called with the id of the job if the task was cancelled, or timed out, while a worker has the
-   * job. Tell the worker, so that it calls `worker.cancelJob(jobId)`. Default: the job continues,
-   * and its result is dropped.
+   * job. Default: the job continues, and its result is dropped.
+   *
+   * Tell the worker, so that it calls `worker.cancelJob(jobId)`.
    */
   readonly cancelActive?: (jobId: string) => unknown
 }

@@ -40,9 +40,10 @@ export interface ConsolePageOptions<C = unknown> {
   /** True if `{operators}/tasks/retry` is `retryMany`, for a button that retries many tasks. Default: false. */
   readonly retryMany?: boolean
   /**
-   * Path of a GET that responds with `{ "operator": true }` to operators, with false and a `message` to other users, and
-   * with 401 to unknown ones. The page asks it before it requests what only operators may see. Default: every user
-   * is an operator.
+   * Path of a GET that responds with `{ "operator": true }` to operators, with false and a
+   * `message` to other users, and with 401 to unknown ones. Default: every user is an operator.
+   *
+   * The page asks it before it requests what only operators may see.
    */
   readonly access?: string
   /** Names of the definitions, to filter the list by. Default: none. */

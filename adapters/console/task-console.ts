@@ -15,20 +15,25 @@ import { pageRoutes } from './page.js'
 /** Options of `taskConsole`. */
 export interface TaskConsoleOptions<C = HostContext, D extends Definitions = Definitions> {
   /**
-   * The owner, as in `taskEndpoints`. Users see, cancel, retry, answer and delete their own tasks.
-   * Default: there is no panel of own tasks.
+   * The owner, as in `taskEndpoints`. Default: there is no panel of own tasks.
+   *
+   * Users see, cancel, retry, answer and delete their own tasks.
    */
   readonly owner?: Exclude<TaskEndpointsOptions<C>['owner'], 'anyone'>
   /**
-   * Returns `true` for an operator, as in `operatorEndpoints`. Operators see the tasks of all owners. Default: there is
-   * no panel for operators.
+   * Returns `true` for an operator, as in `operatorEndpoints`. Default: there is no panel for
+   * operators.
+   *
+   * Operators see the tasks of all owners.
    */
   readonly operator?: OperatorEndpointsOptions<C>['operator']
   /** The definition of `retryTasks`, for a button that retries all failed tasks of a kind. Default: none. */
   readonly retries?: OperatorEndpointsOptions<C, D>['retries']
   /**
-   * Partial results that are text, such as the words of an answer: what `partialResults` returned. The rows of the own
-   * tasks of a user show them while they arrive. Default: none.
+   * Partial results that are text, such as the words of an answer: what `partialResults` returned.
+   * Default: none.
+   *
+   * The rows of the own tasks of a user show them while they arrive.
    */
   readonly partialResults?: PartialResults<string>
   /** Title and heading of the page. Default `Tasks`. */

@@ -24,8 +24,9 @@ const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 /** Options of `FolderBlobs`. */
 export interface FolderBlobsOptions {
   /**
-   * True if all processes that use these blobs see this folder. Required with an engine that
-   * several processes share: `redis()` or `postgres()`. Default: false.
+   * True if all processes that use these blobs see this folder. Default: false.
+   *
+   * Required with an engine that several processes share: `redis()` or `postgres()`.
    */
   readonly shared?: boolean
   /**

@@ -25,9 +25,11 @@ export interface FileFacts {
 /** Options of every source of files. */
 export interface FileOptions {
   /**
-   * Returns the strong entity tag, with its quotes. If several machines serve copies of the same
-   * files, derive it from properties that the copies share. Default: a hash of device, inode, size
-   * and times.
+   * Returns the strong entity tag, with its quotes. Default: a hash of device, inode, size and
+   * times.
+   *
+   * If several machines serve copies of the same files, derive it from properties that the copies
+   * share.
    */
   readonly etag?: (file: FileFacts) => Promise<string> | string
   /**

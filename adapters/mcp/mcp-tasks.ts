@@ -26,9 +26,9 @@ export interface McpTasksOptions {
   /** The tools, made by `mcpTool`. Each definition is one tool. */
   readonly tools: readonly McpTool[]
   /**
-   * The owner of the tasks. A function returns the owner's id, or `{ owner, tenant }`: `owner: (authInfo) =>
-   * authInfo?.extra?.sub`. `'anyone'`: whoever knows the id of a task (128 random bits) may use it,
-   * as for a server on stdio.
+   * The owner of the tasks. A function returns the owner's id, or `{ owner, tenant }`: `owner:
+   * (authInfo) => authInfo?.extra?.sub`. `'anyone'`: whoever knows the id of a task (128 random
+   * bits) may use it.
    *
    * A handle of another owner is an unknown task. If the function returns `undefined`, the request
    * gets an error.

@@ -35,8 +35,9 @@ export interface MemoryTaskEngineOptions {
    */
   readonly maxBytes?: number
   /**
-   * Maximum number of finished tasks of one owner. Beyond it, the owner's oldest are deleted.
-   * Default: a quarter of `maxTasks`.
+   * Maximum number of finished tasks of one owner. Default: a quarter of `maxTasks`.
+   *
+   * Beyond it, the owner's oldest are deleted.
    */
   readonly maxEntriesPerOwner?: number
   /** Maximum size of these tasks in bytes. Default: a quarter of `maxBytes`. */

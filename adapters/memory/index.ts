@@ -15,11 +15,16 @@ export type { Clock } from '../../src/runtime/timers.js'
  */
 export interface MemoryOptions extends MemoryTaskEngineOptions {
   /**
-   * Options of the store. It uses the clock of the engine. Options that are set here take
-   * precedence.
+   * Options of the store.
+   *
+   * It uses the clock of the engine. Options that are set here take precedence.
    */
   readonly store?: Omit<MemoryStoreOptions, 'now'>
-  /** Options of the blobs. They use the clock of the engine. */
+  /**
+   * Options of the blobs.
+   *
+   * They use the clock of the engine.
+   */
   readonly blobs?: Omit<MemoryBlobsOptions, 'now'>
 }
 

@@ -29,15 +29,18 @@ export interface MemoryStoreOptions {
    */
   readonly maxBytes?: number
   /**
-   * Maximum number of stored responses and finished uploads of one owner. Beyond it, the owner's
-   * oldest are deleted. Default: a quarter of `maxEntries`.
+   * Maximum number of stored responses and finished uploads of one owner. Default: a quarter of
+   * `maxEntries`.
+   *
+   * Beyond it, the owner's oldest are deleted.
    */
   readonly maxEntriesPerOwner?: number
   /** Maximum size of these entries in bytes. Default: a quarter of `maxBytes`. */
   readonly maxBytesPerOwner?: number
   /**
-   * Maximum number of counters, 1 to 8,000,000. A key counts once for each 256 characters. Default
-   * 100,000.
+   * Maximum number of counters, 1 to 8,000,000. Default 100,000.
+   *
+   * A key counts once for each 256 characters.
    */
   readonly maxCounters?: number
   /** Maximum number of watches. Default 100,000. */

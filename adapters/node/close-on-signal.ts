@@ -10,15 +10,16 @@ import { serverCloser } from './close-server.js'
 /** Options of `closeOnSignal`. All parts are optional. */
 export interface CloseOnSignalOptions {
   /**
-   * The server of node:http, node:https or node:http2, such as what `app.listen` of Express or Koa
-   * returned; or an application whose `close` returns a promise, such as that of Fastify.
+   * The server of node:http, node:https or node:http2, such as what `app.listen` of Express
+   * returns; or an application whose `close` returns a promise, such as that of Fastify.
    */
   readonly server?: object
   /** The object that `createTasks` returned. */
   readonly tasks?: Pick<Tasks, 'close'>
   /**
-   * Not used, because the tasks close the engine. Allowed, because `...storage` may contain an
-   * engine.
+   * Not used, because the tasks close the engine.
+   *
+   * Allowed, because `...storage` may contain an engine.
    */
   readonly engine?: object
   /** The store of the engine. */
@@ -34,8 +35,10 @@ export interface CloseOnSignalOptions {
   /** Time for active runs to finish (`drainMs` of `tasks.close`), in milliseconds. Default 10,000. */
   readonly drainMs?: number
   /**
-   * Time in which all is closed, in milliseconds, longer than `drainMs`. Open connections are cut
-   * when half of the time after `drainMs` has passed. Default: `drainMs` and 10 s.
+   * Time in which all is closed, in milliseconds, longer than `drainMs`. Default: `drainMs` and 10
+   * s.
+   *
+   * Open connections are cut when half of the time after `drainMs` has passed.
    */
   readonly timeoutMs?: number
   /** Signals that start it. Default: SIGTERM and SIGINT. */

@@ -11,8 +11,9 @@ interface RpcMetadata {
 /** Options of `httpRoutes`. */
 export interface HttpRoutesOptions {
   /**
-   * `getRPCMetadata` of `@opentelemetry/core`. With it, the instrumentation of node:http writes the route to
-   * its span, the name of the span, and the metric `http.server.request.duration`.
+   * `getRPCMetadata` of `@opentelemetry/core`. With it, the span of node:http gets the route.
+   *
+   * Its name and the metric `http.server.request.duration` get the route, too.
    * @default none: the active span alone gets `http.route`
    */
   readonly getRPCMetadata?: (active: ReturnType<typeof context.active>) => RpcMetadata | undefined

@@ -18,8 +18,9 @@ export interface DatabaseOptions {
   /** Your `pg.Pool`. You close it yourself. */
   readonly pool: PostgresPool
   /**
-   * Schema of the tables: 1 to 40 of `a-z 0-9 _`. Each application on one database needs its own.
-   * Default `longhaul`.
+   * Schema of the tables: 1 to 40 of `a-z 0-9 _`. Default `longhaul`.
+   *
+   * Each application on one database needs its own.
    */
   readonly schema?: string
   /**
@@ -28,13 +29,15 @@ export interface DatabaseOptions {
    */
   readonly migrate?: boolean
   /**
-   * Maximum time of one call, in milliseconds. A slower call fails. Default 1500. The first call may
-   * also wait for the creation of the tables, for at most 30 seconds.
+   * Maximum time of one call, in milliseconds. Default 1500. The first call may also wait for the
+   * creation of the tables, for at most 30 seconds.
+   *
+   * A slower call fails.
    */
   readonly timeoutMs?: number
   /**
-   * Prepares each statement once for each connection, which halves the CPU time of the server. Not
-   * behind a pooler in transaction mode, unless it supports prepared statements. Default `false`.
+   * Prepares each statement once for each connection. Not behind a pooler in transaction mode,
+   * unless it supports prepared statements. Default `false`.
    *
    * PgBouncer supports them from 1.21 with `max_prepared_statements`.
    */

@@ -20,7 +20,9 @@ export interface PostgresOptions extends DatabaseOptions {
   readonly leaseMs?: number
   /**
    * Maximum number of finished tasks of one owner, and of its stored responses and finished
-   * uploads. Beyond it, the owner's oldest are deleted. Default 100,000.
+   * uploads. Default 100,000.
+   *
+   * Beyond it, the owner's oldest are deleted.
    */
   readonly maxEntriesPerOwner?: number
   /** Maximum size of these tasks in bytes, and of these entries. Default 64 MiB. */

@@ -250,8 +250,9 @@ export async function missingSql(pool: PostgresPool, schema: string): Promise<st
 /** Options of `migrate`. */
 export interface MigrateOptions {
   /**
-   * Schema of the tables: 1 to 40 of `a-z 0-9 _`. Each application on one database needs its own.
-   * Default `longhaul`.
+   * Schema of the tables: 1 to 40 of `a-z 0-9 _`. Default `longhaul`.
+   *
+   * Each application on one database needs its own.
    */
   readonly schema?: string
 }

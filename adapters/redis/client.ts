@@ -46,13 +46,18 @@ export interface RedisOptions {
   /** Your ioredis client (5 or 6): single, Cluster or Sentinel. You close it yourself. */
   readonly client: RedisClient
   /**
-   * Prefix of all keys and channels: 1 to 64 of `A-Z a-z 0-9 . _ -`. Each application on one Redis
-   * needs its own prefix. Default `longhaul`.
+   * Prefix of all keys and channels: 1 to 64 of `A-Z a-z 0-9 . _ -`. Default `longhaul`.
+   *
+   * Each application on one Redis needs its own prefix.
    *
    * In keys it is the hash tag, so that a Cluster keeps them on one node.
    */
   readonly namespace?: string
-  /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
+  /**
+   * Maximum time of one call, in milliseconds. Default 1500.
+   *
+   * A slower call fails.
+   */
   readonly timeoutMs?: number
   /**
    * Time without a renewal after which another process takes a run, in milliseconds: from 100 to
@@ -63,7 +68,9 @@ export interface RedisOptions {
   readonly leaseMs?: number
   /**
    * Maximum number of finished tasks of one owner, and of its stored responses and finished
-   * uploads. Beyond it, the owner's oldest are deleted. Default 100,000.
+   * uploads. Default 100,000.
+   *
+   * Beyond it, the owner's oldest are deleted.
    */
   readonly maxEntriesPerOwner?: number
   /** Maximum size of these tasks in bytes, and of these entries. Default 64 MiB. */

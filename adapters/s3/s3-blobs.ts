@@ -35,12 +35,11 @@ export interface S3BlobsOptions {
    */
   readonly partBytes?: number
   /**
-   * `getSignedUrl` of `@aws-sdk/s3-request-presigner`. With it, downloads of finished files are
-   * redirected (307) to a signed URL of the bucket, which works for five minutes. Default: longhaul
-   * sends the bytes.
+   * `getSignedUrl` of `@aws-sdk/s3-request-presigner`, to redirect downloads to signed URLs of the
+   * bucket. Default: longhaul sends the bytes.
    *
-   * Your own function may sign for another address, or for up to 15 minutes. Pass it in all
-   * processes, because it changes entity tags.
+   * The status is 307, and a URL works for five minutes. Your own function may sign for another
+   * address, or for up to 15 minutes. Pass it in all processes, because it changes entity tags.
    */
   readonly getSignedUrl?: GetSignedUrl
 }

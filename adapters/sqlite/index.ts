@@ -20,10 +20,10 @@ export interface SqliteOptions {
    */
   readonly database: SqliteDatabase
   /**
-   * Durability of commits. `full`: acknowledged data survive a power failure. `normal`: they
-   * survive the end of the process, but a power failure may lose the last tasks. Default `full`.
+   * Durability of commits. With `normal`, a power failure may lose the last tasks. Default `full`.
    *
-   * With `normal`, several times as many writes are possible.
+   * Acknowledged data survive the end of the process in either case. With `normal`, several times
+   * as many writes are possible.
    */
   readonly synchronous?: 'full' | 'normal'
   /** Folder of the blobs. Default: the name of the file, with `-blobs` at its end. */
@@ -41,7 +41,9 @@ export interface SqliteOptions {
   readonly leaseMs?: number
   /**
    * Maximum number of finished tasks of one owner, and of its stored responses and finished
-   * uploads. Beyond it, the owner's oldest are deleted. Default 100,000.
+   * uploads. Default 100,000.
+   *
+   * Beyond it, the owner's oldest are deleted.
    */
   readonly maxEntriesPerOwner?: number
   /** Maximum size of these tasks in bytes, and of these entries. Default 64 MiB. */

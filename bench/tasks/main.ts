@@ -1,4 +1,4 @@
-// npm run bench:tasks [-- --quick]: CPU time for accepting a task and for showing one, beside the peers, and a cold process.
+// npm run bench:tasks [-- --quick] [--only names] [--connections 64]: CPU time for accepting a task and for showing one, beside the peers, and a cold process.
 import { parseArgs } from 'node:util'
 import { buildPrograms } from '../frame/build.js'
 import { compare, type Row, type Scenario } from '../frame/compare.js'
@@ -8,14 +8,16 @@ import { table } from '../frame/table.js'
 import { versionsOf } from '../frame/versions.js'
 import { BODY } from './work.js'
 
-const { values: { quick, only } } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
+const { values: { quick, only, connections } } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, only: { type: 'string' }, connections: { type: 'string', default: '32' } },
+})
 
 const SERVERS = [
   'bare', 'hand-written', 'longhaul', 'fastify', 'fastify-with-duties', 'in-fastify', 'h3', 'hono', 'koa',
   'express', 'express-with-duties', 'in-express',
 ]
 const QUICK = ['bare', 'hand-written', 'longhaul', 'fastify']
-const CONNECTIONS = 32
+const CONNECTIONS = Number(connections)
 const HELD = ['hand-written', 'longhaul']
 const RESULT_BYTES = '{"message":"The report for 2026-10 is ready.","rows":1002}'.length
 

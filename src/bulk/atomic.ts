@@ -3,7 +3,7 @@ import { batchesOf, type Batch } from '../records/batch.js'
 import { NOT_APPLIED, UNKNOWN_OUTCOME, type RecordOutcome } from '../records/outcome.js'
 import type { Report } from '../records/report.js'
 import { isAborted, throwIfAborted } from '../records/write-loop.js'
-import { blocksOf, type BulkBody } from './body.js'
+import type { BulkBody } from './body.js'
 import { findDuplicates, judgeItems } from './judge.js'
 import type { RunInTransaction, Writer } from './options.js'
 import { isRepeated, writeInside, type BulkCall, type BulkRun } from './write.js'
@@ -23,7 +23,7 @@ interface AtomicBody<T> {
 export async function writeAtomic<T>(
   run: BulkRun<T>, { transaction, body, itemCount, call = run.call }: AtomicBody<T>, report: Report,
 ): Promise<void> {
-  const batches = () => batchesOf<T, object>(blocksOf(body), {
+  const batches = () => batchesOf<T, object>(body.whole ? [body.whole] : body.open(), {
     batchSize: body.whole ? Infinity : run.settings.batchSize,
     concurrency: run.settings.concurrency,
     judge: judgeItems(run), compare: findDuplicates(run.settings),

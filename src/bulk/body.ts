@@ -122,12 +122,6 @@ function elementOptions(settings: BodySettings): ElementOptions {
   return { path, alone: otherMembers === 'refuse', maxElements, maxElementBytes }
 }
 
-export function blocksOf(
-  body: BulkBody, from?: ArrayPosition,
-): Iterable<Block<never>> | AsyncIterable<Block<ArrayPosition>> {
-  return body.whole === undefined ? body.open(from) : [body.whole]
-}
-
 /** Parses a whole body. Does not limit its depth: an item that is too deep fails alone. */
 export function bodyOfBytes(settings: BodySettings, bytes: Uint8Array): WholeBody {
   const text = jsonTextOf(bytes)
@@ -141,8 +135,7 @@ export function bodyOfValue(settings: BodySettings, body: unknown, wellFormed: b
   if (items.length > maxItems) {
     throw httpError('body_too_large', { message: `The body has more than ${maxItems} items.` })
   }
-  const { length } = items
-  return { whole: { records: items, last: length, wellFormed, bytes: 0 }, items: length }
+  return { whole: { records: items, last: items.length, wellFormed, bytes: 0 }, items: items.length }
 }
 
 function itemsOf({ items, path, otherMembers }: BodySettings, body: unknown): unknown[] {

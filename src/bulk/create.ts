@@ -21,8 +21,9 @@ export interface BulkCreateOptions<Item extends RecordObject, Draft extends obje
   /** @default false */
   readonly atomic?: boolean | 'if-possible'
   /**
-   * Returns a key that no two items of one batch may share. Later items with the same key are
-   * rejected as `duplicate_item`, before anything is written. Default: no comparison.
+   * Returns a key that no two items of one batch may share. Default: no comparison.
+   *
+   * Later items with the same key are rejected as `duplicate_item`, before anything is written.
    *
    * Items with the key `undefined` are not compared, nor are items of a body above
    * `streamAboveBytes` in a task.

@@ -5,13 +5,12 @@ import { addApplied, addVary, empty, errorResponse, jsonText } from '../http/res
 import {
   backgroundEndpoint, recordHandler, type BackgroundEndpoint, type RecordRequest, type RecordWork,
 } from '../records/background.js'
-import { batchesOf } from '../records/batch.js'
 import { TextSink } from '../records/http.js'
 import { Report } from '../records/report.js'
 import { isAborted, writeAll } from '../records/write-loop.js'
 import type { ReportSummary } from '../wire/report.js'
 import { writeAtomic } from './atomic.js'
-import { blocksOf, checkHead } from './body.js'
+import { checkHead } from './body.js'
 import { honoured, identityOf, settingsFor } from './handling.js'
 import { findDuplicates, judgeItems } from './judge.js'
 import { bulkOperation, selectedItems } from './operation.js'
@@ -103,19 +102,19 @@ function appliedPreferences({ selection, handling }: BulkAsked): string[] {
   return applied
 }
 
-async function write<T>(
+function write<T>(
   run: BulkRun<T>, { body, items: itemCount }: DirectBody, report: Report,
 ): Promise<void> {
   const { settings, call } = run
   const { transaction, batchSize, concurrency } = settings
   if (transaction) {
-    await writeAtomic(run, { transaction, body, itemCount }, report)
-    return
+    return writeAtomic(run, { transaction, body, itemCount }, report)
   }
-  const batches = batchesOf<T, object>(blocksOf(body), {
-    batchSize, concurrency, judge: judgeItems(run), compare: findDuplicates(settings),
-  })
-  await writeAll({ report, call, write: (items: T[]) => writeItems(run, items, call) }, batches)
+  return writeAll(
+    { report, call, write: (items: T[]) => writeItems(run, items, call) },
+    body.whole ?? body.open(),
+    { batchSize, concurrency, judge: judgeItems(run), compare: findDuplicates(settings) },
+  )
 }
 
 function failureOf<T>(

@@ -100,11 +100,6 @@ function failures<T>(
 export function selectedItems(
   request: HttpRequest<unknown>, prefer: Preferences,
 ): ItemSelection {
-  const failed = isOnlyFailed(request)
-  if (prefer.return === 'minimal') return 'none'
-  return failed ? 'failed' : 'all'
-}
-
-export function isOnlyFailed(request: HttpRequest<unknown>): boolean {
-  return readOnly(request, ['failed']) !== undefined
+  const only = readOnly(request, ['failed'])
+  return prefer.return === 'minimal' ? 'none' : only ?? 'all'
 }

@@ -83,13 +83,23 @@ export interface BulkOptions<T> {
    * In a transaction items are written one after the other.
    */
   readonly concurrency?: number
-  /** Maximum number of items; more get a 413. Default: 100_000. */
+  /**
+   * Maximum number of items. Default: 100_000.
+   *
+   * More get a 413.
+   */
   readonly maxItems?: number
-  /** Maximum size of the body as sent, in bytes; more gets a 413. Default: 33_554_432 (32 MiB). */
+  /**
+   * Maximum size of the body as sent, in bytes. Default: 33_554_432 (32 MiB).
+   *
+   * More gets a 413.
+   */
   readonly maxBodyBytes?: number
   /**
-   * Maximum size of the body of a synchronous request, in bytes, both as sent and decoded. A larger
-   * body becomes a task with `background`, and otherwise gets a 413. Default: 8_388_608 (8 MiB).
+   * Maximum size of the body of a synchronous request, in bytes, both as sent and decoded. Default:
+   * 8_388_608 (8 MiB).
+   *
+   * A larger body becomes a task with `background`, and otherwise gets a 413.
    *
    * The whole body is held in memory and checked before anything is written. The response to a body
    * that becomes a task is a 202, as for `Prefer: respond-async`.
@@ -105,8 +115,9 @@ export interface BulkOptions<T> {
    */
   readonly maxItemBytes?: number
   /**
-   * Maximum size of a decoded body that is parsed as a whole, in bytes. The items of a larger body
-   * are parsed and written in batches. Default: 262_144 (256 KiB).
+   * Maximum size of a decoded body that is parsed as a whole, in bytes. Default: 262_144 (256 KiB).
+   *
+   * The items of a larger body are parsed and written in batches.
    */
   readonly streamAboveBytes?: number
   /**
@@ -117,14 +128,17 @@ export interface BulkOptions<T> {
   /** Status of a response if some items succeeded and others failed. Default: 207. */
   readonly mixedStatus?: 200 | 207
   /**
-   * Receives errors of the repository and the schema, at most ten in one request or attempt. In the
-   * background `place` is the attempt of the task. Default: a process warning.
+   * Receives errors of the repository and the schema, at most ten in one request or attempt.
+   * Default: a process warning.
+   *
+   * In the background `place` is the attempt of the task.
    */
   readonly onError?: (error: unknown, place?: RecordErrorPlace) => unknown
   /**
-   * Returns the `cursor` that was stored with the last batch of this task; `undefined` if there is
-   * none. A task that runs again continues after those items. Default: after its last checkpoint,
-   * which is saved after each `batchSize` items.
+   * Returns the `cursor` that was stored with the last batch of this task. Default: after its last
+   * checkpoint, which is saved after each `batchSize` items.
+   *
+   * Return `undefined` if there is none. A task that runs again continues after those items.
    *
    * Needs `background`, and a repository with `createMany` or `updateMany`, or an atomic batch.
    * With the default, items that were being written when the process died are written again.
@@ -151,8 +165,9 @@ export interface BulkOptions<T> {
  */
 export interface BulkBackgroundOptions extends SpooledTaskOptions {
   /**
-   * Maximum size of the list of items in the task's result, in bytes. A longer list is only at
-   * `{status}/items`. Default: 262_144 (256 KiB).
+   * Maximum size of the list of items in the task's result, in bytes. Default: 262_144 (256 KiB).
+   *
+   * A longer list is only at `{status}/items`.
    *
    * Must be 1024 or more below `maxResultBytes` of `createTasks`.
    */

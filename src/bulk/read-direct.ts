@@ -47,19 +47,21 @@ export async function readDirect<T>(
   const { coding } = reader
   const header = parsed === undefined ? headers['content-length'] : undefined
   const length = typeof header === 'string' ? Number(header) : NaN
-  if (length > maxDirectBytes) return respondToLarge(settings, reader, request.body.stream())
-  if (coding === 'identity' && length <= Math.min(READ_AT_ONCE_BYTES, streamAboveBytes)) {
+  const maxAtOnce = Math.min(READ_AT_ONCE_BYTES, streamAboveBytes, maxDirectBytes)
+  if (coding === 'identity' && length <= maxAtOnce) {
     // Content-Length says that there are no more bytes.
     const bytes = await request.body.bytes(READ_AT_ONCE_BYTES) ?? new Uint8Array()
-    const body = bodyOfBytes(settings, bytes)
-    return withParsed(request, bytes.byteLength, () => reader.work(wholeDirect(body)))
+    const body = wholeDirect(bodyOfBytes(settings, bytes))
+    return await withParsed(request, bytes.byteLength, () => reader.work(body))
   }
+  const spool = reader.spool ?? (() => { throw largerThanDirect(settings) })
+  if (length > maxDirectBytes) return spool(request.body.stream())
   const source = request.body.stream()[Symbol.asyncIterator]()
   const held = new CountedBytes(request)
   const decoder = coding === 'identity' ? undefined : new DecoderMemory(request)
   try {
     const isWhole = await held.read(source, Math.min(maxBodyBytes, maxDirectBytes))
-    if (!isWhole) return await respondToLarge(settings, reader, joined(held, source))
+    if (!isWhole) return await spool(joined(held, source))
     return await respondToHeld(settings, reader, { request, held, decoder })
   } finally {
     decoder?.release()
@@ -94,26 +96,24 @@ async function respondToHeld<T>(
       if (size > settings.maxDirectBytes) throw tooLarge
     })
   }
-  let body: BulkBody
-  let items: number
-  let parsedBytes: number
+  let arrived: Pick<DirectBody, 'body' | 'items'> & { readonly bytes: number } | undefined
   try {
     // One after the other: a batch with a large item takes much memory while it is parsed.
-    const arrived = await inTurn(request, async () => {
-      const read = await readBody(settings, open)
-      if (read.whole) return [read, read.whole.records.length, decodedBytes] as const
-      const size = await read.measure()
-      return [read, size.items, size.batchBytes] as const
+    arrived = await inTurn(request, async () => {
+      const body = await readBody(settings, open)
+      if (body.whole) return { body, items: body.items, bytes: decodedBytes }
+      const { items, batchBytes } = await body.measure()
+      return { body, items, bytes: batchBytes }
     })
-    if (arrived === undefined) return empty(503)
-    ;[body, items, parsedBytes] = arrived
   } catch (error) {
     if (error !== tooLarge || reader.spool === undefined) throw error
     decoder?.release()
     return reader.spool(held.open())
   }
+  if (arrived === undefined) return empty(503)
+  const { body, items, bytes } = arrived
   if (body.whole) decoder?.release()
-  return withParsed(request, parsedBytes, () => reader.work(body.whole
+  return withParsed(request, bytes, () => reader.work(body.whole
     ? wholeDirect(body)
     : { body, items, identity: () => ({ coding, sha256: sha256Of(held) }) }))
 }
@@ -121,13 +121,6 @@ async function respondToHeld<T>(
 function wholeDirect(body: WholeBody): DirectBody {
   const { records } = body.whole
   return { body, items: records.length, identity: () => records }
-}
-
-async function respondToLarge<T>(
-  settings: BulkSettings<T>, { spool }: DirectReader, bytes: AsyncIterable<Uint8Array>,
-): Promise<HttpResponse> {
-  if (spool === undefined) throw largerThanDirect(settings)
-  return spool(bytes)
 }
 
 function largerThanDirect<T>({ maxBodyBytes, maxDirectBytes }: BulkSettings<T>) {
@@ -174,7 +167,7 @@ const TURN = new SharedLimit(1)
 export async function withParsed<R>(
   request: HttpRequest<unknown>, bytes: number, work: () => Promise<R>,
 ): Promise<R> {
-  if (bytes <= COUNTED_BYTES) return work()
+  if (bytes <= COUNTED_BYTES) return await work()
   const heap = PARSED.open(countedAs(request))
   const code = heap.tryAcquire(bytes * HEAP_PER_BYTE)
   if (code !== undefined) throw memoryRefused(code, 'large bodies')

@@ -2,7 +2,6 @@ import { type ArrayPosition, isArrayPosition } from '../json-array/array-positio
 import { checkExact, inexactParsed, TOO_LARGE } from '../http/body/exact-json.js'
 import { decodeBytes } from '../http/body/decode.js'
 import type { RecordRequest, RecordTask } from '../records/background.js'
-import { batchesOf } from '../records/batch.js'
 import { positionOf, type RecordPosition } from '../records/position.js'
 import type { ItemSelection, Report } from '../records/report.js'
 import { Spool, decodedFrom, failedAfter, spooledTask } from '../records/spool.js'
@@ -20,7 +19,7 @@ import { coreOf } from '../tasks/tasks.js'
 import type { BulkItem, BulkReport } from '../wire/report.js'
 import { writeAtomic } from './atomic.js'
 import {
-  blocksOf, bodyOfValue, isValue, largeBody, readBody, readPassing, type BulkBody, type PassedBody,
+  bodyOfValue, isValue, largeBody, readBody, readPassing, type BulkBody, type PassedBody,
 } from './body.js'
 import { honoured, identityOf, settingsFor } from './handling.js'
 import { findDuplicates, judgeItems } from './judge.js'
@@ -179,16 +178,16 @@ async function writeBody<T>(
     await taskRun.commit({ last: itemCount, place: undefined })
     return
   }
-  const batches = batchesOf<T, object>(blocksOf(body, from.place as ArrayPosition | undefined), {
-    batchSize, concurrency, done: from.done, judge: judgeItems(run),
-    // Items of a large body are not compared: their keys would not fit into a position.
-    compare: body.whole && findDuplicates(settings),
-  })
   const write = (items: T[], place: WritePlace) => {
     const cursor = settings.writer.many && cursorOf(run, items, place)
     return writeItems(run, items, { ...call, cursor, previous: place.previous })
   }
-  await writeAll({ report, write, call, continuation: taskRun }, batches)
+  const blocks = body.whole ?? body.open(from.place as ArrayPosition | undefined)
+  await writeAll({ report, write, call, continuation: taskRun }, blocks, {
+    batchSize, concurrency, done: from.done, judge: judgeItems(run),
+    // Items of a large body are not compared: their keys would not fit into a position.
+    compare: body.whole && findDuplicates(settings),
+  })
 }
 
 function cursorOf<T>(run: BulkRun<T>, items: readonly T[], { cursor }: WritePlace): Call['cursor'] {

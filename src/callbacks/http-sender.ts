@@ -22,8 +22,9 @@ export type ResolveHost = (host: string, signal: AbortSignal) => Promise<readonl
 /** Options of `httpSender`. */
 export interface HttpSenderOptions {
   /**
-   * Private addresses, ranges (`10.0.0.0/8`) and host names that may be called. An allowed name is
-   * resolved by the operating system, to any address. Default: none.
+   * Private addresses, ranges (`10.0.0.0/8`) and host names that may be called. Default: none.
+   *
+   * An allowed name is resolved by the operating system, to any address.
    */
   readonly allow?: readonly string[]
   /** Maximum duration of an attempt, name resolution included, in milliseconds. Default 15 000. */

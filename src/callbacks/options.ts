@@ -6,8 +6,9 @@ import type { Backoff } from '../tasks/definition/define.js'
 export interface CallbackOptions {
   /**
    * Returns the secrets that sign requests for this owner's tasks, newest first; several while one
-   * is being replaced. Each is base64, with or without `whsec_` (Standard Webhooks). With tenants, let them
-   * depend on the tenant: owners of two tenants may have one id.
+   * is being replaced. Each is base64, with or without `whsec_` (Standard Webhooks).
+   *
+   * With tenants, let them depend on the tenant: owners of two tenants may have one id.
    *
    * Called only when a task gets a callback URL, and for each delivery. So a malformed secret does
    * not fail at start: the request with the URL gets a 500.
@@ -20,8 +21,9 @@ export interface CallbackOptions {
   /** Maximum number of attempts for one callback. Default 14, with the default back-off 9 hours. */
   readonly attempts?: number
   /**
-   * Delay between attempts. A longer `Retry-After` takes precedence, up to one day. Default:
-   * exponential from 5 s to 6 h with a jitter of 0.3.
+   * Delay between attempts. Default: exponential from 5 s to 6 h with a jitter of 0.3.
+   *
+   * A longer `Retry-After` takes precedence, up to one day.
    */
   readonly backoff?: Backoff
   /** Maximum number of concurrent requests in this process. Default 20. */

@@ -18,7 +18,11 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
    * `''`.
    */
   readonly items?: string
-  /** Maximum number of items in one request. After a 413 the client sends fewer. Default: 1000. */
+  /**
+   * Maximum number of items in one request. Default: 1000.
+   *
+   * After a 413 the client sends fewer.
+   */
   readonly maxItems?: number
   /** Maximum size of one request body in bytes. Default: 1 MiB. */
   readonly maxBodyBytes?: number

@@ -26,7 +26,9 @@ export interface DownloadOptions extends Pick<CallOptions, 'signal' | 'headers'>
   readonly onProgress?: (progress: DownloadProgress) => void
   /**
    * Called if the content has changed or cannot be resumed. Discard all bytes then: the download
-   * starts again at 0. Without it, the download rejects with `content_changed`.
+   * starts again at 0.
+   *
+   * Without it, the download rejects with `content_changed`.
    */
   readonly onRestart?: () => MaybePromise<void>
 }

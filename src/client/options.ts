@@ -8,8 +8,10 @@ export interface CallOptions {
   /** Additional headers. */
   readonly headers?: Readonly<Record<string, string>>
   /**
-   * Path of the status resource, with `{id}` for the identifier. Required if the response does not
-   * name the resource, or if the page may not read its `Location`.
+   * Path of the status resource, with `{id}` for the identifier.
+   *
+   * Required if the response does not name the resource, or if the page may not read its
+   * `Location`.
    */
   readonly statusPath?: string
 }
@@ -46,7 +48,7 @@ export interface ClientOptions {
   readonly fetch?: typeof globalThis.fetch
   /**
    * Headers of every request to the origin of `baseUrl`, such as `authorization`. A function is
-   * called before each attempt, so it can renew a token.
+   * called before each attempt.
    */
   readonly headers?:
     | Readonly<Record<string, string>> | (() => MaybePromise<Readonly<Record<string, string>>>)

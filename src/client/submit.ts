@@ -10,9 +10,10 @@ import { directTask, remoteTask, type SavedTask, type TaskHandle } from './task.
 /** Options of `submit`. */
 export interface SubmitOptions extends CallOptions {
   /**
-   * Idempotency-Key. Requests with the same key are the same work, so a lost request is repeated.
-   * `false`: no key is sent, and only requests that were rejected before any work was done are
-   * repeated. Default: a random key.
+   * Idempotency-Key; `false` sends none. Default: a random key.
+   *
+   * Requests with the same key are the same work, so a lost request is repeated. Without a key,
+   * only requests that were rejected before any work was done are repeated.
    *
    * `bulk` and `upload` repeat only if the server acknowledges keys.
    */

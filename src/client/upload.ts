@@ -16,9 +16,10 @@ export interface UploadOptions
   /** Asks the server to do the work as a task. Default: false. */
   readonly background?: boolean
   /**
-   * Sends the records to an endpoint with resumable uploads. After a broken connection the upload
-   * continues, even if the source can be read only once. Not together with `idempotencyKey`.
+   * Sends the records to an endpoint with resumable uploads. Not together with `idempotencyKey`.
    * Default: false.
+   *
+   * After a broken connection the upload continues, even if the source can be read only once.
    *
    * The server reads the records when all have arrived.
    */

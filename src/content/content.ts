@@ -14,8 +14,9 @@ import { checkSource, type ContentSource, type FindContent } from './source.js'
 /** Options of `content`. */
 export interface ContentOptions {
   /**
-   * Content codings, best first, for `compressible` content of 1 KiB or more. A request with Range
-   * gets uncompressed content. Default: none.
+   * Content codings, best first, for `compressible` content of 1 KiB or more. Default: none.
+   *
+   * A request with Range gets uncompressed content.
    *
    * Each has its own entity tag. `zstd` is left out where Node does not support it.
    */
@@ -30,7 +31,7 @@ export interface ContentOptions {
    */
   readonly disposition?: 'inline' | 'attachment'
   /**
-   * Cache-Control of 200, 206 and 304. A 206 also has `no-transform`. Public content: `public, max-age=3600`. Default: `private,
+   * Cache-Control of 200, 206 and 304. Public content: `public, max-age=3600`. Default: `private,
    * no-cache`, so that a browser asks before it uses its copy.
    */
   readonly cacheControl?: string

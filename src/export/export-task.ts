@@ -62,7 +62,9 @@ export interface ExportTaskOptions<
    */
   readonly records: (input: I, context: RecordsContext<C>) => MaybePromise<RecordSource<T>>
   /**
-   * Maximum number of runs. A pause (`backoff`) is between two runs. Default: 7.
+   * Maximum number of runs. Default: 7.
+   *
+   * A pause (`backoff`) is between two runs.
    *
    * By default the pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
    * `HttpError` below 500 (except 408, 425 and 429), end the attempts.
@@ -80,8 +82,10 @@ export interface ExportTaskOptions<
    */
   readonly fileName?: string | ((part: number) => string)
   /**
-   * Maximum number of records of one file. The files are then numbered: `users-0001.ndjson`. A
-   * later run continues after the finished files. Default: no limit, and one file without a number.
+   * Maximum number of records of one file. The files are then numbered: `users-0001.ndjson`.
+   * Default: no limit, and one file without a number.
+   *
+   * A later run continues after the finished files.
    */
   readonly partRecords?: number
   /**
@@ -93,8 +97,10 @@ export interface ExportTaskOptions<
   /** Columns, in order. Only for `csv`. Default: the properties of the first record. */
   readonly columns?: readonly (string | ExportColumn)[]
   /**
-   * Only for `csv`. Writes `'` before a text that a spreadsheet would execute as a formula. Set it
-   * to `false` only if no user opens the file in such a program. Default: true.
+   * Only for `csv`. Writes `'` before a text that a spreadsheet would execute as a formula.
+   * Default: true.
+   *
+   * Set it to `false` only if no user opens the file in such a program.
    *
    * Such a text begins with `=`, `+`, `-`, `@`, a tab or a line break, or has one of the first four
    * after a comma, a semicolon, a tab, a vertical bar or a line break. A text that is a negative

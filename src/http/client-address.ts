@@ -9,9 +9,10 @@ type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
 /** Options of `clientAddress`. */
 export interface ClientAddressOptions {
   /**
-   * Addresses and CIDR ranges of your own proxies, such as `['127.0.0.1', '10.0.0.0/8']`.
-   * `X-Forwarded-For` is read from right to left, up to the first other address. Default: none, so
-   * the header is not read.
+   * Addresses and CIDR ranges of your own proxies, such as `['127.0.0.1', '10.0.0.0/8']`. Default:
+   * none, so `X-Forwarded-For` is not read.
+   *
+   * `X-Forwarded-For` is read from right to left, up to the first other address.
    */
   readonly trustedProxies?: readonly string[]
   /** Length of the IPv6 prefix that identifies a client, in bits. Default: 64. */

@@ -41,9 +41,17 @@ export interface IdempotentOptions<C = unknown> {
   readonly methods?: readonly string[]
   /** Time that a response is kept. Default 24 hours. */
   readonly retentionMs?: number
-  /** Maximum time that a retry waits for the first request; then it gets a 409. Default 30 000. */
+  /**
+   * Maximum time that a retry waits for the first request. Default 30 000.
+   *
+   * Then it gets a 409.
+   */
   readonly waitMs?: number
-  /** Maximum body of a request with a key, in bytes; a larger one gets a 413. Default 1 MiB. */
+  /**
+   * Maximum body of a request with a key, in bytes. Default 1 MiB.
+   *
+   * A larger one gets a 413.
+   */
   readonly maxBodyBytes?: number
   /** Maximum body of a response that is kept for retries, in bytes. Default 1 MiB. */
   readonly maxResponseBytes?: number

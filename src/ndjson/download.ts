@@ -29,9 +29,8 @@ export interface DownloadOptions<T = object, C = unknown> {
    */
   readonly records: (request: HttpRequest<C>) => MaybePromise<RecordSource<T>>
   /**
-   * Schema of a record: a JSON Schema, or a Standard Schema that can return its JSON Schema. A
-   * compiled serialiser then **leaves out properties that the schema does not name**, and changes
-   * no value. Default: `JSON.stringify`.
+   * Schema of a record: a JSON Schema, or a Standard Schema that can return its JSON Schema.
+   * Properties that it does not name are **left out**. Default: `JSON.stringify`.
    *
    * It takes more CPU time than `JSON.stringify`: see `compileJson` of `longhaul/http`.
    */

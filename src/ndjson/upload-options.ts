@@ -70,14 +70,16 @@ export interface ResumeContext extends Pick<WriteContext, 'owner' | 'tenant' | '
 /** Options of `ndjsonUpload`. */
 export interface UploadOptions<T = object> {
   /**
-   * Validates each record, up to 8 at the same time if it is asynchronous. A record that is not
-   * valid is a failed line. Default: any object.
+   * Validates each record, up to 8 at the same time if it is asynchronous. Default: any object.
+   *
+   * A record that is not valid is a failed line.
    */
   readonly schema?: Schema<T>
   /**
-   * Returns a key that no two lines of one upload may share. A later line with the key of an
-   * earlier valid one fails as `duplicate_item`. Requires `maxLines`. Default: lines are not
-   * compared.
+   * Returns a key that no two lines of one upload may share. Requires `maxLines`. Default: lines
+   * are not compared.
+   *
+   * A later line with the key of an earlier valid one fails as `duplicate_item`.
    *
    * The keys of all lines are in memory, with some 150 bytes each. Lines with the key `undefined`
    * are not compared. A task that continues reads the body from its start.
@@ -98,14 +100,16 @@ export interface UploadOptions<T = object> {
   readonly source?: UploadSource
   /**
    * Media types of bodies to accept besides those of `source`, such as
-   * `['application/vnd.acme.users']`. Without `source`: besides the usual types of NDJSON. Default:
-   * none.
+   * `['application/vnd.acme.users']`. Default: none.
+   *
+   * Without `source`: besides the usual types of NDJSON.
    */
   readonly moreMediaTypes?: readonly string[]
   /**
-   * Returns the `cursor` that was stored with the last batch of this upload; `undefined` if there
-   * is none. A task that runs again continues after that batch. Default: after the last batch whose
-   * position longhaul has saved.
+   * Returns the `cursor` that was stored with the last batch of this upload. Default: after the
+   * last batch whose position longhaul has saved.
+   *
+   * Return `undefined` if there is none. A task that runs again continues after that batch.
    *
    * With the default, one batch is written again after a crash.
    */
@@ -114,39 +118,49 @@ export interface UploadOptions<T = object> {
    * Maximum number of records in one `write`. A batch also ends after about 1 MiB. Default: 500.
    */
   readonly batchSize?: number
-  /** Maximum number of failed lines that the response describes. All are counted. Default: 100. */
+  /**
+   * Maximum number of failed lines that the response describes. Default: 100.
+   *
+   * All are counted.
+   */
   readonly maxErrors?: number
   /** Maximum length of a line in bytes. A longer line fails. Default: 1_048_576 (1 MiB). */
   readonly maxLineBytes?: number
   /**
-   * Maximum number of lines, including blank lines. If there are more, the lines up to it are
-   * written, and the response is a 413 with the report. Default: unlimited.
+   * Maximum number of lines, including blank lines. Default: unlimited.
+   *
+   * If there are more, the lines up to it are written, and the response is a 413 with the report.
    */
   readonly maxLines?: number
   /**
-   * Maximum number of failed lines. If there are more, the upload ends with 422
-   * `too_many_bad_lines` and the report so far. Batches before that are written. Default: unlimited.
+   * Maximum number of failed lines. Default: unlimited.
+   *
+   * If there are more, the upload ends with 422 `too_many_bad_lines` and the report so far. Batches
+   * before that are written.
    */
   readonly maxBadLines?: number
   /**
-   * `true`: reads and validates the whole body before anything is written. If it has more than
-   * `maxBadLines` failed lines, nothing is written. Requires `maxBadLines` and `background`.
-   * Default: false.
+   * `true`: reads and validates the whole body before anything is written. Requires `maxBadLines`
+   * and `background`. Default: false.
+   *
+   * If it has more than `maxBadLines` failed lines, nothing is written.
    *
    * Each upload is then a task, because only a stored body can be read twice. Errors of `write` are
    * found later, and stop the upload as they do without this option.
    */
   readonly checkFirst?: boolean
   /**
-   * Returns `true` for a request that only asks for the report: the lines are read, validated and
-   * compared, and `write` is not called. Default: all requests write.
+   * Returns `true` for a request that only asks for the report. Default: all requests write.
+   *
+   * The lines are read, validated and compared, and `write` is not called.
    *
    * The response then has `dryRun: true`.
    */
   readonly dryRun?: (request: HttpRequest) => boolean
   /**
-   * Maximum size of the body as sent, in bytes; a larger one gets a 413. Default: 17_179_869_184
-   * (16 GiB).
+   * Maximum size of the body as sent, in bytes. Default: 17_179_869_184 (16 GiB).
+   *
+   * A larger one gets a 413.
    */
   readonly maxBodyBytes?: number
   /** Maximum size of the decoded body, in bytes. Default: 17_179_869_184 (16 GiB). */
@@ -157,12 +171,15 @@ export interface UploadOptions<T = object> {
    * Receives errors among the outcomes that `write` returns, unless they are for the client; at
    * most ten in one request or attempt. Default: a process warning.
    *
+   *
    * In the background `place` is the attempt of the task.
    */
   readonly onError?: (error: unknown, place?: RecordErrorPlace) => unknown
   /**
-   * Lets clients request that a task with these options reads the upload in the background. Its
-   * result is the body of the synchronous response. Default: all responses are synchronous.
+   * Lets clients request that a task with these options reads the upload in the background.
+   * Default: all responses are synchronous.
+   *
+   * Its result is the body of the synchronous response.
    */
   readonly background?: UploadBackgroundOptions
 }
@@ -174,17 +191,17 @@ export interface UploadOptions<T = object> {
  */
 export interface UploadBackgroundOptions extends SpooledTaskOptions {
   /**
-   * `true`: keeps the outcome of every line, so that `uploadItems` returns all of them once the
-   * task has ended, even if it was cancelled or has failed. Requires `maxLines`, because their size
-   * grows with the body. Default: false.
+   * `true`: keeps the outcome of every line for `uploadItems`. Requires `maxLines`. Default: false.
+   *
+   * `uploadItems` returns them once the task has ended, even if it was cancelled or has failed.
+   * Their size grows with the body.
    *
    * They are in `blobs`, and count for `maxFileBytesPerOwner`.
    */
   readonly keepItems?: boolean
   /**
-   * `true`: the completed task has the failed lines, as they were sent, in a result file
-   * `rejected.ndjson`, to correct and send again. Requires `maxLines`, and `blobs` of
-   * `createTasks`. Default: false.
+   * `true`: the completed task has the failed lines in a result file `rejected.ndjson`. Requires
+   * `maxLines`, and `blobs` of `createTasks`. Default: false.
    *
    * A `source` may write another file, such as `rejected.csv`. Without failed lines there is no
    * file.

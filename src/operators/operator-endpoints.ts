@@ -37,9 +37,10 @@ export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions
   /** Path of the status resource for operators below the mount path, with `{id}`: `/admin/tasks/{id}`. */
   readonly statusPath: string
   /**
-   * Returns `true` for an operator: `({ context }) => context.user?.role === 'admin'`. Any other
-   * value gets a 403 `forbidden` with the reason `operators_only`, or a 401 `unauthorized` if the
-   * context has neither a `principal` nor a `user`.
+   * Returns `true` for an operator: `({ context }) => context.user?.role === 'admin'`.
+   *
+   * Any other value gets a 403 `forbidden` with the reason `operators_only`, or a 401
+   * `unauthorized` if the context has neither a `principal` nor a `user`.
    *
    * Called before the body and before any task is read. It may throw an `HttpError` instead.
    */
@@ -48,7 +49,11 @@ export interface OperatorEndpointsOptions<C = HostContext, D extends Definitions
   readonly format?: TaskFormat
   /** Effect of a DELETE of the status resource, as in `taskEndpoints`. Default `cancel`. */
   readonly remove?: 'cancel' | 'forget'
-  /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */
+  /**
+   * Maximum time of `Prefer: wait=N`, in seconds. Default 30.
+   *
+   * A longer wait ends then.
+   */
   readonly maxWaitSeconds?: number
   /** The definition for `retryMany`: made by `retryTasks`, and in `definitions`. Default: none. */
   readonly retries?: RetryTasks & D[number]

@@ -22,8 +22,9 @@ export interface AuthenticateOptions<P extends Principal> {
   /** Named in the challenges (RFC 9110 section 11.5), in printable ASCII. Default `longhaul`. */
   readonly realm?: string
   /**
-   * If `true`, a request without valid credentials passes as anonymous. An `authorize` behind it
-   * still responds with 401. Default: false.
+   * If `true`, a request without valid credentials passes as anonymous. Default: false.
+   *
+   * An `authorize` behind it still responds with 401.
    */
   readonly optional?: boolean
   /** Remembers verified credentials. Default: every request is verified. */

@@ -119,8 +119,10 @@ export interface LimitConcurrencyOptions<C = unknown> {
   /** Maximum time that a request waits, in milliseconds. Default: 1000. */
   readonly maxWaitMs?: number
   /**
-   * Maximum number of requests of one caller that run or wait; one more gets a 429
-   * `too_many_requests`. Default: no limit, so one caller can take all places.
+   * Maximum number of requests of one caller that run or wait. Default: no limit, so one caller can
+   * take all places.
+   *
+   * One more gets a 429 `too_many_requests`.
    */
   readonly maxPerCaller?: number
   /**

@@ -38,7 +38,11 @@ export interface RateLimitPolicy<C = unknown> {
 export interface RateLimitOptions<C = unknown> extends ClientAddressOptions {
   /** Keeps the counters. Processes that share it share the limits. */
   readonly store: Store
-  /** The limits, the tightest first. If one rejects a request, those after it are not charged. */
+  /**
+   * The limits, the tightest first.
+   *
+   * If one rejects a request, those after it are not charged.
+   */
   readonly policies: readonly RateLimitPolicy<C>[]
   /** While the store fails, `allow` lets requests pass without a limit, and `deny` responds with 503. */
   readonly onStoreError: 'allow' | 'deny'

@@ -12,12 +12,15 @@ import { AFTER_ID } from './request-id.js'
 export interface TimeoutsOptions {
   /**
    * Time for a body that is read as a whole, or for each next piece of a streamed one, in
-   * milliseconds. Then the client gets 408 `request_timeout`. Default: no limit.
+   * milliseconds. Default: no limit.
+   *
+   * Then the client gets 408 `request_timeout`.
    */
   readonly readMs?: number
   /**
-   * Time until the response starts, in milliseconds. Then `request.signal` aborts and the client
-   * gets 503 `run_timeout`. Default: no limit.
+   * Time until the response starts, in milliseconds. Default: no limit.
+   *
+   * Then `request.signal` aborts and the client gets 503 `run_timeout`.
    *
    * The 503 has `Retry-After: 5` except for POST and PATCH, whose work may be done in part.
    */

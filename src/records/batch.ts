@@ -32,9 +32,6 @@ export interface Block<P extends object> {
   readonly isFlushed?: boolean
 }
 
-/** Blocks of a body, in their order. */
-export type Blocks<P extends object> = Iterable<Block<P>> | AsyncIterable<Block<P>>
-
 /** Valid records that are written at once, and rejected ones between them. */
 export class Batch<T> {
   readonly values: T[] = []
@@ -101,24 +98,38 @@ const MAX_REJECTED = 4096
 
 /** Validates the records of a body, and divides them into batches. */
 export async function* batchesOf<T, P extends object>(
-  blocks: Blocks<P>, settings: BatchSettings<T>,
+  blocks: Iterable<Block<P>> | AsyncIterable<Block<P>>, settings: BatchSettings<T>,
 ): AsyncGenerator<Batch<T>, void, undefined> {
-  const { batchSize } = settings
   const batcher = new Batcher<T>(settings)
   for await (const block of blocks) {
     batcher.begin(block)
-    for (let at = 0; at < block.records.length;) {
-      at = await batcher.take(block, at)
-      if (batcher.batch.values.length >= batchSize) yield batcher.end()
-    }
-    batcher.finish(block)
-    if (block.isFlushed || batcher.isLarge) yield batcher.end()
+    for (let batch = await batcher.next(block); batch; batch = await batcher.next(block)) yield batch
   }
   if (!batcher.isEmpty) yield batcher.end()
 }
 
+/**
+ * Does what `batchesOf` does, and passes each batch to `use`. A body that is one block needs no
+ * generator, whose promises take a fifth of the time of ten items.
+ */
+export async function useBatches<T>(
+  body: Block<object> | AsyncIterable<Block<object>>, settings: BatchSettings<T>,
+  use: (batch: Batch<T>) => Promise<void>,
+): Promise<void> {
+  if (!('records' in body)) {
+    for await (const batch of batchesOf(body, settings)) await use(batch)
+    return
+  }
+  const batcher = new Batcher<T>(settings)
+  batcher.begin(body)
+  const next = (): MaybePromise<Batch<T> | undefined> => batcher.next(body, true)
+  for (let batch = await next(); batch; batch = await next()) await use(batch)
+}
+
 class Batcher<T> {
-  batch = new Batch<T>()
+  private batch = new Batch<T>()
+  /** Index of the next record of the block. */
+  private at = 0
   /** Number of bytes of the body since the last batch. */
   private bytes = 0
   /** Number of rejected records of the current block that were added to a batch. */
@@ -126,47 +137,53 @@ class Batcher<T> {
 
   constructor(private readonly settings: BatchSettings<T>) {}
 
-  get isLarge(): boolean {
-    return this.bytes >= BATCH_BYTES || this.batch.rejected.length >= MAX_REJECTED
-  }
-
   get isEmpty(): boolean {
     const { values, rejected, undescribed } = this.batch
     return values.length + rejected.length + undescribed === 0
   }
 
   begin({ bytes, place }: Block<object>): void {
+    this.at = 0
     this.bytes += bytes
     this.rejected = 0
     this.batch.place = place
   }
 
-  /** Adds records of a block until the batch is full. Returns the index of the next record. */
-  async take(block: Block<object>, index: number): Promise<number> {
-    const { batch: { values }, settings: { batchSize } } = this
+  /**
+   * Adds records of the block. Returns a batch that is full, or has the last records of the body;
+   * `undefined` at the end of the block.
+   */
+  next(block: Block<object>, isLast = false): MaybePromise<Batch<T> | undefined> {
+    const { batch: { values, rejected }, settings: { batchSize } } = this
     const { length } = block.records
-    let at = index
-    while (at < length && values.length < batchSize) {
-      const verdict = this.judge(block, at)
+    if (this.at > length) return undefined
+    while (this.at < length && values.length < batchSize) {
+      const verdict = this.judge(block, this.at)
       // An await for each record would double the cost of a synchronous schema.
-      if (verdict instanceof Promise) at = await this.takeTogether(block, at, verdict)
-      else this.settle(block, at++, verdict)
+      if (verdict instanceof Promise) {
+        return this.takeTogether(block, verdict).then(() => this.next(block, isLast))
+      }
+      this.settle(block, this.at++, verdict)
     }
-    return at
+    if (values.length >= batchSize) return this.end()
+    this.finish(block)
+    this.at = length + 1
+    const isLarge = this.bytes >= BATCH_BYTES || rejected.length >= MAX_REJECTED
+    return block.isFlushed || isLarge || (isLast && !this.isEmpty) ? this.end() : undefined
   }
 
-  /** Adds up to `concurrency` records whose judge is asynchronous. Returns the next index. */
+  /** Adds up to `concurrency` records whose judge is asynchronous. */
   private async takeTogether(
-    block: Block<object>, index: number, first: Promise<Verdict<T> | undefined>,
-  ): Promise<number> {
-    const { batch: { values }, settings: { batchSize, concurrency } } = this
+    block: Block<object>, first: Promise<Verdict<T> | undefined>,
+  ): Promise<void> {
+    const { at: index, batch: { values }, settings: { batchSize, concurrency } } = this
     const count = Math.min(concurrency, batchSize - values.length, block.records.length - index)
     const verdicts: MaybePromise<Verdict<T> | undefined>[] = [first]
     for (let at = 1; at < count; at++) verdicts.push(this.judge(block, index + at))
     // A later one may reject before it is awaited.
     for (const verdict of verdicts) if (verdict instanceof Promise) verdict.catch(() => undefined)
     for (const [at, verdict] of verdicts.entries()) this.settle(block, index + at, await verdict)
-    return index + count
+    this.at = index + count
   }
 
   private judge(
@@ -195,7 +212,7 @@ class Batcher<T> {
   }
 
   /** Adds the rejected records after the last valid record of a block. */
-  finish({ rejected = [], undescribed = 0, last }: Block<object>): void {
+  private finish({ rejected = [], undescribed = 0, last }: Block<object>): void {
     this.reject(rejected, Infinity)
     this.batch.undescribed += undescribed
     this.batch.last = Math.max(last, this.settings.done ?? 0)

@@ -33,10 +33,11 @@ export class TextSink implements ReportSink {
 
   /** Returns a JSON object with the report. */
   body(
-    before: string, { summary, settings: { selection } }: Report,
+    before: string, { total, succeeded, failed, settings: { selection } }: Report,
   ): string | AsyncIterable<Uint8Array | string> {
     const { text, pieces } = this
-    const counts = `${before}${before === '{' ? '' : ','}"summary":${JSON.stringify(summary)}`
+    const counts = `${before}${before === '{' ? '' : ','}`
+      + `"summary":{"total":${total},"succeeded":${succeeded},"failed":${failed}}`
     if (selection === 'none') return `${counts}}`
     const start = `${counts},"items":[`
     return pieces.length === 0 ? `${start}${text}]}` : piecesOf(start, pieces, `${text}]}`)

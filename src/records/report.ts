@@ -43,6 +43,7 @@ export interface ReportCounts {
 const MAX_DETAILS = 20
 /** Maximum length of a string of the application in a report, in UTF-16 units. */
 const MAX_TEXT = 300
+const WRITTEN: RecordOutcome = {}
 /** Number of UTF-16 units that are passed on at once. */
 const PIECE_UNITS = 65_536
 
@@ -150,10 +151,10 @@ export class Report {
       }
       this.succeeded++
       if (selection !== 'all') continue
-      const own = outcome?.status
-      this.text += (this.text === '' ? first : next) + String(number - base)
-        + (own === undefined ? written : `,"status":${own}`) + idMember(outcome?.id)
-        + resultMember(outcome) + '}'
+      const { status: own, id, result } = outcome ?? WRITTEN
+      const shown = own === undefined ? written : `,"status":${own}`
+      const end = result === undefined ? '}' : `,"result":${JSON.stringify(result)}}`
+      this.text += `${this.text === '' ? first : next}${number - base}${shown}${idMember(id)}${end}`
     }
   }
 
@@ -222,10 +223,6 @@ function idMember(id: string | number | undefined): string {
   if (id === undefined) return ''
   if (typeof id === 'number') return `,"id":${id}`
   return needsNoEscape(id) ? `,"id":"${id}"` : `,"id":${JSON.stringify(id)}`
-}
-
-function resultMember(outcome: RecordOutcome | undefined): string {
-  return outcome?.result === undefined ? '' : `,"result":${JSON.stringify(outcome.result)}`
 }
 
 const PLAIN_ID = /^[\w-]+$/

@@ -146,7 +146,9 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   /** Maximum time of one run. Default: 3_600_000 (1 hour). */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. A pause (`backoff`) is between two runs. Default: 7.
+   * Maximum number of runs. Default: 7.
+   *
+   * A pause (`backoff`) is between two runs.
    *
    * By default the pauses add up to 31 to 63 seconds. An error marked by `permanent()`, and an
    * `HttpError` below 500 (except 408, 425 and 429), end the attempts.

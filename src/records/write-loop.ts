@@ -1,5 +1,5 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import type { Batch } from './batch.js'
+import { useBatches, type Batch, type BatchSettings, type Block } from './batch.js'
 import { isUnknown, type RecordOutcome } from './outcome.js'
 import type { Report } from './report.js'
 
@@ -45,10 +45,29 @@ export interface RecordRun<T> {
  * Yields after each batch, so that the results of the batch can be streamed.
  */
 export async function* writeRecords<T>(
-  { report, write, call, continuation }: RecordRun<T>, batches: AsyncIterable<Batch<T>>,
+  run: RecordRun<T>, batches: AsyncIterable<Batch<T>>,
 ): AsyncGenerator<void, void, undefined> {
-  let previous = continuation?.previous
+  const writeBatch = batchWriter(run)
   for await (const batch of batches) {
+    await writeBatch(batch)
+    yield
+  }
+}
+
+/**
+ * Does what `writeRecords` does, for a report at the end, with the batches of a block or of blocks.
+ */
+export function writeAll<T>(
+  run: RecordRun<T>, body: Block<object> | AsyncIterable<Block<object>>, settings: BatchSettings<T>,
+): Promise<void> {
+  return useBatches(body, settings, batchWriter(run))
+}
+
+function batchWriter<T>(
+  { report, write, call, continuation }: RecordRun<T>,
+): (batch: Batch<T>) => Promise<void> {
+  let previous = continuation?.previous
+  return async (batch) => {
     throwIfAborted(call)
     let outcomes: Outcomes
     if (batch.values.length > 0) {
@@ -69,14 +88,8 @@ export async function* writeRecords<T>(
       if (!isUnknown(outcomes?.[0] ?? {})) previous = stored ?? previous
     }
     report.add(batch, outcomes)
-    await continuation?.commit(batch)
-    yield
+    if (continuation !== undefined) await continuation.commit(batch)
   }
-}
-
-/** Does what `writeRecords` does, for a report at the end. */
-export async function writeAll<T>(run: RecordRun<T>, batches: AsyncIterable<Batch<T>>): Promise<void> {
-  for await (const _ of writeRecords(run, batches));
 }
 
 export function isAborted(call: RecordRun<never>['call']): boolean {

@@ -28,7 +28,11 @@ export interface ListOptions<Item extends object = object> {
   }
   /** Number of records in a page if the client does not name one. Default 100. */
   readonly batchSize?: number
-  /** Maximum number of records in a page. A request for more gets this number. Default 1000. */
+  /**
+   * Maximum number of records in a page. Default 1000.
+   *
+   * A request for more gets this number.
+   */
   readonly maxBatchSize?: number
   /**
    * Addressing of pages: by position, or by an opaque cursor of the repository. Default `position`.

@@ -21,58 +21,73 @@ export interface ResumableUploadOptions<C = unknown>
    */
   readonly store: Store
   /**
-   * Finds the owner of a request, as for `taskEndpoints`: a function, `'principal'` or `'anyone'`.
-   * Only the owner sees an upload and may append to it.
+   * Finds the owner of a request, as for `taskEndpoints`.
+   *
+   * A function, `'principal'` or `'anyone'`. Only the owner sees an upload and may append to it.
    */
   readonly owner: OwnerOption<C>
   /**
    * `true`: the function `owner` may return `undefined` for an anonymous client, whose uploads have
-   * no owner. By default such a request gets a 401. Default: false.
+   * no owner. Default: false.
+   *
+   * By default such a request gets a 401.
    */
   readonly anonymous?: boolean
   /** Path of an upload below the mount path, with `{id}`. `resource` must be mounted there. */
   readonly uploadPath: string
   /**
-   * Called before an upload is created, with the request without its body. Throws to reject it, for
-   * example because of its `Content-Type`. Default: everything is accepted.
+   * Called before an upload is created, with the request without its body. Throws to reject it.
+   * Default: everything is accepted.
    */
   readonly check?: (request: HttpRequest<C>) => MaybePromise<void>
   /**
-   * Maximum size of the body as sent, in bytes; a larger one gets a 413. Default: 17_179_869_184
-   * (16 GiB).
+   * Maximum size of the body as sent, in bytes. Default: 17_179_869_184 (16 GiB).
+   *
+   * A larger one gets a 413.
    */
   readonly maxBodyBytes?: number
-  /** Maximum body of one request in bytes; a larger one gets a 413. Default: unlimited. */
+  /**
+   * Maximum body of one request in bytes. Default: unlimited.
+   *
+   * A larger one gets a 413.
+   */
   readonly maxAppendBytes?: number
   /**
-   * Minimum size of the body of one request in bytes. A smaller one gets a 400, except the last
-   * one, an empty first one, and one whose connection broke. Default: 0.
+   * Minimum size of the body of one request in bytes. Default: 0.
+   *
+   * A smaller one gets a 400, except the last one, an empty first one, and one whose connection
+   * broke.
    */
   readonly minAppendBytes?: number
   /**
-   * Size of a stored part in bytes. If a process dies, an upload loses at most this number of
-   * bytes. Default: 8_388_608 (8 MiB).
+   * Size of a stored part in bytes. Default: 8_388_608 (8 MiB).
+   *
+   * If a process dies, an upload loses at most this number of bytes.
    */
   readonly partBytes?: number
   /**
-   * Maximum number of parts of an upload. Each request adds at least one; more get a 413. Default:
-   * 10_000.
+   * Maximum number of parts of an upload. Each request adds at least one. Default: 10_000.
+   *
+   * More get a 413.
    */
   readonly maxParts?: number
   /**
-   * Time from the creation of an upload until its last byte. After it, the upload gets a 404.
-   * Default: 86_400_000 (a day).
+   * Time from the creation of an upload until its last byte. Default: 86_400_000 (a day).
+   *
+   * After it, the upload gets a 404.
    */
   readonly maxAgeMs?: number
   /**
-   * Maximum number of unfinished uploads of one owner; more get a 429. A client without an owner
-   * counts by its principal, or by its network. Default: 100.
+   * Maximum number of unfinished uploads of one owner. Default: 100.
+   *
+   * More get a 429. A client without an owner counts by its principal, or by its network.
    */
   readonly maxPerOwner?: number
   /**
    * Maximum size of the unprocessed uploads of one owner in this store, and of stored bodies
-   * (`maxBytesPerOwner` of `taskEndpoints`). More get a 429 `too_many_bytes`; a larger upload gets
-   * a 413.
+   * (`maxBytesPerOwner` of `taskEndpoints`).
+   *
+   * More get a 429 `too_many_bytes`; a larger upload gets a 413.
    *
    * An upload that was deleted, has expired or has a response no longer counts. While the handler
    * runs, the upload does not count, because the handler may store the bytes again. An upload with

@@ -3,8 +3,8 @@ import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_proces
 import { once } from 'node:events'
 import { chmodSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { after } from 'node:test'
 import { promisify } from 'node:util'
+import { releaseLast } from '../../scripts/test-releases.mjs'
 import { POSTGRES_USER, serverFolder } from './postgres-data.js'
 import type { PostgresServer } from './postgres-server.js'
 import { freePort } from './redis-server.js'
@@ -72,7 +72,7 @@ export async function startPgBouncer(server: PostgresServer): Promise<PgBouncer>
 /** A pooler for all tests of a file. */
 export async function pgBouncerForFile(server: PostgresServer): Promise<PgBouncer> {
   const pooler = await startPgBouncer(server)
-  after(() => pooler.stop())
+  releaseLast(() => pooler.stop())
   return pooler
 }
 

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
-import { after } from 'node:test'
 import pg from 'pg'
+import { releaseLast } from '../../scripts/test-releases.mjs'
 import { postgresBinaries, type PostgresBinaries, type PostgresMajor } from './postgres-binary.js'
 import { newData, POSTGRES_USER, serverFolder } from './postgres-data.js'
 import { freePort } from './redis-server.js'
@@ -51,7 +51,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
 /** A server for all tests of a file. */
 export async function postgresForFile(options: PostgresOptions = {}): Promise<PostgresServer> {
   const server = await startPostgres(options)
-  after(() => server.stop())
+  releaseLast(() => server.stop())
   return server
 }
 

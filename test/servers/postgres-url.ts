@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { after } from 'node:test'
 import pg from 'pg'
+import { releaseLast } from '../../scripts/test-releases.mjs'
 import { startPostgres } from './postgres-server.js'
 
 /**
@@ -11,12 +11,12 @@ export async function postgresUrl(): Promise<string> {
   const shared = process.env['DATABASE_URL'] ?? process.env['LONGHAUL_TEST_DATABASE_URL']
   if (shared === undefined) {
     const server = await startPostgres()
-    after(() => server.stop())
+    releaseLast(() => server.stop())
     return server.url
   }
   const name = `longhaul_test_${randomBytes(8).toString('hex')}`
   await run(shared, `create database ${name}`)
-  after(() => run(shared, `drop database ${name} with (force)`))
+  releaseLast(() => run(shared, `drop database ${name} with (force)`))
   const url = new URL(shared)
   url.pathname = `/${name}`
   return url.href

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { after } from 'node:test'
+import { releaseLast } from '../../scripts/test-releases.mjs'
 import { redisCli, redisEnvironment } from './redis-binary.js'
 import { RedisServer, say } from './redis-server.js'
 
@@ -10,7 +10,7 @@ export async function clusterForFile(): Promise<readonly RedisServer[]> {
   const servers = await Promise.all(
     [0, 1, 2].map(() => RedisServer.start(['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'])),
   )
-  after(() => Promise.all(servers.map((server) => server.stop())))
+  releaseLast(() => Promise.all(servers.map((server) => server.stop())))
   for (const [at, { port }] of servers.entries()) {
     const share = Math.ceil(SLOTS / servers.length)
     const slots = Array.from({ length: Math.min(SLOTS, (at + 1) * share) - at * share }, (_, slot) => at * share + slot)

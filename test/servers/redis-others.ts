@@ -40,7 +40,7 @@ export async function runOn(
   const { REDIS_URL: _, LONGHAUL_TEST_REDIS_URL: __, ...env } = process.env
   const [command, ...args] = [...tiedBy('TERM'), process.execPath, join(root, 'scripts', 'test.mjs'), ...files]
   const child = spawn(command as string, args, {
-    env: { ...env, LONGHAUL_TEST_PROCESSES: '2', PATH: `${programsOf(server)}${delimiter}${env['PATH'] ?? ''}` },
+    env: { ...env, LONGHAUL_TEST_PROCESSES: '3', PATH: `${programsOf(server)}${delimiter}${env['PATH'] ?? ''}` },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const chunks: Buffer[] = []

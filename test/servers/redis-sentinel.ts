@@ -1,4 +1,4 @@
-import { after } from 'node:test'
+import { releaseLast } from '../../scripts/test-releases.mjs'
 import { RedisServer, say } from './redis-server.js'
 
 export interface SentinelSetup {
@@ -23,7 +23,7 @@ export async function sentinelForFile(downAfterMs = 500): Promise<SentinelSetup>
   const name = 'longhaul-test'
   const start = async (args: readonly string[], config?: string): Promise<RedisServer> => {
     const server = await RedisServer.start(args, config)
-    after(() => server.stop())
+    releaseLast(() => server.stop())
     return server
   }
   const quick = ['--repl-diskless-sync', 'yes', '--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1']

@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'nod
 import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after } from 'node:test'
+import { releaseLast } from '../../scripts/test-releases.mjs'
 import { redisBinary, redisEnvironment } from './redis-binary.js'
 import { TIED } from './tied.js'
 
@@ -106,7 +106,7 @@ export class RedisServer {
 /** A server for all tests of a file. */
 export async function redisForFile(args: readonly string[] = []): Promise<RedisServer> {
   const server = await RedisServer.start(args)
-  after(() => server.stop())
+  releaseLast(() => server.stop())
   return server
 }
 

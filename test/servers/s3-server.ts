@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { readdir, stat, utimes } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after } from 'node:test'
 import { ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3'
 import S3rver from 's3rver'
+import { releaseLast } from '../../scripts/test-releases.mjs'
 
 const BUCKET = 'blobs'
 
@@ -20,7 +20,7 @@ export async function s3ForFile() {
   })
   const { port } = await server.run()
   const client = s3Client(`http://127.0.0.1:${String(port)}`)
-  after(async () => {
+  releaseLast(async () => {
     client.destroy()
     await server.close()
     rmSync(directory, { recursive: true, force: true })

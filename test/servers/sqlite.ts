@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after } from 'node:test'
+import { releaseLast } from '../../scripts/test-releases.mjs'
 import type { SqliteDatabase } from '../../adapters/sqlite/client.js'
 
 const load = createRequire(import.meta.url)
@@ -23,7 +23,7 @@ export function openSqlite(path: string): OpenSqlite {
 /** Returns a folder that is removed after the tests of the file. */
 export function sqliteFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-sqlite-'))
-  after(() => { rmSync(folder, { recursive: true, force: true }) })
+  releaseLast(() => { rmSync(folder, { recursive: true, force: true }) })
   return folder
 }
 

@@ -21,13 +21,17 @@ import { isName, NAME_RULE } from '../../runtime/names.js'
 /** Options of one task that is submitted. */
 export interface SubmitOptions extends OwnedSubmitOptions {
   /**
-   * The id of the owner, a non-empty string. Leave it out for your own task, which no `maxPerOwner`
-   * counts. For a client who may be anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
+   * The id of the owner, a non-empty string.
+   *
+   * Leave it out for your own task, which no `maxPerOwner` counts. For a client who may be
+   * anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
    */
   readonly owner?: string
   /**
-   * Id of the tenant of the task, which limits and turns count in place of the owner. Without an owner,
-   * no client sees the task. Default: none.
+   * Id of the tenant of the task, which limits and turns count in place of the owner. Default:
+   * none.
+   *
+   * Without an owner, no client sees the task.
    */
   readonly tenant?: string | undefined
 }
@@ -59,9 +63,11 @@ export interface OwnedSubmitOptions {
    */
   readonly unique?: string | undefined
   /**
-   * Outcome if an unfinished task has the key `unique`. `return`: that task is returned, with
-   * `created: false`. `replace`: if that task has never begun, it gets the input, context, start
-   * and priority of this call; `replaced` is then `true`. Default `return`.
+   * Outcome if an unfinished task has the key `unique`. `return`: that task is returned. `replace`:
+   * if it has never begun, it also gets the input, context, start and priority of this call.
+   * Default `return`.
+   *
+   * `created` is `false`, and `replaced` is `true` if the task got them.
    *
    * If the task has begun, it is returned unchanged. With `replace` and `delayMs`, a burst of calls
    * becomes one run with the last input.

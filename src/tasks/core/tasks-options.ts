@@ -32,9 +32,10 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /** Maximum number of concurrent runs of the default pool in this process. Default 10. */
   readonly concurrency?: number
   /**
-   * Pools beside `default`, each with its concurrency: `{ heavy: { concurrency: 2 } }`, and limits
-   * over all processes, which `default` may have too. Pass all pools in all processes. Default:
-   * none.
+   * Pools beside `default`, each with its concurrency and limits: `{ heavy: { concurrency: 2 } }`.
+   * `default` may have limits. Default: none.
+   *
+   * Pass all pools in all processes.
    *
    * Definitions choose one by `pool`. A task stays in the pool that it was submitted to, so remove
    * a pool only when `tasks.pools()` says that it is empty.
@@ -58,19 +59,23 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /** Maximum size of an input, in bytes of JSON. Default 1 MiB. */
   readonly maxInputBytes?: number
   /**
-   * Maximum size of a result as JSON, in bytes. Beyond it the task fails (`result_too_large`).
-   * Default 1 MiB.
+   * Maximum size of a result as JSON, in bytes. Default 1 MiB.
+   *
+   * Beyond it the task fails (`result_too_large`).
    */
   readonly maxResultBytes?: number
   /**
-   * Maximum size of all files of one run, in bytes; else the task fails (`result_files_too_large`).
-   * `maxFileBytes` of a definition comes first. Default 10 GiB.
+   * Maximum size of all files of one run, in bytes. Default 10 GiB.
+   *
+   * Beyond it, the task fails (`result_files_too_large`). `maxFileBytes` of a definition comes
+   * first.
    */
   readonly maxFileBytes?: number
   /**
-   * Maximum size of the blobs of finished tasks of one owner, in bytes. Beyond it, the owner loses
-   * the oldest of these tasks, but not the newest. Default: a quarter of `maxBytes` of the blobs,
-   * else 10 GiB.
+   * Maximum size of the blobs of finished tasks of one owner, in bytes. Default: a quarter of
+   * `maxBytes` of the blobs, else 10 GiB.
+   *
+   * Beyond it, the owner loses the oldest of these tasks, but not the newest.
    *
    * Result files, reports, and bodies of tasks that may be retried count.
    */
@@ -84,8 +89,9 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    */
   readonly maxWaiters?: number
   /**
-   * Maximum number of these requests for one owner. Beyond it, an event stream gets a 429
-   * `too_many_requests`. Default: a tenth of `maxWaiters`, 10 at least.
+   * Maximum number of these requests for one owner. Default: a tenth of `maxWaiters`, 10 at least.
+   *
+   * Beyond it, an event stream gets a 429 `too_many_requests`.
    *
    * A client without an owner counts by its principal, or by the network of its connection.
    */
@@ -97,7 +103,9 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly maxCrashes?: number
   /**
    * Maximum time that a task waits for a worker that can run it, in milliseconds, if the engine is
-   * durable. Then the task fails (`unknown_task`, `invalid_input`). Default 1 hour.
+   * durable. Default 1 hour.
+   *
+   * Then the task fails (`unknown_task`, `invalid_input`).
    *
    * A worker gives a task back if it does not know the definition, or if its schema rejects the
    * input.
@@ -145,6 +153,9 @@ export interface PoolOptions {
   readonly startsPer?: StartsPer
 }
 
+/** Settings of the default pool: its `concurrency` is an option of `createTasks`. */
+type PoolLimits = Omit<PoolOptions, 'concurrency'>
+
 const DAY_MS = 86_400_000
 const isCallbacks = hasMethod('open')
 
@@ -171,11 +182,12 @@ const OPTIONS = {
   onError: func(),
 } satisfies OptionTable<TasksOptions>
 
-const POOL = {
-  concurrency: whole({ min: 1 }),
+const POOL_LIMITS = {
   maxRunning: whole({ min: 1 }), maxRunningPerOwner: whole({ min: 1 }),
   startsPer: value('an object', (given) => typeof given === 'object' && given !== null),
-} satisfies OptionTable<PoolOptions>
+} satisfies OptionTable<PoolLimits>
+
+const POOL = { concurrency: whole({ min: 1 }), ...POOL_LIMITS } satisfies OptionTable<PoolOptions>
 
 const STARTS_PER = {
   count: whole({ min: 1, max: 10_000, required: true }),
@@ -269,9 +281,14 @@ function toPools(
   const pools = new Map([[DEFAULT_POOL, concurrency]])
   for (const [name, options] of Object.entries(more)) {
     if (!POOL_NAME.accepts(name)) throw fault(`a name in pools must be ${POOL_NAME.expects}`)
-    const { concurrency: own } = readOptions(`createTasks: pools.${name}`, options, POOL)
-    if (name !== DEFAULT_POOL) pools.set(name, own ?? 10)
-    else if (own !== undefined) throw fault('pools.default has no concurrency; it is the option concurrency')
+    const where = `createTasks: pools.${name}`
+    if (name === DEFAULT_POOL) {
+      if (options?.concurrency !== undefined) {
+        throw fault('pools.default has no concurrency; it is the option concurrency of createTasks')
+      }
+      const limits: PoolLimits = options
+      readOptions(where, limits, POOL_LIMITS)
+    } else pools.set(name, readOptions(where, options, POOL).concurrency ?? 10)
   }
   for (const { name, pool } of definitions) {
     if (pools.has(pool)) continue

@@ -26,13 +26,17 @@ export interface Backoff {
 /** The settings of one kind of work that do not depend on its types. Times are in milliseconds. */
 export interface TaskSettings {
   /**
-   * Time limit of one run. Then its signal aborts, and the run has failed (`task_timeout`).
+   * Time limit of one run.
+   *
+   * Then its signal aborts, and the run has failed (`task_timeout`).
    * @default 600_000
    */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. `permanent(error)` ends the attempts, and so does an error for clients
-   * below 500 (except 408, 425 and 429).
+   * Maximum number of runs.
+   *
+   * `permanent(error)` ends the attempts, and so does an error for clients below 500 (except 408,
+   * 425 and 429).
    *
    * Errors for clients are an `HttpError`, or an error of NestJS, http-errors or Boom.
    * @default 1
@@ -41,7 +45,9 @@ export interface TaskSettings {
   /** Pause between attempts. Default: exponential from 1 second, half of it random. */
   readonly backoff?: Backoff
   /**
-   * Pool that runs the tasks, one of `pools` of `createTasks`. Each pool has its own concurrency.
+   * Pool that runs the tasks, one of `pools` of `createTasks`.
+   *
+   * Each pool has its own concurrency.
    * @default 'default'
    */
   readonly pool?: string
@@ -61,9 +67,11 @@ export interface TaskSettings {
    */
   readonly failedRetentionMs?: number
   /**
-   * Maximum number of unfinished tasks of this kind for one owner. More get a 429 `too_many_tasks`.
-   * `Infinity`: no limit. Default: for requests, 100 unfinished tasks of all kinds without
-   * `maxPerOwner` together; for your own calls of `submit`, no limit.
+   * Maximum number of unfinished tasks of this kind for one owner. Default: for requests, 100
+   * unfinished tasks of all kinds without `maxPerOwner` together; for your own calls of `submit`,
+   * no limit.
+   *
+   * More get a 429 `too_many_tasks`. `Infinity`: no limit.
    *
    * A client without an owner counts by its principal, or by its network address. `tasks.submit`
    * without `owner` is not counted.
@@ -71,7 +79,9 @@ export interface TaskSettings {
   readonly maxPerOwner?: number
   /**
    * Maximum number of tasks of this kind that run for one owner at the same time, in all processes.
-   * The others wait. Default: no limit.
+   * Default: no limit.
+   *
+   * The others wait.
    *
    * Clients without an owner count as for `maxPerOwner`. Synchronous requests for such work become
    * tasks, which this limit counts.
@@ -88,24 +98,28 @@ export interface TaskSettings {
    */
   readonly files?: boolean
   /**
-   * `true`: files that a run has finished stay with a task that fails or is cancelled, and its owner
-   * gets them until a later run has written a file. Needs `files: true`. Each file costs one more write
-   * of the task.
+   * Keeps the files that a run has finished if its task fails or is cancelled. Needs `files: true`.
+   *
+   * The owner gets them until a later run has written a file. Each file costs one more write of the
+   * task.
    * @default false
    */
   readonly partialFiles?: boolean
   /** Maximum size of all files of one run, in bytes. Default: that of `createTasks`. */
   readonly maxFileBytes?: number
   /**
-   * Version of the work, 1 to 64 characters. A checkpoint of another version is dropped, and
-   * `onError` gets `checkpoint_dropped`. Default: none.
+   * Version of the work, 1 to 64 characters. A checkpoint of another version is dropped. Default:
+   * none.
    *
-   * Change it if the meaning of the checkpoint changes.
+   * When it is dropped, `onError` gets `checkpoint_dropped`. Change the version if the meaning of
+   * the checkpoint changes.
    */
   readonly version?: string
   /**
-   * Definition of a task that is made when a task of this kind fails: an alert, a compensation, a
-   * dead letter. Its input is `FailedWork`. Default: none.
+   * Definition of a task that is made when a task of this kind fails. Its input is `FailedWork`.
+   * Default: none.
+   *
+   * For an alert, a compensation or a dead letter.
    *
    * The write that fails the task stores it, so it survives the process, and is made once for each
    * failure. Only operators see it. A cancel is no failure. A synchronous request becomes a task.
@@ -138,9 +152,9 @@ export interface TaskOptions<
   /** Types the result for clients and describes it in the OpenAPI document. It is not checked. */
   readonly output?: Schema<Out>
   /**
-   * Schema of the value that `checkpoint.save` stores for a later run. If it rejects the stored
-   * value, `onError` gets `checkpoint_dropped`, and the task starts over. Default: runs save
-   * nothing.
+   * Schema of the value that `checkpoint.save` stores for a later run. Default: runs save nothing.
+   *
+   * If it rejects the stored value, `onError` gets `checkpoint_dropped`, and the task starts over.
    *
    * It types `checkpoint.value`, and validates it when it is read.
    */
@@ -154,8 +168,9 @@ export interface TaskOptions<
    */
   readonly asks?: A & Asks
   /**
-   * Stops what a run has started in another system under its `workId`. Called after a cancel, after
-   * `timeoutMs`, and when `memory()` closes. Default: none.
+   * Stops what a run has started in another system under its `workId`. Default: none.
+   *
+   * Called after a cancel, after `timeoutMs`, and when `memory()` closes.
    *
    * May be called twice, and for work that was not started. Its errors go to `onError`. A
    * synchronous request becomes a task.

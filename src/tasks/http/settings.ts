@@ -50,17 +50,17 @@ export interface TaskEndpointsOptions<C = unknown> {
   /** Returns the part of the request that `run` receives as `context`, as JSON. Default: none. */
   readonly context?: (request: HttpRequest<C>) => unknown
   /**
-   * The property of the body with the callback URL, such as `'callbackUrl'`, which the OpenAPI
-   * document names; or a function that finds the URL: `(body) => body.hooks.done`. Requires
-   * `callbacks` of `createTasks`. Default: no callbacks.
+   * The property of the body with the callback URL, such as `'callbackUrl'`, or a function: `(body)
+   * => body.hooks.done`. Requires `callbacks` of `createTasks`. Default: no callbacks.
    *
    * A URL that cannot be called gets a 400, and so does one in a synchronous request.
    */
   readonly callback?: string | FindCallback<C>
   /**
-   * Finds the start in the body: `(body) => body.startAt`. A client sends a time of RFC 3339
-   * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Default:
-   * now.
+   * Finds the start in the body: `(body) => body.startAt`. Default: now.
+   *
+   * A client sends a time of RFC 3339 (`2026-12-24T18:00:00Z`), or a duration without years and
+   * months (`PT90M`, `P1D`).
    *
    * Such a request gets 202, with any preference. Errors: 400 `invalid_start_at`; 422
    * `start_at_out_of_range` for a time in the past or more than a year ahead, by the clock of the
@@ -68,20 +68,27 @@ export interface TaskEndpointsOptions<C = unknown> {
    */
   readonly startAt?: FindStart<C>
   /**
-   * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task; a final one
-   * gets a 409 `task_already_final`. `forget`: also deletes a final task if `If-Match` has the
-   * `ETag` of its status. Default `cancel`.
+   * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task. `forget`: also
+   * deletes a final one. Default `cancel`.
+   *
+   * With `cancel`, a final task gets a 409 `task_already_final`. `forget` needs the `ETag` of the
+   * status in `If-Match`.
    *
    * With `forget`, the response to a deletion is a 204; without the tag a 428
    * `precondition_required`, with an old one a 412. With both, a repeated DELETE of a task that is
    * cancelled gets 200 again.
    */
   readonly remove?: 'cancel' | 'forget'
-  /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */
+  /**
+   * Maximum time of `Prefer: wait=N`, in seconds. Default 30.
+   *
+   * A longer wait ends then.
+   */
   readonly maxWaitSeconds?: number
   /**
-   * Maximum time of a synchronous response, in milliseconds. Then the client gets a 503
-   * `sync_timeout`, and the work is stopped. Default 30 000.
+   * Maximum time of a synchronous response, in milliseconds. Default 30 000.
+   *
+   * Then the client gets a 503 `sync_timeout`, and the work is stopped.
    *
    * With an Idempotency-Key the work continues, and a retry gets its result.
    */
@@ -90,8 +97,9 @@ export interface TaskEndpointsOptions<C = unknown> {
   readonly maxBodyBytes?: number
   /**
    * Maximum size of one owner's bodies that bulk and NDJSON handlers with `background` store for
-   * their tasks, and of its resumable uploads. Beyond it, a request gets a 429 `too_many_bytes`; a
-   * larger body gets a 413.
+   * their tasks, and of its resumable uploads.
+   *
+   * Beyond it, a request gets a 429 `too_many_bytes`; a larger body gets a 413.
    *
    * A body counts until its task is completed or gone. Clients without an owner count by network.
    * Default: a quarter of `maxBytes` of the blobs, 64 MiB in `memory()`. For blobs without

@@ -186,6 +186,8 @@ describe('the console of an application', () => {
     const forget = page.getByRole('button', { name: `Forget failing ${taskId.slice(0, 6)}` })
     await page.getByLabel('Owner', { exact: true }).fill('eve')
     await page.keyboard.press('Enter')
+    // The list of all tasks has this button, too.
+    await page.locator('#operator-page', { hasText: 'Page 1: 1 task.' }).waitFor()
     await forget.click()
     await page.getByRole('dialog').getByText(`Forget the task failing ${taskId.slice(0, 6)} of eve?`).waitFor()
     await checkPage(page)

@@ -25,7 +25,6 @@ async function findUser(authorization: string | undefined): Promise<User | undef
 function setUp() {
   const report = defineTask({ name: 'report', run: () => 'done' })
   const tasks = createTasks({ ...memory(), definitions: [report] })
-  // #region owner
   interface Context { readonly user?: User }
 
   const { submit, status } = taskEndpoints(tasks, {
@@ -33,7 +32,6 @@ function setUp() {
     owner: ({ context }: HttpRequest<Context>) => context.user?.id,
   })
   const api = router<Context>({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })
-  // #endregion
   return { tasks, api }
 }
 
@@ -110,11 +108,9 @@ describe('the user of the application is the owner of the task', () => {
 test('one error handler serves all routes', async () => {
   const captured: unknown[] = []
   const Sentry = { captureException: (error: unknown, _more: object) => { captured.push(error) } }
-  // #region errors
   const stop = reportErrorsTo((error, { request, task }) => {
     Sentry.captureException(error, { extra: { path: request?.path, task } })
   })
-  // #endregion
   const fault = new Error('The database is away')
   const broken: Handler = ({ path }) => {
     if (path === '/broken') throw fault

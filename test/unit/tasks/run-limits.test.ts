@@ -88,6 +88,13 @@ describe('the limits of running work', () => {
     ] as const) assert.throws(define(pool), message)
     assert.throws(() => defineTask({ name: 'x', maxRunningPerOwner: 0, run: () => 1 }), /maxRunningPerOwner/)
   })
+
+  test('are the only options of the default pool that a message suggests', () => {
+    for (const pool of [undefined, 5, { concurency: 5 }, { max: 1 }]) assert.throws(
+      () => createTasks({ ...memory(), definitions: [], pools: { default: pool as object } }),
+      ({ message }: Error) => message.includes('pools.default') && message.includes('maxRunning') && !message.includes('concurrency'),
+    )
+  })
 })
 
 describe('a paused pool', () => {
