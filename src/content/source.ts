@@ -98,9 +98,7 @@ export async function* readPart(
       isOpen = true
       left -= step.value.byteLength
       if (left < 0) {
-        throw new RangeError(
-          `The content source returned more than the ${end - start} bytes that were requested`
-        )
+        throw new RangeError(`The content source returned more than the ${end - start} bytes that were requested`)
       }
       returned = yield step.value
       isOpen = false
@@ -109,9 +107,7 @@ export async function* readPart(
     if (isOpen) await chunks.return?.()
   }
   if (left > 0) {
-    throw new RangeError(
-      `The content source ended ${left} bytes before the end of the requested part`
-    )
+    throw new RangeError(`The content source ended ${left} bytes before the end of the requested part`)
   }
 }
 

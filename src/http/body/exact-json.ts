@@ -191,9 +191,7 @@ export function isExact(value: unknown): boolean {
 }
 
 export function inexactReason(value: unknown): string | undefined {
-  if (typeof value === 'string') {
-    return value.isWellFormed() ? undefined : 'has half of a surrogate pair'
-  }
+  if (typeof value === 'string' && !value.isWellFormed()) return 'has half of a surrogate pair'
   if (typeof value !== 'number') return undefined
   if (!Number.isFinite(value)) return TOO_LARGE
   return Number.isInteger(value) ? inexactInteger(value) : undefined

@@ -59,9 +59,7 @@ export class OutgoingBody {
     const step = await asked
     if (step.done === true) {
       if (this.sent < this.promised) {
-        throw new RangeError(
-          `The body is ${this.sent} bytes long, and its Content-Length is ${this.promised}`,
-        )
+        throw new RangeError(`The body is ${this.sent} bytes long, and its Content-Length is ${this.promised}`)
       }
       return undefined
     }
