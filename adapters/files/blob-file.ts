@@ -3,6 +3,7 @@ import { constants } from 'node:fs'
 import { link, lstat, open, readdir, rename, rm, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { BlobInfo } from '../../src/stores/blobs.js'
+import { readChunks, type Chunks } from './read.js'
 import { countedBytes, countedBytesOf, PARTIAL, partialName, type FolderClock } from './folder-space.js'
 
 /** Flags for opening files. Windows has neither `O_NOFOLLOW` nor `O_NONBLOCK`. */
@@ -13,7 +14,6 @@ const {
 /** Codes for a name that is no file. The last two: a symbolic link, on Linux and on FreeBSD. */
 const NO_FILE = new Set(['ENOENT', 'ELOOP', 'EMLINK'])
 
-const CHUNK = 64 * 1024
 export const HEADER_BYTES = 64
 const EXPIRY_AT = 16
 
@@ -75,18 +75,10 @@ export async function blobHeader(path: string): Promise<BlobHeader | undefined> 
   return blob
 }
 
-export async function* readBlob(
-  { handle }: OpenBlob, start: number, end: number,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  for (let at = start; at < end; ) {
-    const length = Math.min(CHUNK, end - at)
-    const { bytesRead, buffer } = await handle.read(
-      Buffer.allocUnsafeSlow(length), 0, length, HEADER_BYTES + at,
-    )
+export function readBlob({ handle }: OpenBlob, start: number, end: number): Chunks {
+  return readChunks(handle.fd, HEADER_BYTES + start, HEADER_BYTES + end, (bytesRead) => {
     if (bytesRead === 0) throw new Error('The file of a blob was cut short by somebody else')
-    at += bytesRead
-    yield bytesRead === length ? buffer : buffer.subarray(0, bytesRead)
-  }
+  })
 }
 
 export async function writeAll(
@@ -116,10 +108,8 @@ export function writeHeader(key: string, tag: Uint8Array, size: number, expiresA
 }
 
 export function infoOf(tag: Uint8Array, size: number): BlobInfo {
-  return {
-    size,
-    etag: `"${Buffer.from(tag.buffer, tag.byteOffset, TAG_BYTES).toString('base64url')}"`,
-  }
+  const text = Buffer.from(tag.buffer, tag.byteOffset, TAG_BYTES).toString('base64url')
+  return { size, etag: `"${text}"` }
 }
 
 /**

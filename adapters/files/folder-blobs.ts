@@ -16,6 +16,7 @@ import {
 import {
   countedBytes, countedBytesOf, FolderClock, FolderSpace, partialName, type Reservation,
 } from './folder-space.js'
+import type { Chunks } from './read.js'
 import { checkFolder } from './safe-folder.js'
 
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
@@ -88,9 +89,7 @@ export class FolderBlobs implements Blobs {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
     } catch (cause) {
       throw new TypeError(
-        `FolderBlobs: ${
-          this.#folder
-        } cannot be created; name a folder that this process may write to`,
+        `FolderBlobs: ${this.#folder} cannot be created; name a folder that this process may write to`,
         { cause },
       )
     }
@@ -132,9 +131,8 @@ export class FolderBlobs implements Blobs {
   async stat(key: string): Promise<BlobInfo | undefined> {
     this.#check(key)
     const header = await disk(blobHeader(this.#path(key)))
-    return header !== undefined && header.expiresAt > (await disk(this.#clock.now()))
-      ? header.info
-      : undefined
+    if (header === undefined || header.expiresAt <= await disk(this.#clock.now())) return undefined
+    return header.info
   }
 
   async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
@@ -215,9 +213,7 @@ export class FolderBlobs implements Blobs {
     }
   }
 
-  async *#read(
-    path: string, etag: string, start: number, end: number,
-  ): AsyncGenerator<Uint8Array, void, undefined> {
+  async *#read(path: string, etag: string, start: number, end: number): Chunks {
     const blob = await disk(openBlob(path))
     if (blob === undefined) throw new StoreUnavailableError('The blob was removed before it was read')
     try {

@@ -158,8 +158,10 @@ async function sendStream(
       res.flushHeaders()
       if (isEvents) res.flush?.()
     }
+    let returned: Chunk | undefined
     for (;;) {
-      const chunk = await source.next()
+      const chunk = await source.next(returned)
+      returned = undefined
       if (gone) return
       if (chunk === undefined) break
       if (!res.headersSent) open()
@@ -170,6 +172,7 @@ async function sendStream(
         const isRead = countUnread(call, sizeOf(chunk), chunk)
         await drained()
         isRead()
+        if (isSent(res)) returned = chunk
       }
       if (gone) return
     }
@@ -180,6 +183,12 @@ async function sendStream(
     copyHeadersToError(error, response)
     if (!gone) await sendFailure(call, error, rescue)
   }
+}
+
+/** Returns true if the system has all chunks, so nobody will read their memory again. */
+function isSent(res: HostResponse): boolean {
+  // Middleware that has replaced `write` may keep chunks.
+  return res.write === node.write && res.writableLength === 0
 }
 
 /**

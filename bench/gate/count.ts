@@ -6,8 +6,11 @@ import { join } from 'node:path'
 import { SLOW_CLOCK, totalOf } from '../frame/instructions.js'
 import { valgrindEnvironment } from '../frame/valgrind.js'
 
-/** The same seeds and one thread: garbage collection counts, and all happens in the same order each time. */
-const NODE = ['--single-threaded', '--expose-gc', '--hash-seed=1', '--random-seed=1', '--stack-size=4000']
+/**
+ * The same seeds and one thread: garbage collection counts, and all happens in the same order each time. The memory reducer
+ * of V8 collects all garbage at times that depend on other load, and drops code that V8 then compiles again.
+ */
+const NODE = ['--single-threaded', '--expose-gc', '--hash-seed=1', '--random-seed=1', '--stack-size=4000', '--no-memory-reducer']
 /**
  * The optimising compiler does not count. It has its own thread in production, and how often it runs again
  * depends on chance, so that it would hide a change of some per cent.

@@ -12,7 +12,10 @@ const { values: { quick, only, connections } } = parseArgs({
   options: { quick: { type: 'boolean', default: false }, only: { type: 'string' }, connections: { type: 'string', default: '32' } },
 })
 
-const SERVERS = ['bare', 'hand-written', 'longhaul', 'fastify', 'fastify-with-duties', 'in-fastify', 'h3', 'hono', 'koa', 'express']
+const SERVERS = [
+  'bare', 'hand-written', 'longhaul', 'fastify', 'fastify-with-duties', 'in-fastify', 'h3', 'hono', 'koa',
+  'express', 'express-with-duties', 'in-express',
+]
 const QUICK = ['bare', 'hand-written', 'longhaul', 'fastify']
 const CONNECTIONS = Number(connections)
 const HELD = ['hand-written', 'longhaul']

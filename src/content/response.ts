@@ -52,9 +52,8 @@ export async function respond(
   if (etag !== undefined) headers['etag'] = etag
   if (varies) headers['vary'] = 'Accept-Encoding'
 
-  const outcome = evaluatePreconditions({
-    method, headers: asked, exists: true, etag, lastModified,
-  })
+  const facts = { method, headers: asked, exists: true, etag, lastModified }
+  const outcome = evaluatePreconditions(facts)
   if (outcome === 'failed') {
     throw httpError('precondition_failed', etag === undefined ? {} : { headers: { etag } })
   }
@@ -199,8 +198,7 @@ export function contentDisposition(
   const plain = base.replaceAll(/[^\x20-\x7e]/gu, '?')
   // `%` in a quoted name is decoded by some clients and not by others.
   const quoted = `${kind}; filename="${plain.replaceAll('%', '_').replaceAll('"', '\\"')}"`
-  return plain === base && !base.includes('%')
-    ? quoted
+  return plain === base && !base.includes('%') ? quoted
     : `${quoted}; filename*=UTF-8''${extended(base)}`
 }
 

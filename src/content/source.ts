@@ -74,32 +74,40 @@ export function checkSource(source: ContentSource): void {
     throw new TypeError('The media type of a content source cannot be sent in a header')
   }
   if (lastModified !== undefined && !Number.isFinite(lastModified)) {
-    throw new TypeError(
-      `lastModified must be a time in milliseconds since 1970, not ${lastModified}`
-    )
+    throw new TypeError(`lastModified must be a time in milliseconds since 1970, not ${lastModified}`)
   }
   if (digests !== undefined) checkDigests(digests)
 }
 
-/** Yields the bytes of a part. Throws if they are not as many as were promised. */
+/**
+ * Yields the bytes of a part. Throws if they are not as many as were promised. Passes chunks that
+ * the consumer returns to `next` on to the source.
+ */
 export async function* readPart(
   source: ContentSource, start: number, end: number,
-): AsyncGenerator<Uint8Array, void, undefined> {
+): AsyncGenerator<Uint8Array, void, Uint8Array | undefined> {
   let left = end - start
   if (left === 0) return
-  for await (const chunk of await source.open(start, end)) {
-    left -= chunk.byteLength
-    if (left < 0) {
-      throw new RangeError(
-        `The content source returned more than the ${end - start} bytes that were requested`
-      )
+  const content = await source.open(start, end)
+  const chunks = Symbol.asyncIterator in content
+    ? content[Symbol.asyncIterator]() : content[Symbol.iterator]()
+  let returned: Uint8Array | undefined
+  let isOpen = false
+  try {
+    for (let step = await chunks.next(); step.done !== true; step = await chunks.next(returned)) {
+      isOpen = true
+      left -= step.value.byteLength
+      if (left < 0) {
+        throw new RangeError(`The content source returned more than the ${end - start} bytes that were requested`)
+      }
+      returned = yield step.value
+      isOpen = false
     }
-    yield chunk
+  } finally {
+    if (isOpen) await chunks.return?.()
   }
   if (left > 0) {
-    throw new RangeError(
-      `The content source ended ${left} bytes before the end of the requested part`
-    )
+    throw new RangeError(`The content source ended ${left} bytes before the end of the requested part`)
   }
 }
 

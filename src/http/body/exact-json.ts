@@ -9,7 +9,6 @@ const LONG = 16
 const LARGE_EXPONENT = /\d[eE][+-]?\d{3}/
 /** An escape that may be half of a surrogate pair. */
 const HALF_ESCAPE = /\\u[dD][89a-fA-F]/
-const HALF_PAIR = /[\ud800-\udfff]/u
 const MAX_DETAILS = 5
 /** Message for a number that is infinite once it is parsed. */
 export const TOO_LARGE = 'is too large for a number'
@@ -77,8 +76,7 @@ export function inexactValues(text: string): ErrorDetail[] {
     } else if (code === QUOTE) {
       const end = endOfString(text, at)
       const string = stringAt(text, at, end, isKey)
-      const isHalf = string !== undefined && HALF_PAIR.test(string)
-      if (isHalf) {
+      if (string?.isWellFormed() === false) {
         const pointer = pointerOf(isKey ? path.slice(0, -1) : path)
         const message = isKey ? 'has a name with half of a surrogate pair' : 'has half of a surrogate pair'
         details.push({ pointer, message })
@@ -170,7 +168,7 @@ export function inexactParsed(parsed: unknown): ErrorDetail[] {
     if (message !== undefined) details.push({ pointer: pointerOf(path), message })
     if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) continue
     for (const [key, child] of Object.entries(value).reverse()) {
-      if (HALF_PAIR.test(key)) {
+      if (!key.isWellFormed()) {
         details.push({ pointer: pointerOf(path), message: 'has a name with half of a surrogate pair' })
       } else if (typeof child !== 'boolean' && child !== null) open.push([[...path, key], child])
     }
@@ -182,16 +180,18 @@ export function inexactParsed(parsed: unknown): ErrorDetail[] {
 export function isExact(value: unknown): boolean {
   if (typeof value !== 'object') return inexactReason(value) === undefined
   if (value === null || ArrayBuffer.isView(value)) return true
+  if (Array.isArray(value)) {
+    for (const item of value as unknown[]) if (!isExact(item)) return false
+    return true
+  }
   for (const key in value) {
-    if (HALF_PAIR.test(key) || !isExact((value as Record<string, unknown>)[key])) return false
+    if (!key.isWellFormed() || !isExact((value as Record<string, unknown>)[key])) return false
   }
   return true
 }
 
 export function inexactReason(value: unknown): string | undefined {
-  if (typeof value === 'string') {
-    return HALF_PAIR.test(value) ? 'has half of a surrogate pair' : undefined
-  }
+  if (typeof value === 'string' && !value.isWellFormed()) return 'has half of a surrogate pair'
   if (typeof value !== 'number') return undefined
   if (!Number.isFinite(value)) return TOO_LARGE
   return Number.isInteger(value) ? inexactInteger(value) : undefined

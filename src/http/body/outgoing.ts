@@ -38,10 +38,11 @@ export class OutgoingBody {
   /**
    * Returns the next chunk that is not empty; `undefined` at the end. Rejects if the source fails,
    * yields no bytes, or has another length than the response promises.
+   * @param returned - the last chunk, if nobody has further use for it: its memory may be reused
    */
-  async next(): Promise<Chunk | undefined> {
+  async next(returned?: Chunk): Promise<Chunk | undefined> {
     for (;;) {
-      const chunk = this.first ? this.first.chunk : await this.read()
+      const chunk = this.first ? this.first.chunk : await this.read(returned)
       this.first = undefined
       if (chunk === undefined || chunk.length > 0) return chunk
     }
@@ -52,15 +53,13 @@ export class OutgoingBody {
     this.source.close()
   }
 
-  private async read(): Promise<Chunk | undefined> {
-    const asked = this.asked ?? this.source.next()
+  private async read(returned?: Chunk): Promise<Chunk | undefined> {
+    const asked = this.asked ?? this.source.next(returned)
     this.asked = undefined
     const step = await asked
     if (step.done === true) {
       if (this.sent < this.promised) {
-        throw new RangeError(
-          `The body is ${this.sent} bytes long, and its Content-Length is ${this.promised}`,
-        )
+        throw new RangeError(`The body is ${this.sent} bytes long, and its Content-Length is ${this.promised}`)
       }
       return undefined
     }

@@ -76,9 +76,10 @@ export class Source {
     this.iterator = body[Symbol.asyncIterator]()
   }
 
-  async next(): Promise<IteratorResult<Chunk>> {
+  /** @param returned - the last chunk, if nobody has further use for it: its memory may be reused */
+  async next(returned?: Chunk): Promise<IteratorResult<Chunk>> {
     try {
-      const step = await this.iterator.next()
+      const step = await this.iterator.next(returned)
       if (step.done === true) this.over = true
       return step
     } catch (error) {
