@@ -37,7 +37,7 @@ const USERS: readonly (readonly [name: string, client: string, server: string])[
   ['done', 'src/client/status.ts', 'src/tasks/http/formats.ts'],
   ['attempts', 'src/client/status.ts', 'src/tasks/record/view.ts'],
   ['callback', 'src/client/status.ts', 'src/tasks/record/view.ts'],
-  ['files', 'src/client/status.ts', 'src/tasks/record/outside.ts'],
+  ['files', 'src/client/status.ts', 'src/tasks/record/view.ts'],
   ['type', 'src/client/verify-callback.ts', 'src/tasks/http/callback-operations.ts'],
   ['summary', 'src/client/bulk.ts', 'src/bulk/task.ts'],
   ['index', 'src/client/bulk.ts', 'src/records/http.ts'],

@@ -56,7 +56,9 @@ export function taskText(task: StoredTask, statusPath?: string): string {
   if (result !== undefined) text += `,"result":${result}`
   // Before the end, those of a run that a later one may replace.
   if (files !== undefined && isFinalStatus(status)) {
-    text += `,"files":${JSON.stringify(blobs && statusPath !== undefined ? fileLinks(files, statusPath) : files)}`
+    const withUrls = blobs !== undefined && statusPath !== undefined
+    const list: wire.TaskBody<wire.TaskFile>['files'] = withUrls ? fileLinks(files, statusPath) : files
+    text += `,"files":${JSON.stringify(list)}`
   }
   if (error !== undefined) text += `,"error":${JSON.stringify(error)}`
   if (attempts !== undefined) text += `,"attempts":${JSON.stringify(attempts)}`
