@@ -96,7 +96,7 @@ export default defineConfig(
   },
   {
     // The type of a host's user is known to the host only: what a new user writes has to compile.
-    files: ['src/http/requester.ts'],
+    files: ['src/http/principal.ts'],
     rules: { '@typescript-eslint/no-explicit-any': 'off' }
   },
   { files: ['test/**', 'conformance/**'], rules: { 'longhaul/test-title': 'error' } },

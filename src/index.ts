@@ -10,7 +10,7 @@ export {
 export type { ErrorDetail } from './wire/errors.js'
 export { guard, reportErrorsTo, type ErrorPlace, type OnError } from './http/boundary.js'
 export { empty, json, jsonText, stream } from './http/respond.js'
-export { principalOf, type HostContext, type Principal } from './http/requester.js'
+export { principalOf, type HostContext, type Principal } from './http/principal.js'
 export { jsonSchema } from './schema/json-schema.js'
 export type { DescribedSchema, Schema } from './schema/schema.js'
 export { router } from './resources/router.js'

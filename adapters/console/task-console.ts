@@ -1,6 +1,6 @@
 import { isHttpError } from '../../src/http/errors.js'
 import type { Handler, HttpRequest } from '../../src/http/exchange.js'
-import type { HostContext } from '../../src/http/requester.js'
+import type { HostContext } from '../../src/http/principal.js'
 import {
   compose, json, router, taskEndpoints, type Tasks, type TaskEndpointsOptions,
 } from '../../src/index.js'

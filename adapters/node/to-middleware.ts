@@ -5,7 +5,7 @@ import {
 } from '../../src/http/exchange.js'
 import type { ContextArguments } from '../../src/http/request.js'
 import { readOptions } from '../../src/runtime/options.js'
-import { principalOf } from '../../src/http/requester.js'
+import { principalOf } from '../../src/http/principal.js'
 import { atHead, checkHeader, together } from './head.js'
 import { NODE_OPTIONS, type NodeOptions, toNode, type NodeHandler } from './binding.js'
 import { HANDED_ON, type HostRequest, type NodeRaw } from './host.js'

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto'
 import { isJsonObject } from '../http/body/json.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { ownerOfPrincipal, principalOrNobody } from '../http/requester.js'
+import { principalOrNobody } from '../http/principal.js'
+import { ownerOfPrincipal } from '../http/requester.js'
 
 const QUOTED = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/
 const BARE = /^[!#-+\--~]+$/

@@ -1,6 +1,6 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { HttpRequest } from '../http/exchange.js'
-import type { HostContext, Principal } from '../http/requester.js'
+import type { HostContext, Principal } from '../http/principal.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { func, readOptions, text } from '../runtime/options.js'
 

@@ -1,7 +1,5 @@
 import type { ListedStatus } from '../engine/engine.js'
-import {
-  checkedOwner, checkOwnerId, checkTenantId, countedAsOwner, UNKNOWN_CALLER,
-} from '../http/requester.js'
+import { checkedOwner, checkOwnerId, checkTenantId, countedAsOwner, UNKNOWN_CALLER } from '../http/requester.js'
 import { checkNames } from '../runtime/option-names.js'
 import { duration, readOptions, value, type OptionTable } from '../runtime/options.js'
 import {

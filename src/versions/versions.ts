@@ -13,7 +13,7 @@ import {
 } from '../openapi/operation.js'
 import { errorContent } from '../openapi/errors.js'
 import { errorResponses } from '../openapi/responses.js'
-import { principalOf } from '../http/requester.js'
+import { principalOf } from '../http/principal.js'
 import {
   bestVersion, choose, isVersion, sortVersions, toFull, type Chosen, type Named,
 } from './choose.js'

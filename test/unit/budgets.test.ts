@@ -14,7 +14,7 @@ const BUDGETS = {
   'lines of code in conformance': 4_950,
   'public names': 429,
   'rows of options': 512,
-  'files of an accept': 45,
+  'files of an accept': 46,
   'functions of an accept': 137,
 }
 

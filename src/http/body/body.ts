@@ -1,6 +1,4 @@
-import {
-  ContentDigest, isCoded, isStillCoded, readContentLength,
-} from '../headers/digests.js'
+import { ContentDigest, isCoded, isStillCoded, readContentLength } from '../headers/digests.js'
 import { bodyTooLarge, httpError, mustBeIdentity, type HttpError } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
 import { Json } from '../../runtime/json.js'
@@ -101,12 +99,11 @@ export function readJsonBody(
     return jsonOfBytes(bytes)
   }
   if (length <= SMALL_BYTES) return request.body.bytes(maxBodyBytes).then(parse)
-  const readCounted = countingBody(async ({ body }, counted) => {
+  return countingBody(async ({ body }, counted) => {
     const bytes = await body.bytes(maxBodyBytes)
     await counted?.waitToParse(bytes?.byteLength ?? 0, request)
     return parse(bytes)
-  })
-  return readCounted(request)
+  })(request)
 }
 
 /** @param left - what your framework has left: the bytes, or the text from which they were made */

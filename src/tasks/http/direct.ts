@@ -15,9 +15,7 @@ import { pausesWait, waitFor, type WaiterSlot } from '../record/subscriptions.js
 import { shuttingDown } from '../run/failure.js'
 import { validInput } from '../../schema/schema.js'
 import { NO_FILES } from '../definition/file-content.js'
-import {
-  errorOf, holdInput, runOnce, RunContext, Stop, type Outcome,
-} from '../run/run.js'
+import { errorOf, holdInput, runOnce, RunContext, Stop, type Outcome } from '../run/run.js'
 import type { AcceptedTask } from '../core/accept-task.js'
 import { acceptedResponse, type RequestSubmission, type Submitter } from './accept.js'
 import type { EndpointSettings } from './settings.js'
