@@ -5,7 +5,7 @@ import type { CallerLimit, Created, NewTask, StoredTask, Unique } from '../../en
 import { PRIORITY, type AnyTaskDefinition } from '../definition/define.js'
 import { digestOf } from '../../idempotency/key.js'
 import { Json } from '../../runtime/json.js'
-import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
+import { after, isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { newId } from '../../runtime/random-id.js'
 import { checkedNames } from '../definition/external-resource.js'
 import type { TraceHeaders } from '../definition/tracing.js'
@@ -128,6 +128,12 @@ export interface AcceptedTask {
   readonly replaced: boolean
 }
 
+/** Throws unless the schema and `check` of a definition accept the input. */
+export function checkInput(definition: AnyTaskDefinition, input: unknown): MaybePromise<unknown> {
+  const valid = definition.input ? validInput(definition.input, input) : input
+  return definition.check ? after(valid, (checked) => definition.check?.(checked)) : valid
+}
+
 /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
 export async function submitTask(
   core: TaskCore, definition: AnyTaskDefinition, input: unknown,
@@ -141,8 +147,7 @@ export async function submitTask(
   }
   const copy: unknown = text === undefined ? undefined : JSON.parse(text)
   core.mustHave(definition)
-  const valid = definition.input ? await validInput(definition.input, copy) : copy
-  if (definition.check) await definition.check(valid)
+  await checkInput(definition, copy)
   const { callbackUrl, owner, startAt, delayMs, ...others } = options
   if (callbackUrl !== undefined) await core.checkCallback(callbackUrl, owner)
   const start = await startOf(core.engine, { startAt, delayMs })

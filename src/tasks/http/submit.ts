@@ -12,13 +12,13 @@ import { acknowledged, empty, errorResponse, jsonText } from '../../http/respond
 import { claimKey, fingerprintOf } from '../../idempotency/key.js'
 import { buffered, oncePerKey, type KeptResponse, type OnceWork } from '../../idempotency/once.js'
 import { Json } from '../../runtime/json.js'
-import { after, isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
+import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { func, oneOf, readOptions, value, type OptionTable } from '../../runtime/options.js'
+import { checkInput } from '../core/accept-task.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { detailsOf } from '../record/details.js'
 import { pausesWait, waitFor, type WaiterSlot } from '../record/subscriptions.js'
 import { resultText, toTaskError } from '../record/view.js'
-import { validInput } from '../../schema/schema.js'
 import {
   accept, acceptedResponse, discardInput, findTask, onceOptions, readHead,
   type AcceptedSubmission, type RequestHead, type RequestSubmission, type Submitter, type TaskOfRequest,
@@ -201,12 +201,6 @@ function toSubmission<C>(
       isShared: mode === 'async',
     },
   }
-}
-
-/** Throws unless the schema and `check` of a definition accept the input. */
-function checkInput(definition: AnyTaskDefinition, input: unknown): MaybePromise<unknown> {
-  const valid = definition.input ? validInput(definition.input, input) : input
-  return definition.check ? after(valid, (checked) => definition.check?.(checked)) : valid
 }
 
 function membersOf(body: unknown): Readonly<Record<string, unknown>> {
